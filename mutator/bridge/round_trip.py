@@ -9,6 +9,7 @@ note     log which text copy belongs to the table once it is committed
 commit   switch the table in one step
 """
 
+import logging
 import posixpath
 import time
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,8 @@ from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import directory_of
 from mutator.rules.truth_table import MASTER_OUTCOMES
 from mutator.storage import located_to_write
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,12 @@ def run(
             entry, why, config = None, "master.adopt says so", replace(config, master_adopt=False)
         else:
             entry, why = settle(table, text)
+        _log.info("found %s", f"no text copy to use: {why}" if entry is None else f"the text copy {entry.text}")
         trip = _RoundTrip(table, text, config, feed, merge_on, each, engine)
         exported: dict[str, Any] | None = None
         if entry is None:
             made, entry = _export(trip)
+            _log.info("exported %s", counted(made.rows, "row"))
             exported = {"why": why, "rows": made.rows, "bytes": made.bytes}
         report = _merge_and_import(trip, entry)
     seconds = round(time.monotonic() - started, 3)
@@ -153,6 +158,7 @@ def _merge_and_import(trip: _RoundTrip, entry: Entry) -> BridgeReport:
     """Merge the feed into the text copy of an entry, and commit what changes to the table."""
     table, base = trip.table, trip.base
     merged = _merge(trip, entry)
+    _log.info("compared the merged rows with the table: it %s", "changes" if merged.changed else "stays as it is")
     noted = replace(
         entry,
         number=entry.number + 1,
@@ -168,6 +174,7 @@ def _merge_and_import(trip: _RoundTrip, entry: Entry) -> BridgeReport:
     failpoint("bridge.noted")
     if noted.staged is not None:
         table.commit(noted.staged)
+        _log.info("committed to the table")
         failpoint("bridge.committed")
     remove_older(base, noted)
     partitions = None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Command, Group, Option, Report, one_of, option
-from mutator.config import load
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 
@@ -126,7 +125,7 @@ def _round_trip(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.engine.runner import each_on
     from mutator.pipeline.runners import engine_of
 
-    config = load(arguments.config, options.settings_of(arguments))
+    config = options.loaded(arguments)
     with _opened(arguments, config, arguments.feed) as (table, runner, choice):
         report = run(
             table,

@@ -91,9 +91,16 @@ class Group(_Named):
 
     def fill(self, parser: argparse.ArgumentParser) -> None:
         """Add the commands to a parser."""
-        subparsers = parser.add_subparsers(title="commands", required=True)
-        for command in self.commands:
-            command.add_to(subparsers)
+        add_commands(parser, self.commands)
+
+
+def add_commands(parser: argparse.ArgumentParser, commands: Sequence[Command | Group]) -> None:
+    """Add commands to a parser; a command line without one is an error that names them."""
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in commands:
+        command.add_to(subparsers)
+    names = ", ".join(command.name for command in commands)
+    parser.set_defaults(carry_out=lambda _: parser.error(f"a command is required: {names}"))
 
 
 def option(*names: str, **settings: Any) -> Option:

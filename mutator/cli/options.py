@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -82,16 +82,17 @@ def settings_of(arguments: argparse.Namespace) -> list[str]:
 
 def config_of(arguments: argparse.Namespace) -> Config:
     """Read the configuration of a command that merges, and print its warnings."""
-    config = load(arguments.config, settings_of(arguments))
-    log_settings(arguments)
+    config = loaded(arguments)
     warn(arguments, config.warnings)
     return config
 
 
-def log_settings(arguments: argparse.Namespace) -> None:
-    """Log where the settings of a command came from."""
-    given = [one if one.startswith("--") else f"-D {one}" for one in settings_of(arguments)]
-    _log.info("settings: %s", " ".join([arguments.config or "no file", *given]))
+def loaded(arguments: argparse.Namespace, settings: Sequence[str] | None = None) -> Config:
+    """Read the configuration of a command line. settings: instead of those that were given."""
+    given = settings_of(arguments)
+    words = [one if one.startswith("--") else f"-D {one}" for one in given]
+    _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
+    return load(arguments.config, given if settings is None else settings)
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:
@@ -99,7 +100,7 @@ def config_without_id(arguments: argparse.Namespace) -> Config:
     settings = settings_of(arguments)
     given = set(map(published, parse_overrides(settings)))
     has_id = arguments.config is not None or "id.field.ordinals" in given
-    return load(arguments.config, settings if has_id else ["id.field.ordinals=0", *settings])
+    return loaded(arguments, settings if has_id else ["id.field.ordinals=0", *settings])
 
 
 def merge_on(

@@ -87,11 +87,12 @@ class VersionAction(argparse.Action):
     """Print the version of mutator and of what it runs on, and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        parser._print_message(f"{_version()}\n", sys.stdout)
+        parser._print_message(f"{version_line()}\n", sys.stdout)
         parser.exit()
 
 
-def _version() -> str:
+def version_line() -> str:
+    """Return the versions of mutator and of what it runs on."""
     from importlib.metadata import PackageNotFoundError, version  # takes longer than the rest
 
     parts = [f"Python {sys.version.split()[0]}"]

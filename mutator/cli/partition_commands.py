@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option
-from mutator.config import load
 from mutator.errors import error
 from mutator.errors.display import counted, text_of, without_secrets
 
@@ -108,7 +107,7 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
 def _runs(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.workflow.partitions.runs import run_partitions
 
-    config = load(arguments.config, options.settings_of(arguments))
+    config = options.loaded(arguments)
     with ExitStack() as stack:
         open_spark = options.spark("mutator partition-runs", arguments)
         spark = cache(lambda: stack.enter_context(open_spark()))  # one for all runs

@@ -27,13 +27,13 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
-from mutator.cli.command import Answer, Command, Group, Report, Rows
+from mutator.cli.command import Answer, Command, Group, Report, Rows, add_commands
 from mutator.cli.completion_commands import completion
 from mutator.cli.demo_commands import DEMO
 from mutator.cli.init_commands import INIT
 from mutator.cli.many_commands import RUN_MANY
 from mutator.cli.messages import print_error, steps_on_stderr, warn
-from mutator.cli.parser import Parser, VersionAction
+from mutator.cli.parser import Parser, VersionAction, version_line
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
@@ -70,9 +70,7 @@ def program() -> Parser:
         epilog="mutator COMMAND --help shows the options of a command, and examples. mutator demo shows a merge.",
     )
     parser.add_argument("--version", action=VersionAction, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(title="commands", required=True)
-    for command in COMMANDS:
-        command.add_to(commands)
+    add_commands(parser, COMMANDS)
     groups = [command for command in COMMANDS if isinstance(command, Group)]
     parser.elsewhere = {inner.name: f"{group.name} {inner.name}" for group in groups for inner in group.commands}
     return parser
@@ -146,6 +144,7 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return 141
     except Exception as fault:  # noqa: BLE001  # an exception that is not in the catalogue is a bug
         traceback.print_exc()
+        print(version_line(), file=sys.stderr)
         print_error(error("bug", what=f"{type(fault).__name__}: {fault}"))
         return 70
 

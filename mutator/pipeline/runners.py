@@ -50,7 +50,6 @@ def engine_on(
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         choice = choice_for(wanted, plan.bytes_to_read)
-        _log.info("runner %s", choice.text())
         with open_runner(choice, context, progress, watching) as runner:
             return engine_of(runner, choice)(plan, staging)
 
@@ -91,6 +90,7 @@ def open_runner(
     choice: RunnerChoice, context: Context, progress: Progress | None = None, watching: Watching = _unwatched
 ) -> Iterator[Runner]:
     """Yield the runner that was chosen. Raises the errors of the catalogue for faults of Spark."""
+    _log.info("runner %s", choice.text())
     if choice.runner == "local":
         prepare_machine()
         with ExitStack() as stack:

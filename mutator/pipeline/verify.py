@@ -6,6 +6,7 @@ partition of each row, and the keys: one row for each, no tombstone beside it, a
 
 from __future__ import annotations
 
+import logging
 import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
 
+_log = logging.getLogger(__name__)
 _RESTORE = "restore it from a copy on another disk"
 
 
@@ -101,9 +103,11 @@ def verify(runner: Runner, path: str) -> Verification:
             "path.missing", path=f"{path}/{manifest.PATH}", what="manifest: the directory was not written by mutator"
         )
     problems, readable = _files(path, known)
+    _log.info("compared the names and sizes of %s in %s", counted(len(known.parts()), "file"), given)
     problems += (
         _checksums(runner, path, known, readable) if is_without_key(known) else _rows(runner, path, known, readable)
     )
+    _log.info("read %s of %s", counted(len(readable), "file"), given)
     return Verification(
         path=given,
         files=len(known.files),

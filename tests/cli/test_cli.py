@@ -680,7 +680,7 @@ def test_sample_reads_several_files_as_one_master(place, capfdbinary):
 @pytest.mark.parametrize(
     ("code", "argv", "words"),
     [
-        (2, ["sample"], ["new,upsert,delete"]),
+        (2, ["sample"], ["a command is required: new, upsert, delete"]),
         (2, ["sample", "new"], ["ROWS"]),
         (2, ["sample", "new", "many"], ["many"]),
         (2, ["sample", "new", "-1"], ["-1"]),

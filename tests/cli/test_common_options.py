@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -26,6 +27,7 @@ COMMAND_WORDS = [
     for command in COMMANDS
     for inner in (command.commands if isinstance(command, Group) else [command])
 ]
+RUN_HERE = "run {config} --master base/master --feed base/incr --output"
 NOTE = "mutator: warning: "
 
 
@@ -114,6 +116,41 @@ def test_verbose_prints_each_step_with_its_time(tmp_path, capsys, before):
     assert capsys.readouterr().err == ""  # the next command of this process is not verbose
 
 
+@pytest.mark.parametrize(
+    ("commands", "starts"),
+    [
+        (
+            [RUN_HERE + " out", "verify out"],
+            ["runner local, 1 process: ", "compared the names and sizes of 4 files in out", "read 4 files of out"],
+        ),
+        (
+            ["workflow run base {config} -D claim.min.age=0s"],
+            [
+                *("settings: ", "claimed 2 feed files, run ", "surveyed the inputs: ", "planned ", "runner local"),
+                *("merged into ", "the sums add up: ", "published ", "verified the sizes", "committed version 1"),
+                *("published version 1 as the master", "archived the feed files"),
+            ],
+        ),
+        (
+            ["partition --feed base/incr --by 1 --to split -D delimiter=,"],
+            ["settings: no file -D delimiter=,", "runner local", "split 130 rows of 2 feed files", "published "],
+        ),
+    ],
+)
+def test_other_commands_print_their_steps_too(tmp_path, monkeypatch, capsys, commands, starts):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(SAMPLE / "master", "base/master")
+    shutil.copytree(SAMPLE / "feed", "base/incr")
+    for words in commands:
+        capsys.readouterr()
+        assert main(["-v", *shlex.split(words.format(config=f"--config {SAMPLE}/bumu.properties"))]) == 0
+
+    steps = [line.partition("  ")[2].split("  ")[-1] for line in capsys.readouterr().err.splitlines()]
+    assert [(step[: len(start)], start) for step, start in zip(steps, starts, strict=True)] == [
+        (start, start) for start in starts
+    ]
+
+
 def test_verbose_shows_where_an_error_comes_from(tmp_path, capsys):
     assert main(["verify", "-v", f"{tmp_path}/none"]) == 2
 
@@ -142,6 +179,8 @@ def test_the_scripts_of_jobs_have_the_options(tmp_path, capsys):
         (["-v", "verfy", "x"], "there is no command verfy; did you mean verify?"),
         (["restore", "base"], "there is no command restore; did you mean workflow restore?"),
         (["workflow", "stat", "base"], "mutator workflow: error: there is no command stat; did you mean status?"),
+        ([], "mutator: error: a command is required: init, run, verify, workflow, "),
+        (["bridge"], "mutator bridge: error: a command is required: export, import, run"),
         (["xyz"], "there is no command xyz; the commands are init, run, verify, workflow, "),
         (["bridge", "xyz"], "there is no command xyz; the commands are export, import, run"),
         (
@@ -190,7 +229,8 @@ def test_errors_and_warnings_are_coloured_on_a_terminal(tmp_path, monkeypatch, c
     red, yellow, end = ("\x1b[1;31m", "\x1b[1;33m", "\x1b[0m") if coloured else ("", "", "")
     lines = err.splitlines()
     assert lines[0].startswith(f"mutator: {yellow}warning:{end} ")
-    assert any(line.startswith(f"mutator: {red}error:{end} TypeError: ") for line in lines)
+    bug = next(number for number, line in enumerate(lines) if line.startswith(f"mutator: {red}error:{end} TypeError: "))
+    assert lines[bug - 1].startswith(f"mutator {__version__} (Python ")
     assert lines[-1].startswith(f"mutator: {red}error:{end} there is no command")
 
 

@@ -6,6 +6,7 @@ starts Spark when the first of them needs it, watches deadlines and signals, and
 
 from __future__ import annotations
 
+import logging
 import os
 import queue
 import threading
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.dataset.commit.staging import published
 from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
 from mutator.errors.interrupts import Interrupted
 from mutator.pipeline.merge import carry_out, prepare
 from mutator.pipeline.runners import shared_workers
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from mutator.engine.local.processes import Processes
 
+_log = logging.getLogger(__name__)
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
 _FATAL = ("spark.missing", "spark.connect", "spark.lost")  # every other table would fail as well
 
@@ -68,6 +71,7 @@ def run(
     deadline = tables.deadline if deadline is None else deadline
     chosen = tables.tables if only is None else tables.only(only)
     name = new_run_id(time.time())
+    _log.info("merging %s, %d at the same time, run %s", counted(len(chosen), "table"), at_once, name)
     with recording(tables.record, name, resume) as record:
         application = _Application(spark, record, engine, deadline, tell)
         results = application.run(chosen, at_once)

@@ -6,6 +6,7 @@ check   every row is in a partition or rejected, and the rejects are within the 
 publish the files of all partitions, in one step
 """
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,7 @@ from mutator.storage import located, located_to_write, storage_for
 from mutator.workflow.partitions.split.files import FeedFile, feed_files
 from mutator.workflow.partitions.split.write import split_file
 
+_log = logging.getLogger(__name__)
 _Done = tuple[SplitFile, list[Reject]]
 
 
@@ -71,6 +73,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         check_signals()  # Spark may have swallowed the exception of a signal
         samples.extend(_samples(files, done))
         rows, rejected = sum(file.rows for file, _ in done), sum(file.rejected for file, _ in done)
+        _log.info("split %s of %s", counted(rows, "row"), counted(len(files), "feed file"))
         if rows and rejected == rows and rejected <= limits.rejects["feed"]:
             raise error("split.none", count=f"{rows:,}", rows=shown_rejects(samples))
         check_rejects("feed", limits, rejected, rows, samples)
@@ -85,6 +88,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         )
 
     published = publish(to, run, write)
+    _log.info("published %s", to)
     seconds = round(time.monotonic() - started, 3)
     warnings = (*config.warnings, *_warnings(config, published.manifest))
     return SplitFeed(published.manifest, tuple(samples), ignored, published.litter, warnings, seconds)
