@@ -67,6 +67,7 @@ def plan_of(order_type="long"):
         by_file_name=False,
         memory=0,
         set_aside=0,
+        master_is_table=False,
         horizon=None,
         block_type=BLOCK_TYPES["text"],
     )
