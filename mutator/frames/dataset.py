@@ -17,7 +17,7 @@ from mutator.frames.file_rows import FileRange, read_range
 from mutator.frames.text_fields import text_batches, text_schema
 from mutator.plan.inspect.managed import dataset_schema, dataset_sources
 from mutator.plan.inspect.source import Source
-from mutator.storage import located_to_write
+from mutator.storage import located_to_write, walk
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,7 @@ class Dataset:
         known = read_manifest(self._storage, self.path)
         if known is None:
             raise error("dataset.missing", path=self.path)
-        check_files(self._storage, self.path, known.parts(), self._storage.entries(self.path))
+        check_files(self._storage, self.path, known.parts(), walk(self.path))
         return known
 
     @property

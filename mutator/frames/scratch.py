@@ -24,13 +24,6 @@ class Scratch:
         """Remove the directory now."""
         self._finalizer()
 
-    def keep(self) -> None:
-        """Keep the directory until the process ends: something reads it that nobody can see."""
-        _KEPT.append(self)
-
-
-_KEPT: list[Scratch] = []
-
 
 def _directory_below(parent: str, stack: ExitStack) -> str:
     storage, parent = located_to_write(parent)

@@ -104,6 +104,23 @@ def test_only_what_the_manifest_lists_is_read(tmp_path):
         mutator.Dataset(tmp_path).to_arrow()
 
 
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_partitioned_result_is_read(tmp_path, in_memory):
+    master = pa.table({"id": [1, 2, 3], "shop": ["a", "b", "b"], "ts": [1, 1, 1]})
+    output = None if in_memory else tmp_path / "out"
+    feed = master.slice(1, 1)
+    settings = {"key": ["id", "shop"], "order_by": "ts", "partitioned_by": "shop"}
+
+    report = mutator.merge(master=master, feed=feed, output=output, **settings)
+
+    expected = sorted(map(tuple, map(dict.values, master.to_pylist())))
+    assert sorted(map(tuple, map(dict.values, report.result.to_arrow().to_pylist()))) == expected
+    if not in_memory:
+        (tmp_path / "out" / "shop=a" / "other.parquet").write_bytes(b"x")
+        with pytest.raises(mutator.StateError, match="other"):
+            mutator.Dataset(tmp_path / "out").to_arrow()
+
+
 def test_a_file_that_differs_from_the_manifest_is_named(tmp_path):
     report = mutator.merge(master=table(), feed=table(), output=tmp_path / "out", key="id", order_by="ts")
     with open(report.result.files[0], "r+b") as file:

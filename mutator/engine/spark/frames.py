@@ -22,7 +22,6 @@ _WRITING = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
-_FIRST_WITH_ARROW = 4  # the first Spark that makes DataFrames of Arrow tables
 _ROWS = 1 << 16
 
 
