@@ -14,6 +14,7 @@ import json
 import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,8 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
     settings = {published(key): value for key, value in given.items()}
     found = propose(arguments.master, arguments.feed, settings)
     proposal = found.proposal
-    master, output = arguments.master or _unused("master"), _unused("merged")
+    master = arguments.master or _unused("master")
+    output = _unused("merged", beside=master)
     command = _command(_FILE if printed else arguments.output, master, arguments.feed, output)
     text = toml_text(proposal, found.inputs, command)
     trial = _trial(proposal, text, master, arguments.feed, output)
@@ -78,14 +80,17 @@ def _write(path: Path, text: str) -> None:
         raise error("storage", path=path, why=fault.strerror) from None
 
 
-def _unused(name: str) -> str:
-    """Return a name in the working directory that nothing has."""
-    number = 1
-    found = name
-    while Path(found).exists():
-        number += 1
-        found = f"{name}-{number}"
-    return found
+def _unused(name: str, beside: str = "") -> str:
+    """Return a path that nothing has: in the working directory, or beside a path that has a scheme."""
+    from mutator.storage import located
+
+    directory = beside.rstrip("/").rpartition("/")[0] if "://" in beside else ""
+    base = f"{directory}/{name}" if directory else name
+    for number in count(1):
+        storage, path = located(found := base if number == 1 else f"{base}-{number}")
+        if storage.stat(path) is None:
+            return found
+    raise AssertionError("there are more numbers than paths")
 
 
 def _command(config: str, master: str, feed: Sequence[str], output: str) -> str:

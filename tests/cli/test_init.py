@@ -429,6 +429,32 @@ def test_many_rows_take_seconds():
     assert process_time() - before < 30  # it takes one or two; quadratic rules took minutes
 
 
+def test_several_words_for_deletes(capsys):
+    rows = "".join(f"k{number},{1700000000 + number}\n" for number in range(20))
+    write("master/base.txt", rows)
+    write("feed/ups_1.txt", "k30,1700001000\n")
+    write("feed/del_2.txt", "k1,1700001000\n")
+    write("feed/deleted_3.txt", "k2,1700001000\n")
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert (code, settings["deleted.record.file.prefix"]) == (0, "del")
+    Path("feed/deleted_3.txt").rename("feed/removed_3.txt")
+    assert init("--master", "master", "--feed", "feed", "--force")[0] == 3
+    assert "A run has one prefix of delete files, and removed_3.txt has another: rename it." in capsys.readouterr().out
+
+
+def test_s3(s3, capsys):
+    client = s3.client()
+    client.create_bucket(Bucket="lake")
+    for path in sorted(SALES.glob("*/*.txt")):
+        client.upload_file(str(path), "lake", f"sales/{path.parent.name}/{path.name}")
+    code, settings = init("--master", "s3://lake/sales/master", "--feed", "s3://lake/sales/feed")
+    text = capsys.readouterr().out
+    assert (code, settings["key"]) == (0, [0, 1])
+    assert text.splitlines()[-1].endswith("--output s3://lake/sales/merged")
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+    assert "output rows                      504" in capsys.readouterr().out
+
+
 def test_files_in_place_of_directories(capsys):
     make(csv)
     code, _ = init("--master", "master/orders.csv", "--feed", "feed/orders.csv")

@@ -83,18 +83,17 @@ def order_choices(inputs: Inputs, layout: Layout, found: Sequence[OrderField], f
 
     found: fields that may have the order value, the best first. feed: its files.
     """
-    with_rows = [source for source in feed if source.bytes]
-    numbered = bool(with_rows) and all(source.sequence is not None for source in with_rows)
+    numbered = bool(feed) and all(source.sequence is not None for source in feed)
     tables = [*inputs.feed, *inputs.master]
     repeated = [one for one in found if numbered and repeats_the_sequence(tables, one.field)]
     found = [one for one in found if one not in repeated]
     if numbered and (not found or not found[0].strong or inputs.ids_alone):
-        return [_by_file_names(inputs, layout, found, repeated, with_rows[0].name)]
+        return [_by_file_names(inputs, layout, found, repeated, feed[0].name)]
     if not found:
         return [_without_order(inputs, layout)]
     choices = _by_field(inputs, layout, found)
-    if numbered and len(with_rows) > 1:
-        shown = f"numbers in file names, such as {with_rows[0].name}, may give another order"
+    if numbered and len(feed) > 1:
+        shown = f"numbers in file names, such as {feed[0].name}, may give another order"
         choices[0] = replace(choices[0], why=f"{choices[0].why}; {shown}: then leave both settings out")
     return choices
 

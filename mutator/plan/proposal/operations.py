@@ -1,5 +1,6 @@
 """What mutations do: the op code field and its delete codes, or the prefix of delete files."""
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ _NAME = re.compile(
 )
 _PLAIN = {b"I", b"U", b"D", b"i", b"u", b"d"}
 _LONGEST_CODE = 16
+_SHORTEST = 3  # letters of a prefix
 
 
 def op_field(inputs: Inputs, widths: tuple[int, int]) -> str | None:
@@ -146,8 +148,12 @@ def prefix_choice(named: Mapping[str, str], others: Sequence[str]) -> Choice | N
     """
     if not named:
         return None
-    words = Counter(word for word in named.values())
+    words = Counter(named.values())
     word, _ = words.most_common(1)[0]
+    common = posixpath.commonprefix(list(words))
+    if len(words) > 1 and len(common) >= _SHORTEST and not any(name.startswith(common) for name in others):
+        why = f"{first_few(list(named))}: these names begin with words for deletes"
+        return Choice(DELETE_PREFIX, common, why)
     own = [name for name in named if name.startswith(word)]
     following = {name[len(word) : len(word) + 1] for name in own}
     # The longer prefix is safer: other names may begin with these letters, too.

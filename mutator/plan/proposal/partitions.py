@@ -32,7 +32,9 @@ def partition_choice(tables: Sequence[Table]) -> Choice | None:
             f"Which field has the values of the directories {shown}=…? No field of the rows has them: set "
             f"{{{PARTITIONED_BY}}}."
         )
-        return Choice(PARTITIONED_BY, None, why, [(",".join(f"{name}=FIELD" for name in names), "the form")], question)
+        return Choice(
+            PARTITIONED_BY, None, why, [(",".join(f"{name}=FIELD" for name in names), "the form")], question, True
+        )
     return Choice(PARTITIONED_BY, ",".join(found), why)
 
 
