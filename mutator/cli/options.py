@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli.command import Option, option
 from mutator.cli.messages import is_quiet, notify, warn
 from mutator.config import load
-from mutator.config.definitions import SETTINGS, published
+from mutator.config.definitions import SETTINGS, SHORT, published
+from mutator.config.definitions.setting import Setting
 from mutator.config.sources import parse_overrides
 from mutator.plan.runner_choice import RUNNERS
 
@@ -40,16 +41,17 @@ def new_directory(name: str = "--output") -> Option:
 
 
 _FLAGS = [found.flag for found in SETTINGS.values() if found.flag is not None]
+
+
+def _of_setting(setting: Setting) -> Option:
+    """Return the option of a setting with a short name."""
+    metavar, meaning = setting.help
+    default = f" (default {setting.default})" if setting.default else ""
+    return option(str(setting.flag), metavar=metavar, help=f"{meaning}{default}")
+
+
 # The settings that nearly every run needs, so that it needs no file.
-COMMON = (
-    option("--key", metavar="FIELDS", help="fields of the record ID: id, or order_id,line, or ordinals from 0"),
-    option("--order-by", metavar="FIELD", help="field whose highest value wins (default: the digits in file names)"),
-    option("--order-type", metavar="TYPE", help="long, decimal, timestamp or string (default long)"),
-    option("--op", metavar="FIELD", help="field with the op codes of mutations"),
-    option("--delete-codes", metavar="CODES", help="op codes of deletes (default D)"),
-    option("--delimiter", metavar="TEXT", help="delimiter of fields: a character or a Java regex (default ,)"),
-    option("--header", metavar="LINES", help="number of header lines of each file; true is 1"),
-)
+COMMON = tuple(map(_of_setting, SHORT.values()))
 CONFIG = (option("--config", metavar="FILE", help="configuration file, .properties or .toml"), *COMMON, setting())
 FEED = option(
     "--feed", action="append", required=True, metavar="PATH", help="feed directory, file or pattern; repeatable"

@@ -155,27 +155,25 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], 
     """
     given: dict[str, Any] = {}
     written: dict[str, str] = {}
-    faults, empty, foreign = [], [], []
+    faults, empty, foreign, warnings = [], [], [], []
     for key in sorted(settings, key=lambda key: key.startswith(PREFIX)):  # the prefixed ones last: they win
-        name, bare = published(key), key.removeprefix(PREFIX)
+        name, bare, value = published(key), key.removeprefix(PREFIX), settings[key]
         if _FOREIGN.match(bare):
             foreign.append(key)
-        elif shown(settings[key]) == "":
+        elif shown(value) == "":
             given.pop(name, None)
             empty.append(name)
         else:
             before = written.get(name, name)
-            if name in given and bare != before and shown(given[name]) != shown(settings[key]):
-                values = f"{before} is '{shown(given[name])}' and {bare} is '{shown(settings[key])}'"
-                faults.append(f"{values}, two names of one setting; keep one of them")
-            given[name] = settings[key]
-            if bare != name:
-                written[name] = bare
-    warnings = []
-    for key in given:
-        bare, prefixed = shown(settings.get(key, "")), shown(settings.get(PREFIX + key, ""))
-        if bare and prefixed and bare != prefixed:
-            warnings.append(f"{key}: '{bare}' is given with and without the prefix {PREFIX}; the prefixed one wins")
+            if name in given and shown(given[name]) != shown(value):
+                values = f"{before} is '{shown(given[name])}' and {key} is '{shown(value)}'"
+                if key == bare:
+                    faults.append(f"{values}, two names of one setting; keep one of them")
+                else:
+                    warnings.append(f"{values}; the one with the prefix {PREFIX} wins")
+            given[name] = value
+            written[name] = bare
     if foreign:
         warnings.append(f"settings of the platform are ignored: {', '.join(sorted(foreign))}")
-    return given, [key for key in empty if key not in given], _Names(written, faults), warnings
+    short = {name: bare for name, bare in written.items() if name != bare}
+    return given, [key for key in empty if key not in given], _Names(short, faults), warnings

@@ -93,6 +93,15 @@ def test_the_schema_is_one():
     jsonschema.Draft7Validator.check_schema(json_schema())
 
 
+def test_the_options_are_made_from_the_definitions(capsys):
+    assert main(["run", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for setting in SHORT.values():
+        metavar, meaning = setting.help
+        assert f"{setting.flag} {metavar} {meaning}" in shown
+        assert not setting.default or f"(default {setting.default})" in shown
+
+
 def test_command(capsys):
     assert main(["settings"]) == 0
     assert capsys.readouterr().out == text_of_settings() + "\n"

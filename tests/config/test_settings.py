@@ -734,6 +734,15 @@ def test_messages_have_the_options_that_were_given(read):
         load(None, ["id.field.ordinals=0", "--key=id"][::-1])
 
 
+@pytest.mark.parametrize("plain", ["key", KEY])
+@pytest.mark.parametrize("prefixed", ["rsbm.key", f"rsbm.{KEY}"])
+def test_the_prefixed_name_wins_with_a_warning(plain, prefixed):
+    config = parse({plain: "0", prefixed: "1"})
+    assert config.id_fields == (1,)
+    assert config.warnings == (f"{plain} is '0' and {prefixed} is '1'; the one with the prefix rsbm. wins",)
+    assert parse({plain: "1", prefixed: "1"}).warnings == ()
+
+
 def test_two_names_with_the_same_value():
     assert parse({"key": "0", KEY: 0}).id_fields == (0,)
 

@@ -14,6 +14,7 @@ ROWS = (
                 None,
                 "the fields of the record ID: ordinals (`0`, `0,2`) or names (`id`, `order_id,line`)",
                 short="key",
+                help=("FIELDS", "fields of the record ID: id, or order_id,line, or ordinals from 0"),
             ),
             Setting(
                 "temporal.ordering.field.ordinal",
@@ -22,6 +23,7 @@ ROWS = (
                 "the field of the order value; without it, order comes from file names: the digits after the last "
                 "`_`, as in `ups_prod_1427761080.txt.gz`",
                 short="order_by",
+                help=("FIELD", "field whose highest value wins; without it, the digits in file names"),
             ),
             Setting(
                 "temporal.ordering.field.type",
@@ -29,6 +31,7 @@ ROWS = (
                 "long",
                 "`long` (64-bit), `decimal`, `timestamp` (ISO 8601; UTC if no zone is given) or `string` (byte order)",
                 short="order_type",
+                help=("TYPE", "long, decimal, timestamp or string"),
             ),
             Setting(
                 "temporal.ordering.field.numeric",
@@ -53,6 +56,7 @@ ROWS = (
                 None,
                 "the field with the op code of a mutation; it is removed from the rows that are written",
                 short="op",
+                help=("FIELD", "field with the op codes of mutations"),
             ),
             Setting(
                 "deleted.op.code",
@@ -61,6 +65,7 @@ ROWS = (
                 "one or several op codes of deletes: `D`, or `D,R`; other codes that look like deletes (`d`, "
                 "`DELETE`) stop the run, as does an op code field with more than 24 other codes",
                 short="delete_codes",
+                help=("CODES", "op codes of deletes"),
             ),
             Setting(
                 "upsert.op.code",
@@ -113,6 +118,7 @@ ROWS = (
                 ",",
                 "a single character is a literal; anything longer is a Java regex",
                 short="delimiter",
+                help=("TEXT", "delimiter of fields: a character or a Java regex"),
             ),
             Setting(
                 "field.delim",
@@ -143,6 +149,7 @@ ROWS = (
                 "escaped text, `1` is a header with names; headers of delimited text are skipped and "
                 "[compared](formats.md#headers-of-delimited-text)",
                 short="header",
+                help=("LINES", "number of header lines of each file; true is 1"),
             ),
             Setting(
                 "header.check",

@@ -16,6 +16,10 @@ class Setting:
     unset: str = ""
     short: str | None = None
     option: str | None = None  # of the command line, if it has one without a short name
+    help: tuple[str, str] = (
+        "",
+        "",
+    )  # of an option with a short name: the word for its value, and its meaning in a line
 
     @property
     def flag(self) -> str | None:
