@@ -135,6 +135,33 @@ def test_header_that_would_be_a_record(job, settings, file_format):
     assert job.run({**settings, "header.check": "false"}).counts["output rows"] == 4
 
 
+@pytest.mark.parametrize("separator", [b".", b"/", b"-"])
+@pytest.mark.parametrize("time", [b"", b" 10:00"])
+def test_dates_that_end_with_the_year(job, separator, time):
+    def row(key, *date):
+        return key + b";n;" + separator.join(date) + time + b"\n"
+
+    job.put("base.txt", row(b"a", b"03", b"12", b"2025"), where="master")
+    job.put("ups_7.txt", row(b"b", b"02", b"02", b"2026") + row(b"b", b"15", b"01", b"2026"))
+    settings = {**BY_TEXT, "field.delim.regex": ";"}
+    [warning] = [line for line in job.run(settings).warnings if "do not begin with the year" in line]
+    assert warning.endswith("have them delivered as 2026-01-31")
+
+
+def test_dates_of_text_in_the_right_order(job):
+    job.put("base.txt", b"a,n,01.12.2025\n", where="master")
+    job.put("ups_7.txt", b"b,n,02.12.2025\nb,n,15.12.2025\n")
+    assert not [line for line in job.run(BY_TEXT).warnings if "begin with the year" in line]
+
+
+def test_a_number_that_is_an_ordinal_and_the_name_of_another_field(job):
+    job.put("m.csv", b"1,0,ts\nk1,v,1\nk2,v,2\n", where="master")
+    job.put("f.csv", b"1,0,ts\nk1,w,3\n")
+    settings = {"header": "true", "order_by": "ts"}
+    what = "1 may be field 1, whose name is '0', or field 0, whose name is '1'"
+    job.refused(ConfigError, what, settings={**settings, "key": "1"})
+
+
 def test_first_row_of_names_with_a_known_op_code_is_a_record(job):
     job.put("base.txt", b"b,a,10\n", where="master")
     settings = {**BY_TEXT, "op.code.field.ordinal": "3", "op.code.in.master": "false", "max.delete.fraction": "1"}

@@ -6,7 +6,7 @@ feed than in the master.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -21,6 +21,7 @@ from mutator.rules.timestamps import parse_timestamp
 
 _DECIMAL = re.compile(rb"[+-]?\d{1,30}(?:\.\d{1,30})?")
 _ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)")
+_YEAR_LAST = re.compile(rb"(\d\d?)[./-](\d\d?)[./-](\d{4})(?!\d)")
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _SMALL = 300_000  # a thousandth of the seconds from 1970 to 1979
@@ -64,6 +65,24 @@ def _text_warnings(config: Config, known: Manifest | None, values: Sequence[byte
             f"order values are compared as text, and all in the first rows are timestamps, in several forms: {pair}; "
             "temporal.ordering.field.type=timestamp compares times"
         )
+    elif pair := _out_of_order(values, _date(day=0)) or _out_of_order(values, _date(day=1)):
+        yield (
+            "order values are compared as text, and all in the first rows are dates that do not begin with the year: "
+            f"{pair}; have them delivered as 2026-01-31"
+        )
+
+
+def _date(day: int) -> Callable[[bytes], date]:
+    """Return the parser of dates that begin with the day and the month. day: 0 if the day is first, else 1."""
+
+    def parse(value: bytes) -> date:
+        match = _YEAR_LAST.match(value)
+        if match is None:
+            raise ValueError
+        numbers = int(match[1]), int(match[2])
+        return date(int(match[3]), numbers[1 - day], numbers[day])
+
+    return parse
 
 
 def _out_of_order(values: Sequence[bytes], parse: Callable[[bytes], Any]) -> str:

@@ -64,6 +64,14 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
                 what=f"field {one} is beyond the {counted(len(names), 'field')} of {base.path}",
                 cure="correct the ordinal (they count from 0), or name the field",
             )
+        if not config.field_names and str(one) in names and names[one] != str(one):
+            raise error(
+                "width",
+                where=key,
+                what=f"{one} may be field {one}, whose name is '{names[one]}', or field {names.index(str(one))}, whose "
+                f"name is '{one}'",
+                cure="rename one of them in the files",
+            )
         return str(names[one])
 
     def level(one: PartitionField) -> PartitionField:
