@@ -163,15 +163,18 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
         warn(arguments, answer.warnings)
         if isinstance(answer, Report) and arguments.quiet and not arguments.json and not code:
             continue
-        with _writing("report", output=_target(arguments)):
+        target = _target(arguments) if isinstance(answer, Report) else None
+        with _writing("storage", path="stdout") if target is None else _writing("report", output=target):
             print(answer.text if arguments.json else printable(answer.text), flush=True)
     return code
 
 
-def _target(arguments: argparse.Namespace) -> str:
-    """Return the path or table that a command writes to, as the user gave it."""
+def _target(arguments: argparse.Namespace) -> str | None:
+    """Return the path or table that a command has written to, as the user gave it; None if it writes nothing."""
+    if getattr(arguments, "dry_run", False):
+        return None
     names = (getattr(arguments, name, None) for name in ("output", "base", "table", "path", "to"))
-    return next((str(name) for name in names if name is not None), "the output")
+    return next((str(name) for name in names if name is not None), None)
 
 
 @contextmanager

@@ -425,6 +425,20 @@ def test_report_that_cannot_be_written(place, capsys, monkeypatch):
     assert Path("out", "_SUCCESS").exists()
 
 
+@pytest.mark.parametrize("words", [["settings"], ["completion", "bash"]])
+def test_output_of_a_command_that_publishes_nothing_cannot_be_written(place, capsys, monkeypatch, words):
+    with open("/dev/full", "w") as full, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", full)
+        assert main(words) == 4
+        patched.undo()
+        with contextlib.suppress(OSError):
+            full.close()
+
+    printed = capsys.readouterr().err
+    assert "stdout: No space left on device" in printed
+    assert "published" not in printed
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal(place, capsys, monkeypatch, number, code):
     monkeypatch.setattr("mutator.pipeline.merge.carry_out", lambda *_, **__: os.kill(os.getpid(), number))
