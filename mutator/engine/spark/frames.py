@@ -22,7 +22,8 @@ _WRITING = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
-_ROWS = 1 << 16
+_NOT_STORED = ("interval", "variant")  # in the names of types
+_FIRST_WITH_ARROW = 4  # the first Spark that makes DataFrames of Arrow tables
 
 
 def context_of(session: Any, call: str) -> SparkContext:
@@ -53,14 +54,13 @@ def write_frame(frame: DataFrame, directory: str, label: str) -> None:
     """Write the rows of a DataFrame to a new directory, as Parquet. label: of the DataFrame, for messages."""
     session, address = frame.sparkSession, _address(directory)
     context_of(session, label)
+    for field in frame.schema:  # Parquet would have the number of an interval, and the parts of a variant
+        type_name = field.dataType.simpleString()
+        if any(word in type_name for word in _NOT_STORED):
+            cure = "cast it to a type that Parquet has, or leave it out"
+            raise error("table.column", table=label, column=field.name, what=f"has the type {type_name}", cure=cure)
     with _settings(session, _WRITING), spark_faults(session.sparkContext):
-        try:
-            frame.write.parquet(address)
-        except PySparkException as fault:
-            if (fault.getCondition() or "").startswith(("UNSUPPORTED_DATA_TYPE", "COLUMN_ALREADY_EXISTS")):
-                cure = "select the columns under names and types that Parquet has"
-                raise error("table.rows", table=label, what=_first_line(fault), cure=cure) from None
-            raise
+        frame.write.parquet(address)
     storage = storage_for(directory)
     for entry in storage.entries(directory):
         if file_names.is_hidden(entry.name):  # checksums and marks of Hadoop, which the report would list
@@ -84,15 +84,10 @@ def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
 
     sc = context_of(session, "to_spark()")
     schema = from_arrow_schema(table.schema)
-    # a few rows each, so that no task has all of them
-    parts = [batch.to_pylist() for batch in table.to_batches(_ROWS)]
     with spark_faults(sc):
-        rows = sc.parallelize(parts, max(len(parts), 2)).flatMap(_tuples)
-        return session.createDataFrame(rows, schema)
-
-
-def _tuples(rows: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    return (tuple(row.values()) for row in rows)
+        if int(session.version.partition(".")[0]) >= _FIRST_WITH_ARROW:
+            return session.createDataFrame(table, schema)
+        return session.createDataFrame([tuple(row.values()) for row in table.to_pylist()], schema)
 
 
 def _address(path: str) -> str:
@@ -120,7 +115,3 @@ def _settings(session: SparkSession, settings: dict[str, str]) -> Iterator[None]
                 session.conf.unset(key) if old is None else session.conf.set(key, old)
             except Py4JError:  # its JVM may be gone
                 return
-
-
-def _first_line(fault: Exception) -> str:
-    return str(fault).split("\n")[0]

@@ -1,0 +1,83 @@
+"""The page on Python: its examples run, it lists exactly the public names, and a typed program passes mypy."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mutator
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "python.md"
+
+
+def names_of(section):
+    """Return the names in the first column of a section's table."""
+    text = PAGE.read_text().split(f"## {section}\n")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+
+
+def test_the_examples_of_the_page_print_their_output():
+    options = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    found = doctest.testfile(str(PAGE), module_relative=False, optionflags=options)
+
+    assert found.attempted > 10
+    assert found.failed == 0
+
+
+def test_the_page_lists_the_public_names():
+    assert sorted(names_of("Public names")) == sorted(mutator.__all__)
+
+
+def test_the_page_lists_the_arguments():
+    parameters = inspect.signature(mutator.merge).parameters.values()
+    named = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    assert sorted(names_of("Arguments")) == sorted(named)
+
+
+PROGRAM = """
+from collections.abc import Mapping
+import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
+import mutator
+
+def counts(path: str) -> Mapping[str, int]:
+    try:
+        report: mutator.Report = mutator.merge(master=path, feed=[path], key=["id"], order_by="ts", header=True)
+    except mutator.ConfigError as fault:
+        raise SystemExit(fault.exit_code) from None
+    result: mutator.Dataset = report.result
+    for side, rows in report.rejects.items():
+        print(side, [row["reason"] for row in rows], len(result), result.files)
+    return report.counts
+
+mutator.merge(master="a", feed="b", key=1.5)
+mutator.merge("a", "b")
+counts(1)
+"""
+
+
+@pytest.mark.processes
+def test_a_typed_program_is_checked(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--ignore-missing-imports"]
+    command += ["--cache-dir", str(ROOT / "build" / "cache" / "mypy"), "program.py"]
+
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "MYPYPATH": str(ROOT)}, capture_output=True, text=True
+    )
+
+    found = re.findall(r"program.py:(\d+): error: .*\[([\w-]+)\]", done.stdout)
+    lines = PROGRAM.splitlines()
+    assert [(lines[int(number) - 1], kind) for number, kind in found] == [
+        ('mutator.merge(master="a", feed="b", key=1.5)', "arg-type"),
+        ('mutator.merge("a", "b")', "call-arg"),
+        ("counts(1)", "arg-type"),
+    ], done.stdout
