@@ -7,6 +7,7 @@ if the rows of a file have it equally often, and if it separates numbers and tim
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -69,19 +70,18 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None) -> Dialect:
     >>> dialect.delimiter, dialect.headers
     (b';', ((b'id', b'name'),))
     """
-    best: tuple[float, bool, bytes, bool] = (0.0, False, b"", False)
+    # Of equal scores, quotes count if they are around a value, and the more usual delimiter comes first.
+    best: tuple[float, bool, bool, int] = (0.0, False, True, 0)
     candidates = DELIMITERS if wanted is None else ((wanted, "", 1.0),)
-    for delimiter, _, likelihood in candidates:
+    for number, (delimiter, _, likelihood) in enumerate(candidates):
         for quoted in (False, True):
             if quoted and not any(b'"' in line for head in heads for line in head.lines):
                 continue
             rows = [list(_rows(head, delimiter, quoted)) for head in heads]
-            # With equal scores, quotes count if they are around a value.
             wrapped = quoted and _has_wrapped(heads, delimiter)
-            best = max(best, (likelihood * _score(heads, rows), wrapped, delimiter, quoted))
-    score, _, delimiter, quoted = best
-    if not score:
-        delimiter, quoted = wanted or b"", False
+            best = max(best, (likelihood * _score(heads, rows), wrapped, not quoted, -number))
+    score, _, plain, number = best
+    delimiter, quoted = (candidates[-number][0], not plain) if score else (wanted or b"", False)
     split = [_split_lines(head, delimiter, quoted) for head in heads]
     modal = _modal_width([row for rows in split for row in rows if row])
     found = [_header(head, rows, split, modal) for head, rows in zip(heads, split, strict=True)]
@@ -127,13 +127,10 @@ def _rows(head: Head, delimiter: bytes, quoted: bool) -> Iterator[Row]:
 
 
 def _has_wrapped(heads: Sequence[Head], delimiter: bytes) -> bool:
-    """Return whether a value between delimiters has quotes around it."""
-    return any(
-        len(value) > 1 and value[:1] == value[-1:] == b'"'
-        for head in heads
-        for row in _rows(head, delimiter, quoted=False)
-        for value in row
-    )
+    """Return whether a value has quotes around it, which may contain the delimiter."""
+    edge = re.escape(delimiter)
+    value = re.compile(rb'(?:^|%b)"(?:[^"]|"")*"(?:%b|$)' % (edge, edge))
+    return any(value.search(line) for head in heads for line in head.lines[:_FIRST])
 
 
 def _score(heads: Sequence[Head], rows: Sequence[list[Row]]) -> float:

@@ -14,7 +14,7 @@ from mutator.rules.order_values import ORDER_TYPES
 _MOST_EMPTY = 0.1
 _CHANGE = re.compile(
     r"(?:.*[_\W])?(?:upd(?:ated?)?|modified|modification|mod|chg|changed?|mtime|version|ver|revision|rev|seq|sequence|"
-    r"lsn|scn|event|commit(?:ted)?|ts|timestamp|last_?\w+)(?:_?(?:at|on|ts|time|date|dt|timestamp|no|nr|number))?",
+    r"lsn|scn|event|commit(?:ted)?|ts|timestamp|last_?\w+)(?:_?(?:at|on|ts|time|date|dt|timestamp|no|nr|number|ms|us|ns))?",
     re.IGNORECASE,
 )
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -1,0 +1,105 @@
+"""The rules behind ``mutator init``, on a few lines or values each."""
+
+import tomllib
+
+import pytest
+
+from mutator.plan.proposal.choice import Choice, Proposal
+from mutator.plan.proposal.dialects import Head, dialect_of
+from mutator.plan.proposal.operations import op_field, prefix_choice
+from mutator.plan.proposal.order_fields import is_time_name, order_fields
+from mutator.plan.proposal.record_ids import record_id
+from mutator.plan.proposal.tables import Inputs, Table
+from mutator.plan.proposal.toml_text import toml_text
+
+
+@pytest.mark.parametrize(
+    ("lines", "delimiter", "quoted", "header_lines"),
+    [
+        ([b"a,1", b"b,2"], b",", False, 0),
+        ([b"7;a bolt, 3 mm;1.5", b"8;a nut, 4 mm;2.5"], b";", False, 0),
+        ([b"7|12,50|x", b"8|13,70|y"], b"|", False, 0),
+        ([b"a\x011", b"b\x012"], b"\x01", False, 0),
+        ([b'1,"a, b"', b'2,"c"', b"3,d"], b",", True, 0),
+        ([b'1,5" pipe', b'2,7" pipe'], b",", False, 0),
+        ([b"id,name", b"7,ann", b"8,bob"], b",", False, 1),
+        ([b"# orders", b"", b"id,name", b"7,ann"], b",", False, 3),
+        ([b"ann,rome", b"bob,oslo"], b",", False, 0),
+        ([b"alpha", b"beta"], None, False, 0),
+    ],
+)
+def test_dialect(lines, delimiter, quoted, header_lines):
+    found = dialect_of([Head("feed", "f.txt", tuple(lines))])
+    assert (found.delimiter, found.quoted, found.header_lines) == (delimiter, quoted, (header_lines,))
+
+
+def test_a_delete_file_with_ids_alone_has_the_delimiter_of_the_others():
+    heads = [Head("feed", "ups.txt", (b"a|x|1", b"b|y|2")), Head("feed", "del.txt", (b"a", b"b"))]
+    assert dialect_of(heads).delimiter == b"|"
+
+
+def table(*columns):
+    return Table("f.txt", {str(at): list(column) for at, column in enumerate(columns)}, len(columns[0]))
+
+
+def test_sizes_are_no_op_codes():
+    """S and M are usual codes, too, but the master has them as well, and no code of a delete."""
+    sizes = table([b"k1", b"k2"], [b"S", b"M"], [b"1", b"2"])
+    assert op_field(Inputs((sizes,), (sizes,)), (3, 3)) is None
+
+
+def test_the_field_that_the_master_lacks_has_the_op_codes():
+    """Not the size, which has such values as well."""
+    feed = table([b"k1", b"k2"], [b"S", b"M"], [b"U", b"D"], [b"17", b"18"])
+    master = table([b"k1", b"k2"], [b"S", b"M"], [b"15", b"16"])
+    assert op_field(Inputs((master,), (feed,)), (3, 4)) in ("1", "2")
+    feed = table([b"k1", b"k2"], [b"L", b"XL"], [b"U", b"D"], [b"17", b"18"])
+    assert op_field(Inputs((master,), (feed,)), (3, 4)) == "2"
+
+
+@pytest.mark.parametrize(
+    ("named", "others", "prefix"),
+    [
+        ({"del_1.txt": "del"}, ["ups_1.txt"], "del_"),
+        ({"del.txt": "del"}, ["ups.txt"], "del"),
+        ({"deletes.txt": "deletes", "deleted_2.txt": "deleted"}, ["ups.txt"], "delete"),
+        ({"del_1.txt": "del"}, ["delta_1.txt"], "del_"),
+    ],
+)
+def test_prefix(named, others, prefix):
+    assert prefix_choice(named, others).value == prefix
+
+
+def test_the_id_is_unique_and_occurs_in_the_feed():
+    """Another field is unique as well, but its values change."""
+    numbers = range(50)
+    master = table([b"%d" % (900 - n) for n in numbers], [b"k%d" % n for n in numbers])
+    feed = table([b"%d" % (2000 + n) for n in numbers], [b"k%d" % (n + 25) for n in numbers])
+    found = record_id(Inputs((master,), (feed,)), None)
+    assert (found.fields, found.certain) == (("1",), True)
+    assert found.why == "50 distinct values in 50 rows of the master; 25 of 50 IDs of the feed occur there"
+
+
+def test_a_price_is_no_order_value():
+    master = table([b"a", b"b", b"c"], [b"10", b"20", b"30"], [b"1700000000", b"1700000001", b"1700000002"])
+    feed = table([b"a", b"b"], [b"90", b"5"], [b"1800000000", b"1800000001"])
+    best, other = order_fields(Inputs((master,), (feed,)), ["0"], None)
+    assert (best.field, best.order_type, best.strong) == ("2", "long", True)
+    assert (other.field, other.strong) == ("1", False)
+
+
+@pytest.mark.parametrize("name", ["updated_at", "LastModifiedDate", "ts_ms", "version", "event_time", "seq_no", "lsn"])
+def test_names_of_changes(name):
+    assert is_time_name(name)
+
+
+def test_any_value_can_be_read_back():
+    values = ['"', "\\", "\t", "#", "é", "]", "'''", "a\nb"]
+    choices = (
+        Choice("field.names", values, "why\nnot", [(values, 'a "reason"')], "Is it?"),
+        Choice("id.field.ordinals", None, "none", [("a", "b")], "Which?", needed=True),
+    )
+    proposal = Proposal(choices)
+    assert tomllib.loads(toml_text(proposal, ["master  a\nb = 1"], "mutator run")) == {"field.names": values}
+    assert not proposal.usable
+    assert proposal.questions == ["Is it?", "Which?"]
