@@ -240,6 +240,18 @@ def test_integers_that_a_missing_value_made_floats_are_integers_again():
     assert types_of(alone)["id"] == pa.int64()
 
 
+@pytest.mark.parametrize("empty", [pd.DataFrame(columns=["id", "name", "ts"]), pd.DataFrame({"id": [], "ts": []})])
+def test_a_table_without_rows_has_the_types_of_the_other(empty):
+    rows_of = pd.DataFrame({"id": [2, 3], "name": ["B", "c"], "ts": [2, 2]})
+
+    first = mutator.merge(master=empty, feed=rows_of, key="id", order_by="ts")
+    nothing = mutator.merge(master=rows_of, feed=empty, key="id", order_by="ts", removed_fields="name")
+
+    assert rows(first) == [(2, "B", 2), (3, "c", 2)]
+    assert nothing.counts["output rows"] == 2
+    assert types_of(first)["id"] == types_of(nothing)["id"] == pa.int64()
+
+
 def test_floats_that_are_no_integers_are_named():
     feed = pd.DataFrame({"id": [2.5], "name": ["B"], "ts": [2], "op": ["U"]})
 

@@ -45,7 +45,7 @@ def _as_table(
     if table is None:
         return source
     source = replace(source, name=posixpath.basename(table.path), sequence=None, is_table=True)
-    if source.file_schema is None or not table.fitting:
+    if source.file_schema is None:
         return source
     others = [other for other in others if not is_below([table], other.path)]
     fields = []
@@ -54,7 +54,9 @@ def _as_table(
         wanted, is_id = known[0] if known else None, one.name in ids
         if is_id and wanted in (None, pa.float64()):
             wanted = pa.int64()  # the ID 7 is not 7.0
-        if wanted in table.fitting.get(one.name, ()) and (not is_master or _gives_way(one.type, wanted, is_id)):
+        if known and pa.types.is_null(one.type):  # no value says of which type they would be
+            one = one.with_type(known[0])
+        elif wanted in table.fitting.get(one.name, ()) and (not is_master or _gives_way(one.type, wanted, is_id)):
             one = one.with_type(wanted)
         fields.append(one)
     return replace(source, file_schema=replace(source.file_schema, schema=pa.schema(fields)))
