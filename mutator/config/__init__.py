@@ -1,13 +1,14 @@
 """Settings, from files and the command line, as one frozen ``Config``.
 
-parsers      the text of one setting to its value
-forms        the parser of a value, and its JSON schema
-definitions  every setting: its names, form, default and meaning
-settings     the values of all settings: ``Config``
-sources      ``.properties``, TOML and ``key=value`` to flat text
-conflicts    settings that are valid alone and wrong together
-reader       all of these in turn: ``load`` and ``parse`` return a ``Config``
-reference    the settings as a table, as text and as a JSON schema
+parsers        the text of one setting to its value
+forms          the parser of a value, and its JSON schema
+definitions    every setting: its names, form, default and meaning
+settings       the values of all settings: ``Config``
+sources        ``.properties``, TOML and ``key=value`` to flat text
+conflicts      settings that are valid alone and wrong together
+written_names  the names that the user gave to settings, for messages
+reader         all of these in turn: ``load`` and ``parse`` return a ``Config``
+reference      the settings as a table, as text and as a JSON schema
 """
 
 from mutator.config.reader import load, parse

@@ -20,6 +20,7 @@ from mutator.config import conflicts
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
 from mutator.config.settings import Config
 from mutator.config.sources import parse_overrides, read_settings, shown, suggestion
+from mutator.config.written_names import preferred_names, renamed
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
 
@@ -60,11 +61,14 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     order_type = _order_type(config, numeric, stated, read.faults)
     config = replace(config, order_type=order_type, order_stated=stated is not None)
     written = {**names.written, **named}
-    faults = [_renamed(fault, written) for fault in (*read.faults, *conflicts.faults(config, given))]
+    faults = [renamed(fault, written) for fault in (*read.faults, *conflicts.faults(config, given))]
     if faults or names.faults:
         raise _error([*names.faults, *faults], where)
-    found = [_renamed(warning, written) for warning in conflicts.warnings(config, given)]
-    return replace(config, warnings=(*warnings, *found))
+    found = [renamed(warning, written) for warning in conflicts.warnings(config, given)]
+    overriding = {published(key): key.removeprefix(PREFIX) for key in overridden}
+    names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
+    in_messages = preferred_names(names_given, given.keys() - names_given.keys())
+    return replace(config, warnings=(*warnings, *found), names=in_messages)
 
 
 def _error(faults: Sequence[str], where: str) -> MutatorError:
@@ -76,16 +80,6 @@ def _error(faults: Sequence[str], where: str) -> MutatorError:
 
 def _on_the_command_line(key: str) -> str:
     return key if key.startswith("--") else f"-D {key.removeprefix(PREFIX)}"
-
-
-def _renamed(text: str, written: Mapping[str, str]) -> str:
-    """Return a message with the names that the user gave to settings. written: published name to the user's.
-
-    >>> _renamed("field.names: 2 names, but field.count = 3", {"field.count": "-D field.count"})
-    'field.names: 2 names, but -D field.count = 3'
-    """
-    keys = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
-    return re.sub(rf"(?<![\w.'])({keys})(?![\w']|\.\w)", lambda match: written[match[1]], text) if keys else text
 
 
 def _config(read: _Reader) -> Config:

@@ -97,6 +97,8 @@ class Config:
     symlink_manifest: bool = _setting("symlink.manifest")
     # --- warnings for the user
     warnings: tuple[str, ...] = ()
+    # Published name to the one that messages have, where the user gives other names.
+    names: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def by_file_name(self) -> bool:

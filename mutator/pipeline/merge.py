@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.config import Config
+from mutator.config.written_names import renamed, renamed_in_errors
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
@@ -100,6 +101,7 @@ class Prepared:
     output: str  # full path
     given: Mapping[str, Any]  # master, feed and output as the user wrote them
     started: float  # seconds, of the monotonic clock
+    names: Mapping[str, str]  # of settings, for messages
 
 
 def prepare(
@@ -118,17 +120,24 @@ def prepare(
     """
     started = time.monotonic()
     path = _check_paths(master, feed, output)
-    survey = survey_inputs(config, master, feed, tables)
-    _log.info("surveyed the inputs: %s", survey_text(survey))
-    new_id, now = identity(survey.manifest)
-    plan = make_plan(config, survey, run or new_id, now, engine)
+    with renamed_in_errors(config.names):
+        survey = survey_inputs(config, master, feed, tables)
+        _log.info("surveyed the inputs: %s", survey_text(survey))
+        new_id, now = identity(survey.manifest)
+        plan = make_plan(config, survey, run or new_id, now, engine)
+    plan = replace(plan, warnings=tuple(renamed(warning, config.names) for warning in plan.warnings))
     _log.info("planned %s: %s", plan.run, plan_text(plan))
     given = {"master": master, "feed": tuple(map(without_secrets, feed)), "output": output}
-    return Prepared(survey, plan, path, given, started)
+    return Prepared(survey, plan, path, given, started, config.names)
 
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
     """Carry out a plan: merge, verify and publish."""
+    with renamed_in_errors(prepared.names):
+        return _carried_out(prepared, merge_on, dry_run)
+
+
+def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[Manifest, Report]:
     plan, known = prepared.plan, prepared.survey.manifest
     results: list[tuple[Result, RunnerChoice | None]] = []
 

@@ -212,6 +212,31 @@ def test_options_are_enough_for_a_run(place, capsys):
     assert "the command line sets key to 'name', and --key to 'id': keep one of them" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--key", "nope"], "--key: no file has a field nope"),
+        (["-Dkey=nope"], "key: no file has a field nope"),
+        (["-Did.field.ordinals=nope"], "id.field.ordinals: no file has a field nope"),
+        (["--key", "id", "--order-by", "at"], "set --order-type=timestamp"),
+        (["-Dkey=id", "-Dorder_by=at"], "set order_type=timestamp"),
+        (["-Did.field.ordinals=id", "--order-by", "at"], "set --order-type=timestamp"),
+        (["-Dorder_by=at", "-Did.field.ordinals=id"], "set order_type=timestamp"),
+        (["--key=id", "--order-by=n", "--op=op"], "use '--delete-codes=D,delete'"),
+    ],
+)
+def test_messages_of_a_run_have_the_names_that_the_user_gives(place, capsys, words, what):
+    (place / "m.csv").write_text("id,at,n\na,2026-01-01,1\nb,2026-01-01,1\n")
+    (place / "f_1.csv").write_text("id,at,n,op\na,2026-01-02,2,u\nb,2026-01-02,2,x\nc,2026-01-02,2,delete\n")
+
+    fails(
+        capsys,
+        3 if "--key=id" in words or "at" in " ".join(words) else 2,
+        ["run", *words, "--master", "m.csv", "--feed", "f_1.csv", "--output", "o"],
+        what,
+    )
+
+
 def test_options_win_over_the_file(place):
     (place / "c.toml").write_text('key = 3\norder_by = 5\n"deleted.record.file.prefix" = "del"\n')
 
