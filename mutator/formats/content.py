@@ -9,6 +9,10 @@ class NotReadable(ValueError):
     """The content is not of its format, or a row that was valid when it was written is damaged; the text says why."""
 
 
+class HeaderFault(NotReadable):
+    """The header of an intact file does not name each field; the text says why."""
+
+
 class Unfit(NotReadable):
     """An intact row cannot be converted to what this run needs; the text says why."""
 

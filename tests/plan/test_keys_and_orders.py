@@ -354,8 +354,20 @@ def test_a_header(work):
     work.run()
     assert notes_of(work) == ["new"]
     work.put("feed/f_1.csv", b"id,,note\na,2,new\n")
-    with pytest.raises(DataError, match="its header has an empty name"):
+    with pytest.raises(
+        DataError, match=r"its header has no name for field 1 .*; name every field .*index=False"
+    ) as caught:
         work.run()
+    assert "damaged" not in str(caught.value)
+
+
+def test_an_empty_value_in_the_first_row_of_csv_without_a_header(work):
+    work.settings = {"field.names": "id,at,note", "id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"}
+    work.settings |= {"input.format": "csv", "num.reducer": "1"}
+    work.put("master/m.csv", b"a,1,\nb,1,y\n")
+    work.put("feed/f_1.csv", b"b,2,\n")
+    work.run()
+    assert sorted(b"".join(path.read_bytes() for path in work.files).split()) == [b"a,1,", b"b,2,", b"id,at,note"]
 
 
 def test_csv_without_a_header(work):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.display import counted
-from mutator.formats.content import Content, NotReadable, Reject, Window
+from mutator.formats.content import Content, HeaderFault, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, Lines, Table, scan
@@ -56,7 +56,7 @@ class CsvFiles:
         if dialect.header:
             names = [_name(field) for field in fields]
             if "" in names:
-                raise NotReadable("its header has an empty name")
+                raise HeaderFault(f"its header has no name for field {names.index('')} (they count from 0)")
             return FileSchema(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
         return FileSchema(headerless_schema(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
 

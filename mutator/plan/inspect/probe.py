@@ -7,7 +7,7 @@ import io
 import json
 import posixpath
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, BinaryIO, cast
@@ -17,7 +17,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.formats.content import NotReadable
+from mutator.formats.content import HeaderFault, NotReadable
 from mutator.formats.files import lines, registry
 from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.csv import headerless_schema
@@ -33,6 +33,11 @@ from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # content, as ``sniff`` names it -> file format
+
+_NAME_ALL = (
+    "name every field (pandas leaves the name of its index empty: write with index=False), or set input.format=text "
+    "and header.lines=1, and give fields by ordinal"
+)
 
 # Suffixes of compressions that are not supported, or that no file of text has.
 _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
@@ -193,9 +198,12 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
         file_schema, head = read(dialect)
         if file_format == "csv" and config.field_names and config.header_check and not header:
             # A first row of names of fields is a header.
-            with_header, _ = read(replace(dialect, header=True))
-            header = set(with_header.schema.names) <= set(dialect.names)
-            file_schema = with_header if header else file_schema
+            with suppress(HeaderFault):  # a record with an empty value
+                with_header, _ = read(replace(dialect, header=True))
+                header = set(with_header.schema.names) <= set(dialect.names)
+                file_schema = with_header if header else file_schema
+    except HeaderFault as fault:
+        raise error("format", path=source.path, what=fault, cure=_NAME_ALL) from None
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
     names = config.field_names or (field_names if file_format == "escaped" else ())
