@@ -25,6 +25,7 @@ class FittingTypes:
     def __init__(self, schema: Any, *, floats: bool) -> None:
         """schema: pa.Schema of the batches. floats: whether floats may stand for integers."""
         self._columns: dict[str, _Numbers | _Times] = {}
+        self._valueless = set(schema.names)
         for one in schema:
             if pa.types.is_integer(one.type) or (floats and pa.types.is_float64(one.type)):
                 self._columns[one.name] = _Numbers(one.type)
@@ -35,10 +36,16 @@ class FittingTypes:
         """Note the values of a pa.RecordBatch."""
         for name, column in self._columns.items():
             column.add(batch.column(name))
+        self._valueless -= {name for name in self._valueless if batch.column(name).null_count < batch.num_rows}
 
     def types(self) -> Mapping[str, tuple[Any, ...]]:
         """Return the other types of each column that has any."""
         return {name: found for name, column in self._columns.items() if (found := column.types())}
+
+    @property
+    def valueless(self) -> frozenset[str]:
+        """The names of the columns that are NULL in every row."""
+        return frozenset(self._valueless)
 
 
 class _Numbers:

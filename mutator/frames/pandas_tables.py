@@ -35,8 +35,6 @@ def _with_index(frame: Any, label: str) -> Any:
 
 
 def _column(series: Any, name: str, label: str) -> Any:
-    if series.empty and series.dtype == "float64":  # pandas' type for no values at all
-        return pa.chunked_array([pa.nulls(0)])
     try:
         found = pa.Array.from_pandas(series)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as fault:

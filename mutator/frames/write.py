@@ -24,4 +24,4 @@ def write_table(path: str, table: Any, kind: str, label: str) -> TableInput:
             fitting.add(batch)
             writer.write(batch)
         writer.close()
-    return TableInput(path, fitting.types())
+    return TableInput(path, fitting.types(), fitting.valueless)

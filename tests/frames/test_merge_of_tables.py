@@ -341,3 +341,116 @@ def test_a_reader_that_breaks_is_named():
 
     with pytest.raises(mutator.DataError, match=r"feed \(Arrow record batch reader\): reading .* connection lost"):
         mutator.merge(master=pa.table({"id": [1], "ts": [1]}), feed=feed, key="id", order_by="ts")
+
+
+# --- columns that tables lack
+
+WIDE = pa.table({"id": [1, 2], "t": [1, 1], "v": ["a", "b"]})
+UPSERTS = pa.table({"id": [2, 3], "t": [2, 2], "v": ["B", "c"], "op": ["U", "U"]})
+DELETES = pa.table({"id": [1], "t": [2], "op": ["D"]})
+WIDE_SETTINGS = {"key": "id", "order_by": "t", "op": "op", "delete_codes": "D", "max_delete_fraction": 1}
+
+
+def by_id(report):
+    return sorted(report.result.to_arrow().to_pylist(), key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize("feed", [[UPSERTS, DELETES], [DELETES, UPSERTS]], ids=["deletes last", "deletes first"])
+def test_a_table_of_deletes_takes_no_columns_away(feed):
+    report = mutator.merge(master=WIDE, feed=feed, **WIDE_SETTINGS)
+
+    assert by_id(report) == [{"id": 2, "t": 2, "v": "B"}, {"id": 3, "t": 2, "v": "c"}]
+    assert report.warnings == ()
+
+
+@pytest.mark.parametrize("rows_", [DELETES, DELETES.slice(0, 0)], ids=["one delete", "no row"])
+def test_a_lone_table_of_deletes_takes_no_columns_away(rows_):
+    report = mutator.merge(master=WIDE, feed=rows_, **WIDE_SETTINGS)
+
+    assert report.result.schema.names == ["id", "t", "v"]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_tables_have_no_age_so_the_result_has_the_fields_of_all(reverse):
+    parts = [
+        pa.table({"id": [3], "t": [2], "v": ["c"], "op": ["U"]}),
+        pa.table({"id": [4], "t": [2], "w": [5], "op": ["U"]}),
+    ]
+    report = mutator.merge(master=WIDE, feed=parts[::-1] if reverse else parts, **WIDE_SETTINGS)
+
+    none = {"v": None, "w": None}
+    assert by_id(report) == [
+        {**none, "id": 1, "t": 1, "v": "a"},
+        {**none, "id": 2, "t": 1, "v": "b"},
+        {**none, "id": 3, "t": 2, "v": "c"},
+        {**none, "id": 4, "t": 2, "w": 5},
+    ]
+
+
+@pytest.mark.parametrize("to_table", [pa.table, lambda columns: pa.table(columns).to_pandas()])
+def test_a_table_that_lacks_columns_of_the_master_stops_the_run(to_table):
+    feed = to_table({"id": [2], "t": [2], "op": ["U"]})
+
+    message = r"^feed \(.*\): lacks field v of the master, and no other table .* removed_fields=\['v'\]"
+    with pytest.raises(mutator.DataError, match=message):
+        mutator.merge(master=WIDE, feed=feed, **WIDE_SETTINGS)
+    report = mutator.merge(master=WIDE, feed=feed, removed_fields=["v"], **WIDE_SETTINGS)
+    assert by_id(report) == [{"id": 1, "t": 1}, {"id": 2, "t": 2}]
+
+
+@pytest.mark.parametrize("file_format", ["csv", "parquet", "avro", "orc"])
+def test_a_file_of_deletes_takes_no_columns_away(tmp_path, file_format):
+    from mutator.formats.files.contract import Dialect
+    from mutator.formats.files.registry import FILE_FORMATS
+
+    for name, table in {"master": WIDE, "ups_1": UPSERTS, "ups_2": DELETES}.items():
+        with open(tmp_path / f"{name}.{file_format}", "wb") as stream:
+            writer = FILE_FORMATS[file_format].writer(stream, table.schema, Dialect(b",", b"", True))
+            for batch in table.to_batches():
+                writer.write(batch)
+            writer.close()
+    master, *feed = [tmp_path / f"{name}.{file_format}" for name in ("master", "ups_1", "ups_2")]
+
+    for files in (feed, feed[1:]):
+        report = mutator.merge(master=master, feed=files, **WIDE_SETTINGS)
+        assert report.result.schema.names == ["id", "t", "v"]
+        assert report.warnings == ()
+
+
+# --- columns without values
+
+
+TYPES = [pa.int32(), pa.string(), pa.date32(), pa.timestamp("us", "UTC"), pa.decimal128(9, 2), pa.bool_()]
+
+
+@pytest.mark.parametrize("data_type", TYPES, ids=str)
+@pytest.mark.parametrize("missing", [np.nan, None, pd.NaT], ids=["NaN", "None", "NaT"])
+def test_a_column_without_values_fits_every_type(data_type, missing):
+    master = pa.table({"id": [1], "t": [1], "v": pa.nulls(1, data_type)})
+    feed = pd.DataFrame({"id": [1, 2], "t": [2, 2], "v": [missing, missing]})
+
+    for tables in ({"master": master, "feed": feed}, {"master": feed, "feed": master}):
+        report = mutator.merge(**tables, key="id", order_by="t")
+        assert [row["v"] for row in by_id(report)] == [None, None]
+    typed = pa.table({"id": [1], "t": [1], "v": pa.array([1], pa.int32()).cast(pa.int64())})
+    report = mutator.merge(master=typed, feed=feed, key="id", order_by="t")
+    assert types_of(report)["v"] == pa.int64()
+
+
+@pytest.mark.parametrize("empty", [{"columns": ["id", "t", "v"]}, {"columns": ["id", "t", "v"], "dtype": "float64"}])
+def test_an_empty_frame_is_a_master_and_a_feed(empty):
+    table = pa.table({"id": ["a"], "t": [dt.date(2026, 1, 31)], "v": [7]})
+
+    for master, feed in ((pd.DataFrame(**empty), table), (table, pd.DataFrame(**empty))):
+        report = mutator.merge(master=master, feed=feed, key="id", order_by="t")
+        assert report.result.to_arrow().to_pylist() == table.to_pylist()
+        assert report.result.schema.types == table.schema.types
+
+
+def test_a_column_without_values_takes_the_type_of_a_table_with_values():
+    parts = [pa.table({"id": [number], "t": [2], "v": values}) for number, values in enumerate(
+        [pa.nulls(1, pa.float64()), pa.nulls(1, pa.int64()), pa.array(["x"]), pa.nulls(1)]
+    )]  # fmt: skip
+
+    report = mutator.merge(master=pa.table({"id": [9], "t": [1]}), feed=parts, key="id", order_by="t")
+    assert types_of(report)["v"] == pa.string()

@@ -35,6 +35,8 @@ def converted(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str
     good = np.zeros(len(column), np.bool_)
     if column.type == data_type:
         return column, good, ""
+    if column.null_count == len(column):  # Arrow cannot cast every type to every other
+        return pa.nulls(len(column), data_type), good, ""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     plain = normal_type(column.type)

@@ -18,6 +18,7 @@ class TableInput:
     path: str  # full path
     # Field to the other pa.DataTypes that have every value of it exactly: integers that became floats fit int64.
     fitting: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    valueless: frozenset[str] = frozenset()  # fields that are NULL in every row, and so fit every type
 
 
 def is_below(tables: Sequence[TableInput], path: str) -> bool:
@@ -50,13 +51,13 @@ def _as_table(
     others = [other for other in others if not is_below([table], other.path)]
     fields = []
     for one in source.file_schema.schema:
-        known = [found for other in others if (found := _type_in(other, one.name)) is not None]
-        wanted, is_id = known[0] if known else None, one.name in ids
+        wanted, is_id = _type_elsewhere(tables, others, one.name), one.name in ids
+        if one.name in table.valueless:
+            fields.append(one if wanted is None else one.with_type(wanted))
+            continue
         if is_id and wanted in (None, pa.float64()):
             wanted = pa.int64()  # the ID 7 is not 7.0
-        if known and pa.types.is_null(one.type):  # no value says of which type they would be
-            one = one.with_type(known[0])
-        elif wanted in table.fitting.get(one.name, ()) and (not is_master or _gives_way(one.type, wanted, is_id)):
+        if wanted in table.fitting.get(one.name, ()) and (not is_master or _gives_way(one.type, wanted, is_id)):
             one = one.with_type(wanted)
         fields.append(one)
     return replace(source, file_schema=replace(source.file_schema, schema=pa.schema(fields)))
@@ -65,6 +66,14 @@ def _as_table(
 def _gives_way(own: Any, wanted: Any, is_id: bool) -> bool:
     """Return whether a field of a master in memory takes the type of the feed: no type has both, or an ID is wider."""
     return widened(own, wanted) is None or (is_id and wanted.bit_width < own.bit_width)
+
+
+def _type_elsewhere(tables: Sequence[TableInput], others: Sequence[Source], name: str) -> Any:
+    """Return the pa.DataType of a field in the first source that has it, and has values in it if any source has."""
+    typed = [(other, found) for other in others if (found := _type_in(other, name)) is not None]
+    valueless = [table for table in tables if name in table.valueless]
+    valued = [found for other, found in typed if not is_below(valueless, other.path)]
+    return next(iter([*valued, *(found for _, found in typed if not pa.types.is_null(found))]), None)
 
 
 def _type_in(source: Source, name: str) -> Any:

@@ -18,7 +18,6 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of
 from mutator.formats.files.avro_container import AvroOutput
 from mutator.formats.files.avro_schema import avro_type, collapsed, comparable_field, encoding, expanded, is_opaque
-from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan
@@ -107,11 +106,11 @@ def stored_avro_layout(
 
 def _files(run: SchemaRun) -> list[_File]:
     survey, found = run.survey, []
-    for side, source in run.sources:
+    partial = {version.path for version in run.versions if version.partial}
+    for _, source in run.sources:
         assert source.file_schema is not None
-        is_partial = side == "feed" and is_delete_source(run.config, source)
         try:
-            found.append(_file(source.path, source.file_schema.native, is_partial))
+            found.append(_file(source.path, source.file_schema.native, source.path in partial))
         except NotReadable as fault:
             raise error("damaged", path=source.path, why=fault) from None
     samples_only = not survey.master or survey.partitioned is not None  # the manifest has the master's schema

@@ -1,8 +1,9 @@
 """Fields of the master that a result would lose, or have in another order, because the newest feed file decides them.
 
 In CSV and text, a column that is missing from the header is more often a mistake than a change of the schema, so
-``removed.fields`` must name each field that a result may lose. A typed schema states the fields of a table: there the
-change takes place, with a warning.
+``removed.fields`` must name each field that a result may lose; likewise in a table in memory, which often has only some
+columns of its records. The schema of an Avro, Parquet or ORC file states the fields of all records: there the change
+takes place, with a warning.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,16 +15,19 @@ from mutator.rules.schema_evolution import SchemaVersion
 
 
 def changed_fields(
-    config: Config, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None
+    config: Config, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None, is_table: bool
 ) -> tuple[str, ...]:
-    """Return warnings on fields of the master that the result lacks or moves. Raises DataError for lost fields of CSV.
+    """Return warnings on fields of the master that the result lacks or moves.
 
     base: the version that gives the result its fields, a feed file's. master: its versions, the decisive one first.
-    op: the name of the op code.
+    op: the name of the op code. is_table: the version is that of a table in memory. Raises DataError for fields that a
+    CSV file or a table lacks.
     """
     before = [name for name in master[0].schema.names if name != op]
     after = [name for name in base.schema.names if name != op]
     lost = [name for name in before if name not in after and name not in config.removed_fields]
+    if lost and is_table:
+        raise error("table.lost", table=base.path, fields=_listed(lost), names=lost)
     if lost and not base.typed:
         cure = f"have the file delivered with them; or, if they should be removed, set removed.fields={','.join(lost)}"
         raise error("schema.lost", path=base.path, fields=_listed(lost), cure=cure)

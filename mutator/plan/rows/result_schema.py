@@ -73,7 +73,7 @@ class ResultRows:
             "op code": fields.op if config.op_keep else None,
             "format": file_format,
             "schema": schema,
-            **schema_sequence_spec(config, run.survey),
+            **schema_sequence_spec(config, run.survey, run.versions),
             **more,
             **self.partitioning.spec(),
             **(defaults_spec(config.defaults, self.schema) if self.partitioning.fields else {}),
@@ -86,7 +86,7 @@ def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data
     stored_as: returns the pa.DataType that a type has in the files to write. Raises DataError.
     """
     for version in run.versions:
-        schemas.check_key(version, run.fields.needed(deletes=version.partial))
+        schemas.check_key(version, run.fields.needed(deletes=version.partial and run.fields.op is None))
     cut = None if run.config.op_keep else run.fields.op
     base = _without(run.base, cut)
     others = [_without(version, cut) for version in run.versions if version is not run.base]

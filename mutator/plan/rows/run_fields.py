@@ -283,11 +283,16 @@ def with_stored_defaults(config: Config, known: Manifest | None) -> Config:
     return replace(config, defaults={**stored, **config.defaults}) if stored else config
 
 
-def schema_sequence_spec(config: Config, survey: Survey) -> dict[str, Any]:
-    """Return, for the manifest, the sequence of the newest feed file that gave the result its fields."""
+def schema_sequence_spec(config: Config, survey: Survey, versions: Sequence[SchemaVersion]) -> dict[str, Any]:
+    """Return, for the manifest, the sequence of the newest feed file that gave the result its fields.
+
+    versions: those of the run's files, which mark files of deletes as partial.
+    """
     known = survey.manifest
+    partial = {version.path for version in versions if version.partial}
     before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
-    found = [one.sequence for one in survey.feed if one.sequence is not None and not is_delete_source(config, one)]
+    whole = [one for one in survey.feed if one.path not in partial and not is_delete_source(config, one)]
+    found = [one.sequence for one in whole if one.sequence is not None]
     newest = max([*found, *([before] if before is not None else [])], default=None)
     return {} if newest is None else {SCHEMA_SEQUENCE: newest}
 

@@ -24,10 +24,10 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
 from mutator.plan.rows.lost_fields import changed_fields
+from mutator.plan.rows.result_fields import base_version, with_deletes_marked
 from mutator.plan.rows.result_schema import SchemaRun
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import (
-    SCHEMA_SEQUENCE,
     by_age,
     check_names,
     check_ordinals,
@@ -57,12 +57,15 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
     _check_directories(master, feed)
-    base = _base(survey, master, feed, checked)
-    fields = run_fields(config, base, survey)
+    newest = base_version(survey, master, feed, checked)
+    fields = run_fields(config, newest, survey)
+    named = [with_feed_names(version, newest, fields) for version in master]
+    feed = with_deletes_marked(config, survey, fields.op, named, feed)
+    base = base_version(survey, named, feed, checked)
     check_names(fields, config.defaults, (base, *master), feed)
     if not (config.field_names or survey.field_names):  # else ordinals are those of the names
         check_ordinals(config, fields, (*master, *feed))
-    master = [with_feed_names(version, base, fields) for version in master]
+    master = named
     codec = codec_of(output, config.output_codec)
     dialect = _dialect(config, survey, codec)
     if output == "escaped" and not separates(dialect.delimiter):
@@ -82,9 +85,10 @@ def _warnings_on_fields(
     config: Config, survey: Survey, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None
 ) -> tuple[str, ...]:
     """Return warnings where a feed file changes the master's fields. Raises DataError."""
-    if not master or survey.output_schema is not None or all(base.path != source.path for source in survey.feed):
+    source = next((source for source in survey.feed if source.path == base.path), None)
+    if not master or survey.output_schema is not None or source is None:
         return ()
-    return changed_fields(config, base, master if survey.manifest is not None else master[::-1], op)
+    return changed_fields(config, base, master if survey.manifest is not None else master[::-1], op, source.is_table)
 
 
 def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
@@ -188,33 +192,6 @@ def _check_directories(master: Sequence[SchemaVersion], feed: Sequence[SchemaVer
         for name in known:
             if not version.partial and name not in version.schema.names and schemas.in_directory(name, version.path):
                 raise error("schema.directory", path=version.path, field=name)
-
-
-def _base(
-    survey: Survey, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion], checked: Any
-) -> SchemaVersion:
-    """Return the version that gives the result its fields; their types may come from others."""
-    if survey.output_schema is not None:
-        path, file_schema = survey.output_schema
-        return SchemaVersion(checked(file_schema.schema, path), path, True, False, file_schema.defaults)
-    whole = [version for version in feed if not version.partial]
-    own = list(master[:1] if survey.manifest is not None else master[-1:])
-    found = whole[-1:] or own or list(feed[-1:])
-    if whole and master and _comes_late(survey, whole[-1].path):
-        found = list(master[:1])
-    if not found:
-        raise error(
-            "format", path=survey.master_path, what="no file has any fields", cure="name a schema with output.schema"
-        )
-    return found[0]
-
-
-def _comes_late(survey: Survey, path: str) -> bool:
-    """Return whether a feed file is older than the one that gave the master its fields, and so changes none."""
-    known = survey.manifest
-    before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
-    sequence = next(source.sequence for source in survey.feed if source.path == path)
-    return before is not None and sequence is not None and sequence < before
 
 
 def stored_schema_row_plan(known: Manifest) -> RowPlan:
