@@ -109,12 +109,14 @@ class Dataset:
     def to_spark(self, session: SparkSession) -> DataFrame:
         """Return the rows as a Spark DataFrame.
 
-        Spark itself reads Parquet and ORC files that it can reach; all other rows go through this process.
+        Spark itself reads Parquet and ORC files that it can reach; all other rows go through this process. Times have
+        microseconds there. Raises ConfigError for a type that Spark has not.
         """
-        from mutator.engine.spark.frames import frame_of_files, frame_of_table
+        from mutator.engine.spark.frames import frame_of_files, frame_of_table, with_types_of_spark
 
         formats = {source.file_format for source in self._sources}
-        if self._scratch is None and formats in ({"parquet"}, {"orc"}):
+        is_readable = formats in ({"parquet"}, {"orc"}) and with_types_of_spark(self.schema) == self.schema
+        if self._scratch is None and is_readable:
             return frame_of_files(session, self.files, self._known.spec["format"], self.to_arrow)
         return frame_of_table(session, self.to_arrow())
 

@@ -90,6 +90,24 @@ def test_a_session_is_used_for_any_tables(spark, tmp_path, as_context):
     assert mutator.merge(master=master, feed=feed, runner="local", **BASE).runner.startswith("local")
 
 
+@pytest.mark.parametrize("output", [None, "out"])
+def test_types_that_spark_has_not(spark, tmp_path, output):
+    def table(number, day):
+        at = pa.array([f"2026-01-0{day}T10:00:00.123456789"]).cast(pa.timestamp("ns"))
+        columns = {"id": pa.array([number], pa.uint64()), "ts": [day], "at": at, "size": pa.array([7], pa.uint8())}
+        return pa.table({**columns, "parts": pa.array([[{"at": at[0].value}]], pa.list_(pa.struct([("at", at.type)])))})
+
+    target = None if output is None else tmp_path / output
+    report = mutator.merge(master=table(1, 1), feed=table(2, 2), output=target, **BASE)
+
+    assert report.result.schema.field("at").type == pa.timestamp("ns")
+    found = sorted(report.result.to_spark(spark).collect())
+    days = [dt.datetime.fromisoformat(f"2026-01-0{day}T10:00:00.123456") for day in (1, 2)]
+    assert [(int(one.id), one.size, one.at, one.parts[0].at) for one in found] == [
+        (number, 7, day, day) for number, day in enumerate(days, 1)
+    ]
+
+
 def test_rejects_are_a_dataframe_too(spark):
     feed = frame(spark, [row(None, "x"), row(2, "B", 1)])
     report = mutator.merge(master=frame(spark, [row(2, "b")]), feed=feed, reject_policy="quarantine", **BASE)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
@@ -23,6 +24,12 @@ _WRITING = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 _NOT_STORED = ("interval", "variant")  # in the names of types
+_UNSIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20),
+}
 _FIRST_WITH_ARROW = 4  # the first Spark that makes DataFrames of Arrow tables
 
 
@@ -79,15 +86,54 @@ def frame_of_files(
 
 
 def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
-    """Return the rows of a pa.Table, which this process sends to Spark."""
+    """Return the rows of a pa.Table, which this process sends to Spark; times have microseconds there.
+
+    Raises ConfigError for a column whose type Spark has not.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     sc = context_of(session, "to_spark()")
+    table = table.cast(with_types_of_spark(table.schema), safe=False)
+    for field in table.schema:
+        try:
+            from_arrow_schema(pa.schema([field]))
+        except PySparkException:
+            what, cure = f"has the type {field.type}, which Spark has not", "cast it with to_arrow(), or leave it out"
+            raise error("table.column", table="to_spark()", column=field.name, what=what, cure=cure) from None
     schema = from_arrow_schema(table.schema)
     with spark_faults(sc):
         if int(session.version.partition(".")[0]) >= _FIRST_WITH_ARROW:
             return session.createDataFrame(table, schema)
         return session.createDataFrame([tuple(row.values()) for row in table.to_pylist()], schema)
+
+
+def with_types_of_spark(schema: Any) -> Any:
+    """Return a schema with the types that Spark has. schema: pa.Schema.
+
+    >>> with_types_of_spark(pa.schema([("at", pa.timestamp("ns")), ("size", pa.uint8())])).types
+    [TimestampType(timestamp[us]), DataType(int16)]
+    """
+    return pa.schema([_of_spark(field) for field in schema])
+
+
+def _of_spark(field: Any) -> Any:
+    return field.with_type(_type_of_spark(field.type))
+
+
+def _type_of_spark(given: Any) -> Any:
+    if pa.types.is_timestamp(given):
+        return pa.timestamp("us", given.tz)
+    if given in _UNSIGNED:
+        return _UNSIGNED[given]
+    if pa.types.is_struct(given):
+        return pa.struct([_of_spark(given.field(number)) for number in range(given.num_fields)])
+    if pa.types.is_list(given):
+        return pa.list_(_of_spark(given.value_field))
+    if pa.types.is_large_list(given):
+        return pa.large_list(_of_spark(given.value_field))
+    if pa.types.is_map(given):
+        return pa.map_(_type_of_spark(given.key_type), _of_spark(given.item_field))
+    return given
 
 
 def _address(path: str) -> str:
