@@ -541,6 +541,65 @@ def test_limits_are_left_to_the_user(capsys):
     assert "the dry run stopped: the run would remove 15 of the master's 20" in text
 
 
+def numbered(form, count=40):
+    return "".join(form.format(n, n % 4, 1_700_000_000 + n) + "\n" for n in range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    ("header", "form", "key", "order", "note"),
+    [
+        ("1,0,ts", "{0},v{1},{2}", 0, 2, "the name '1' is a number"),
+        (",id,name,updated_at", "{0},k{0},v{1},{2}", None, 3, "field 0 has no name: an index that pandas wrote?"),
+        ("0,1,2", "k{0},v{1},{2}", 0, 2, "the names are numbers, as pandas writes"),
+        ("id,v,v,ts", "k{0},v{1},x,{2}", 0, 3, "the name 'v' occurs twice"),
+        ('"id, no",v,ts', "k{0},v{1},{2}", 0, "ts", None),
+        ("id,a=b,ts", "k{0},v{1},{2}", 0, 2, "the name 'a=b' has an equals sign"),
+        ("#id,v,ts", "k{0},v{1},{2}", 0, 2, "the name '#id' has a hash"),
+        ("id,it's,ts", "k{0},v{1},{2}", 0, 2, "the name 'it's' has a quote"),
+    ],
+)
+def test_headers_with_odd_names(header, form, key, order, note, capsys):
+    write("master/a.csv", f"{header}\n{numbered(form)}")
+    write("feed/b.csv", f"{header}\n{form.format(3, 9, 1710000000)}\n")
+    _, settings = init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    assert settings["header"] is True
+    assert settings["order_by"] == order
+    assert key is None or settings["key"] == key
+    assert note is None or note in " ".join(text.split())
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+    values = b"\n".join(rows_of("merged"))
+    assert (values.count(b"v9"), values.count(b"1710000000"), values.count(b"1700000003")) == (1, 1, 0)
+
+
+def test_first_rows_that_are_records():
+    """The same record begins both sides: it is no header."""
+    write("master/a.txt", numbered("{0},v{1},{2}"))
+    write("feed/b.txt", numbered("{0},v{1},{2}", 3))
+    assert "header" not in init("--master", "master", "--feed", "feed")[1]
+
+
+@pytest.mark.parametrize("every", [1, 9])
+@pytest.mark.parametrize("suffix", ["csv", "txt"])
+def test_stray_quotes_are_text(every, suffix, capsys):
+    """One inch sign does not make values quoted."""
+    rows = "".join(f"k{n}|pipe {n % 5}{chr(34) * (n % every == 0)}|{1_700_000_000 + n}\n" for n in range(30))
+    write(f"master/a.{suffix}", f"id|name|ts\n{rows}")
+    write(f"feed/b.{suffix}", 'id|name|ts\nk3|pipe 9"|1710000000\n')
+    code, settings = init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    assert (code, settings["key"], settings["order_by"]) == (0, "id", "ts"), text
+    assert settings.get("input.format", "text") == "text"
+    assert "delimited text, 30 rows read" in text
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+
+
+def test_the_given_format_is_shown(capsys):
+    make(csv)
+    init("--master", "master", "--feed", "feed", "-D", "input.format=text")
+    assert "1 file, delimited text, 120 rows read" in capsys.readouterr().out
+
+
 # --- bad input: where, what, and the cure
 
 

@@ -62,7 +62,16 @@ def may_be_name(value: bytes) -> bool:
     (True, False, False)
     """
     text = plain_text(value)
-    return _NAME.fullmatch(text) is not None and text.lower() not in _NO_VALUE
+    return _NAME.fullmatch(text) is not None and not means_no_value(value)
+
+
+def means_no_value(value: bytes) -> bool:
+    """Return whether a value is a word for a missing value.
+
+    >>> means_no_value(b"N/A"), means_no_value(b"ts")
+    (True, False)
+    """
+    return plain_text(value).lower() in _NO_VALUE
 
 
 def names_an_id(value: bytes, others: Iterable[bytes]) -> bool:

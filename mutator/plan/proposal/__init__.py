@@ -2,6 +2,7 @@
 
 inputs         find and read the first rows: the only module that opens files
 dialects       lines → delimiter, quotes, header
+header_lines   the line of names, and names that settings cannot have
 tables         the first rows of the files, by field
 operations     op code field, delete codes, prefix of delete files
 record_ids     fields of the record ID

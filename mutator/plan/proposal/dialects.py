@@ -5,18 +5,15 @@ if the rows of a file have it equally often, and if it separates numbers and tim
 ``7;a bolt, 3 mm;2026-01-31`` separates none.
 """
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mutator.plan.mistakes.value_forms import all_numbers_or_times, is_number_or_time, may_be_name, names_an_id
+from mutator.plan.mistakes.value_forms import all_numbers_or_times
+from mutator.plan.proposal.header_lines import Row, header_of, unusable_name
 
 _FIRST = 200  # lines of a file
-
-Row = list[bytes]
 
 # Delimiter, its name in messages, and how probable it is before anything is read.
 DELIMITERS = (
@@ -52,9 +49,15 @@ class Dialect:
 
     delimiter: bytes | None  # None: no delimiter separates the rows of any file
     quoted: bool  # fields may be in quotes, as in CSV
+    stray: int  # lines that have a quote elsewhere than around a value, so that CSV rejects them
     headers: tuple[tuple[bytes, ...] | None, ...]  # the line of names of each file; None: the file has none
     header_lines: tuple[int, ...]  # lines up to the line of names, of each file
     widths: tuple[tuple[int, ...], ...]  # number of fields of each row, of each file, without header lines
+
+    @property
+    def unusable_names(self) -> str | None:
+        """Why the names of a header cannot be used in settings; None if they can."""
+        return next((why for names in self.headers if names is not None and (why := unusable_name(names))), None)
 
     @property
     def name(self) -> str:
@@ -63,8 +66,10 @@ class Dialect:
         return found or ("no delimiter" if self.delimiter is None else repr(self.delimiter.decode("latin-1")))
 
 
-def dialect_of(heads: Sequence[Head], wanted: bytes | None = None) -> Dialect:
-    """Return the dialect that fits the first lines of all files. wanted: the delimiter, if the user has set it.
+def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: str | None = None) -> Dialect:
+    """Return the dialect that fits the first lines of all files.
+
+    wanted, file_format: the delimiter and the file format, if the user has set them.
 
     >>> dialect = dialect_of([Head("feed", "f.txt", (b"id;name", b"7;a bolt, 3 mm"))])
     >>> dialect.delimiter, dialect.headers
@@ -74,17 +79,18 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None) -> Dialect:
     best: tuple[float, bool, bool, int] = (0.0, False, True, 0)
     candidates = DELIMITERS if wanted is None else ((wanted, "", 1.0),)
     for number, (delimiter, _, likelihood) in enumerate(candidates):
-        for quoted in (False, True):
-            if quoted and not any(b'"' in line for head in heads for line in head.lines):
+        for quoted in (False, True) if file_format is None else (file_format == "csv",):
+            wrapped = quoted and _has_wrapped(heads, delimiter)
+            if quoted and not wrapped and file_format is None:
                 continue
             rows = [list(_rows(head, delimiter, quoted)) for head in heads]
-            wrapped = quoted and _has_wrapped(heads, delimiter)
             best = max(best, (likelihood * _score(heads, rows), wrapped, not quoted, -number))
     score, _, plain, number = best
     delimiter, quoted = (candidates[-number][0], not plain) if score else (wanted or b"", False)
     split = [_split_lines(head, delimiter, quoted) for head in heads]
     modal = _modal_width([row for rows in split for row in rows if row])
-    found = [_header(head, rows, split, modal) for head, rows in zip(heads, split, strict=True)]
+    sides = [head.side for head in heads]
+    found = [header_of(at, split, sides, modal) for at in range(len(heads))]
     known = {names for _, names in found if names is not None}
     # A file with nothing but a header has the header of another file.
     found = [
@@ -100,8 +106,9 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None) -> Dialect:
     widths = tuple(
         tuple(len(row) for row in rows[count:] if row) for rows, (count, _) in zip(split, found, strict=True)
     )
+    stray = sum(row is None for head in heads for row in _csv_rows(head, delimiter)) if delimiter else 0
     return Dialect(
-        delimiter or None, quoted, tuple(names for _, names in found), tuple(count for count, _ in found), widths
+        delimiter or None, quoted, stray, tuple(names for _, names in found), tuple(count for count, _ in found), widths
     )
 
 
@@ -118,19 +125,39 @@ def _rows(head: Head, delimiter: bytes, quoted: bool) -> Iterator[Row]:
     if not quoted:
         yield from (line.split(delimiter) for line in lines)
         return
-    text = io.StringIO(b"\n".join(lines).decode("latin-1"), newline="")
-    try:
-        for row in csv.reader(text, delimiter=delimiter.decode("latin-1")):
-            yield [value.encode("latin-1") for value in row]
-    except csv.Error:
-        return
+    for row in _csv_rows(head, delimiter):
+        # A row that CSV rejects has no fields: its delimiters may be within quotes.
+        yield [b""] if row is None else [_value(field) for field in row]
+
+
+def _csv_rows(head: Head, delimiter: bytes) -> Iterator[Row | None]:
+    """Yield the raw fields of each CSV row that is not blank; None for a line that CSV rejects."""
+    text = b"\n".join(line for line in head.lines[:_FIRST] if line.strip())
+    field = rb'(?:"(?:[^"]|"")*"|[^"\n%b]*)' % re.escape(delimiter)
+    row = re.compile(field + rb"(?:%b%b)*(?=\n|\Z)" % (re.escape(delimiter), field))
+    fields = re.compile(rb"(?:\A|%b)(%b)" % (re.escape(delimiter), field))
+    at = 0
+    while at < len(text):
+        found = row.match(text, at)
+        line_end = text.find(b"\n", at)
+        end = found.end() if found else line_end if line_end >= 0 else len(text)
+        yield fields.findall(text[at:end]) if found else None
+        at = end + 1
+
+
+def _value(field: bytes) -> bytes:
+    return field[1:-1].replace(b'""', b'"') if field.startswith(b'"') else field
 
 
 def _has_wrapped(heads: Sequence[Head], delimiter: bytes) -> bool:
-    """Return whether a value has quotes around it, which may contain the delimiter."""
-    edge = re.escape(delimiter)
-    value = re.compile(rb'(?:^|%b)"(?:[^"]|"")*"(?:%b|$)' % (edge, edge))
-    return any(value.search(line) for head in heads for line in head.lines[:_FIRST])
+    """Return whether quotes enclose a value, so that it begins and ends at a delimiter or at an end of its line."""
+    return any(
+        field.startswith(b'"') and b"\n" not in field
+        for head in heads
+        if any(b'"' in line for line in head.lines[:_FIRST])
+        for row in _csv_rows(head, delimiter)
+        for field in row or ()
+    )
 
 
 def _score(heads: Sequence[Head], rows: Sequence[list[Row]]) -> float:
@@ -155,45 +182,3 @@ def _score(heads: Sequence[Head], rows: Sequence[list[Row]]) -> float:
 
 def _modal_width(rows: Sequence[Row]) -> int:
     return Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
-
-
-def _header(
-    head: Head, rows: Sequence[Row], others: Sequence[Sequence[Row]], modal: int
-) -> tuple[int, tuple[bytes, ...] | None]:
-    """Return the number of header lines of a file and its line of names; 0 and None without one."""
-    own = Counter(len(row) for row in rows if row)
-    width = own.most_common(1)[0][0] if own else modal
-    for number, row in enumerate(rows[:4]):
-        if not row or (len(row) != width and len(row) < modal):
-            continue  # a blank line, or a title above the names
-        rest = [other for other in rows[number + 1 :] if len(other) == len(row)]
-        twins = sum(row in list(found[:4]) for found in others if found is not rows)
-        return (number + 1, tuple(row)) if _is_header(row, rest, twins) else (0, None)
-    return 0, None
-
-
-def utf8(value: bytes) -> bytes:
-    """Return a text as UTF-8: if it is not, it counts as Latin-1.
-
-    >>> utf8(b"ge\\xe4ndert") == "ge\u00e4ndert".encode()
-    True
-    """
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1").encode()
-    return value
-
-
-def _is_header(row: Row, rest: Sequence[Row], twins: int) -> bool:
-    """Return whether a row has names of fields. rest: the rows below it. twins: how many other files begin with it."""
-    row = [utf8(value) for value in row]
-    if not all(map(may_be_name, row)) or len({value.strip().lower() for value in row}) < len(row):
-        return False
-    if any(is_number_or_time(value) for value in row) or (len(row) == 1 and not names_an_id(row[0], [b"1"])):
-        return False
-    for at in range(len(row)):
-        below = [other[at] for other in rest]
-        if all_numbers_or_times(below) or names_an_id(row[at], below):
-            return True
-    return twins > 0 and row not in rest and any(names_an_id(value, [b"1"]) for value in row)

@@ -11,7 +11,8 @@ from mutator.formats.files.registry import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.choice import Choice, Value
-from mutator.plan.proposal.dialects import Dialect, utf8
+from mutator.plan.proposal.dialects import Dialect
+from mutator.plan.proposal.header_lines import utf8
 from mutator.plan.proposal.inputs import Given
 from mutator.rules import file_names
 
@@ -35,15 +36,18 @@ class Forms:
     notes: tuple[str, ...] = ()
 
 
-def file_forms(given: Given) -> Forms:
-    """Return the settings that say how the files are read. Raises DataError where no setting reads all files."""
+def file_forms(given: Given, file_format: str | None = None) -> Forms:
+    """Return the settings that say how the files are read. Raises DataError where no setting reads all files.
+
+    file_format: the one that the user has set.
+    """
     control = []
     if given.control_suffix is not None:
         why = f"each feed file has a file of the same name and {given.control_suffix} beside it"
         control.append(Choice(CONTROL_SUFFIX, given.control_suffix, why))
     if given.dialect is None:
         return Forms(tuple(control), named=True)
-    forms = _delimited(given, given.dialect)
+    forms = _delimited(given, given.dialect, file_format)
     return replace(forms, choices=(*forms.choices, *control))
 
 
@@ -55,7 +59,7 @@ def title(sources: Sequence[Source], *, csv: bool) -> str:
     return ", ".join(sorted(_TITLES.get(name, name) for name in formats))
 
 
-def _delimited(given: Given, dialect: Dialect) -> Forms:
+def _delimited(given: Given, dialect: Dialect, file_format: str | None) -> Forms:
     with_rows = [
         (path, names, count)
         for path, names, count, widths in zip(
@@ -77,11 +81,20 @@ def _delimited(given: Given, dialect: Dialect) -> Forms:
     all_csv = all(format_of(_bare(path)) == "csv" for path, _, _ in with_rows)
     if (dialect.quoted and not all_csv) or (typed is not None and named_files and not all_csv):
         choices.append(_csv_format(given, typed, quoted=dialect.quoted))
-    csv = dialect.quoted or (all_csv and bool(named_files)) or (typed is not None and bool(named_files))
-    # Names must be UTF-8; the values need not.
-    usable = all(name == utf8(name) for names in dialect.headers for name in names or ())
+    plain = file_format == "text" or (all_csv and dialect.stray > 0 and not dialect.quoted and file_format is None)
+    csv = dialect.quoted or (bool(named_files) and not plain and (all_csv or typed is not None))
+    fault = dialect.unusable_names
+    usable = fault is None or (dialect.quoted and all(map(_is_named_once, dialect.headers)))
+    notes = []
+    if plain and file_format is None and named_files and usable:
+        why = f"CSV rejects {counted(dialect.stray, 'line')} with a quote that encloses no value"
+        choices.append(Choice(FORMAT, "text", why))
     if named_files and not usable:
-        csv = dialect.quoted
+        if dialect.quoted:
+            cure = "a CSV file needs a different name for each field, in UTF-8"
+            raise error("format", path=named_files[0], what=f"in its header, {fault}", cure=cure)
+        csv = False
+        notes.append(f"fields are known by position, because of the header: {fault}; correct it to use names")
         choices += _header(named_files, dialect, with_rows, header_lines, names=False)
     elif named_files:
         choices += _header(named_files, dialect, with_rows, header_lines, names=not csv)
@@ -100,7 +113,14 @@ def _delimited(given: Given, dialect: Dialect) -> Forms:
         named=is_named,
         csv=csv,
         names=tuple(map(str, names)) if isinstance(names, list) and not named_files else (),
+        notes=tuple(notes),
     )
+
+
+def _is_named_once(names: tuple[bytes, ...] | None) -> bool:
+    """Return whether a header has a different name for each field, in UTF-8, as CSV needs it."""
+    texts = [plain_text(name) for name in names or ()]
+    return all(texts) and len(set(texts)) == len(texts) and all(name == utf8(name) for name in names or ())
 
 
 def _has_names(source: Source) -> bool:

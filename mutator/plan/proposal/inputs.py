@@ -23,7 +23,7 @@ from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
-from mutator.plan.proposal.dialects import Dialect, Head, dialect_of, utf8
+from mutator.plan.proposal.dialects import Dialect, Head, dialect_of
 from mutator.plan.proposal.tables import Table
 from mutator.rules.file_names import is_data_file
 from mutator.rules.typed_values import column_order_type
@@ -64,10 +64,13 @@ class Given:
         return (*(self.master.sources if self.master is not None else ()), *self.feed.sources)
 
 
-def find_inputs(master: str | None, feed: Sequence[str], delimiter: bytes | None = None) -> Given:
+def find_inputs(
+    master: str | None, feed: Sequence[str], delimiter: bytes | None = None, file_format: str | None = None
+) -> Given:
     """Find the files of master and feed, and the dialect of those that are delimited.
 
-    delimiter: the one that the user has set. Raises ConfigError, DataError, StorageError or StateError with the path.
+    delimiter, file_format: those that the user has set. Raises ConfigError, DataError, StorageError or StateError with
+    the path.
     """
     config = parse({"id.field.ordinals": "0"})
     suffix, entries = _feed_entries([absolute(path) for path in feed])
@@ -86,13 +89,15 @@ def find_inputs(master: str | None, feed: Sequence[str], delimiter: bytes | None
             _check_text(source)
             heads.append(Head(name, source.name, _lines(source)))
             paths.append(source.path)
-    dialect = _dialect(heads, delimiter or _delimiter_of(known), feed_side.sources) if heads else None
+    dialect = None
+    if heads:
+        dialect = _dialect(heads, delimiter or _delimiter_of(known), file_format, feed_side.sources)
     return Given(feed_side, master_side, known, suffix, dialect, tuple(paths))
 
 
-def _dialect(heads: Sequence[Head], wanted: bytes | None, feed: Sequence[Source]) -> Dialect:
+def _dialect(heads: Sequence[Head], wanted: bytes | None, file_format: str | None, feed: Sequence[Source]) -> Dialect:
     """Return the dialect of all files. Raises DataError if each side has a dialect of its own."""
-    found = dialect_of(heads, wanted)
+    found = dialect_of(heads, wanted, file_format)
     master, own = ([head for head in heads if head.side == side] for side in ("master", "feed"))
     if master and own and wanted is None:
         names = [dialect_of(side).name for side in (master, own) if any(map(_several, side))]
@@ -202,7 +207,9 @@ def read_tables(given: Given, config: Config, *, named: bool) -> tuple[list[Tabl
     named: fields have names, so that .csv means CSV. Fields are names, or ordinals in the file.
     """
     master = given.master.sources if given.master is not None else ()
-    headers = dict(zip(given.delimited, given.dialect.headers, strict=True)) if given.dialect is not None else {}
+    headers: dict[str, tuple[bytes, ...] | None] = {}
+    if given.dialect is not None and given.dialect.unusable_names is None:
+        headers = dict(zip(given.delimited, given.dialect.headers, strict=True))
     return (
         _tables(config, master, config.master_format, headers, named, given.master.path if given.master else ""),
         _tables(config, given.feed.sources, config.feed_format, headers, named, ""),
@@ -240,6 +247,6 @@ def _table(source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, dir
     if source.file_schema is not None and FILE_FORMATS[source.file_format].typed:
         types = {field.name: column_order_type(field.type, "string") for field in source.file_schema.schema}
     columns = {name: list(values) for name, values in rows.columns.items()}
-    if names is not None and len(names) == len(columns) and all(name == utf8(name) for name in names):
+    if names is not None and len(names) == len(columns):
         columns = dict(zip(map(plain_text, names), columns.values(), strict=True))
     return Table(source.name, columns, rows.count, source.sequence, directory, types)

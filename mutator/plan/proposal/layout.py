@@ -9,7 +9,7 @@ from typing import Any
 
 from mutator.plan.proposal.choice import Value
 from mutator.plan.proposal.file_forms import Forms
-from mutator.plan.proposal.tables import Inputs, Table
+from mutator.plan.proposal.tables import Inputs, Rows, Table
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,9 @@ class Layout:
     def label(self, field: str) -> Value:
         """Return a field as a setting has it."""
         if not self.by_position:
-            return field
+            # Settings have commas between names, and take digits for an ordinal.
+            fields = list(Rows.of(self.feed or self.master).fields)
+            return fields.index(field) if ("," in field or field.isdigit()) and field in fields else field
         return self.names[int(field)] if int(field) < len(self.names) else int(field)
 
     def field(self, label: Any) -> str:

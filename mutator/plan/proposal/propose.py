@@ -8,7 +8,7 @@ from mutator.config import Config, parse
 from mutator.errors.display import counted
 from mutator.plan.inspect.delete_files import named_like_deletes
 from mutator.plan.proposal.choice import Choice, Proposal
-from mutator.plan.proposal.file_forms import COUNT, DELIMITER, file_forms
+from mutator.plan.proposal.file_forms import COUNT, DELIMITER, FORMAT, file_forms
 from mutator.plan.proposal.inputs import Given, find_inputs, read_tables
 from mutator.plan.proposal.key_and_order import ID, ORDER, ORDER_TYPE, key_choice, key_of, order_choices, recorded_order
 from mutator.plan.proposal.layout import Layout
@@ -37,9 +37,9 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     master: None if there is none yet. settings: by published key, those that the user has decided.
     Raises ConfigError, DataError, StorageError or StateError with the path.
     """
-    wanted = settings.get(DELIMITER)
-    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)).literal if wanted else None)
-    forms = file_forms(given)
+    wanted, file_format = settings.get(DELIMITER), settings.get(FORMAT)
+    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)).literal if wanted else None, file_format)
+    forms = file_forms(given, file_format)
     if COUNT in settings:  # rows of one field need no delimiter
         forms = replace(
             forms,
