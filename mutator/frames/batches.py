@@ -1,5 +1,6 @@
 """Any table as Arrow batches: a pa.Schema of normal types, and an iterator of record batches of it."""
 
+import weakref
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from mutator.frames.pandas_tables import arrow_table
 from mutator.frames.recognize import LAZY, PANDAS
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules.schema_evolution import normal
+
+_READ: weakref.WeakSet[Any] = weakref.WeakSet()  # readers whose rows a merge has read: each has them only once
 
 
 class Batches(NamedTuple):
@@ -37,6 +40,10 @@ def batches_of(table: Any, kind: str, label: str) -> Batches:
 def _reader(table: Any, label: str) -> Any:
     """Return a pa.RecordBatchReader of a table of Arrow, or of anything with ``__arrow_c_stream__``."""
     if isinstance(table, pa.RecordBatchReader):
+        if table in _READ:
+            cure = "give the merge a new reader, or reader.read_all(), which is a table"
+            raise error("table.rows", table=label, what="was read before, and has no rows left", cure=cure)
+        _READ.add(table)
         return table
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])

@@ -1,5 +1,6 @@
 """A pandas DataFrame as an Arrow table: named index levels become columns, NaN and NaT become NULL."""
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,11 +40,23 @@ def _column(series: Any, name: str, label: str) -> Any:
         found = pa.Array.from_pandas(series)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as fault:
         raise _mixed(series, name, label, fault) from None
+    if series.dtype == object and pa.types.is_temporal(found.type):
+        _check_times(series, name, label)
     # Their values would silently become the integers in which pandas has them.
     if isinstance(found.type, pa.BaseExtensionType) and found.type.extension_name.startswith("pandas."):
         cure = f"convert it, for example with frame[{name!r}].astype(str), or .dt.to_timestamp() for periods"
         raise error("table.column", table=label, column=name, what=f"has the type {series.dtype}", cure=cure)
     return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
+
+
+def _check_times(series: Any, name: str, label: str) -> None:
+    """Raise DataError for objects that Arrow would cut to dates, or take for times of UTC."""
+    values = series[series.notna()]
+    if len({isinstance(value, dt.datetime) for value in values}) > 1:
+        raise _mixed(series, name, label, ValueError())
+    if len({getattr(value, "tzinfo", None) is None for value in values}) > 1:
+        cure = f"give all a zone, or none, for example with frame[{name!r}] = pd.to_datetime(frame[{name!r}], utc=True)"
+        raise error("table.column", table=label, column=name, what="has times with and without a zone", cure=cure)
 
 
 def _mixed(series: Any, name: str, label: str, fault: Exception) -> MutatorError:
@@ -56,4 +69,4 @@ def _mixed(series: Any, name: str, label: str, fault: Exception) -> MutatorError
 def _types_of(series: Any) -> Sequence[str]:
     """Return the names of the types in a column, the first few; without missing values."""
     found = dict.fromkeys(type(value).__name__ for value in series[series.notna()])
-    return [*list(found)[:_SHOWN], *(["…"] if len(found) > _SHOWN else [])]
+    return [*sorted(found)[:_SHOWN], *(["…"] if len(found) > _SHOWN else [])]

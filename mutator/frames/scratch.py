@@ -1,5 +1,6 @@
 """A directory for the files of a merge, which is removed with the last object that needs it."""
 
+import os
 import posixpath
 import time
 import weakref
@@ -8,7 +9,7 @@ from contextlib import ExitStack, suppress
 from mutator.engine.scratch import scratch_directory
 from mutator.errors import MutatorError
 from mutator.rules.file_names import new_run_id
-from mutator.storage import located_to_write
+from mutator.storage import located_to_write, storage_for
 
 
 class Scratch:
@@ -18,11 +19,23 @@ class Scratch:
         """Make the directory. parent: a directory that other machines reach, too; None for one of this machine."""
         stack = ExitStack()
         self.path = scratch_directory(stack) if parent is None else _directory_below(parent, stack)
-        self._finalizer = weakref.finalize(self, stack.close)
+        self._finalizer = weakref.finalize(self, _close, stack, os.getpid())
 
     def close(self) -> None:
         """Remove the directory now."""
         self._finalizer()
+
+    def keep_only(self, path: str) -> None:
+        """Remove all entries of the directory but one."""
+        storage = storage_for(self.path)
+        for entry in list(storage.entries(self.path)):
+            if entry.path != path:
+                storage.remove(entry.path)
+
+
+def _close(stack: ExitStack, process: int) -> None:
+    if os.getpid() == process:  # a forked process has a copy of the object, and not the directory
+        stack.close()
 
 
 def _directory_below(parent: str, stack: ExitStack) -> str:

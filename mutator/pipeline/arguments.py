@@ -12,6 +12,7 @@ from mutator.config import Config
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT, published
 from mutator.config.sources import layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
+from mutator.errors.display import without_secrets
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import SPARK, described, is_connect, kind_of
 
@@ -154,7 +155,7 @@ def _given(argument: str, value: Any, index: str = "") -> Given:
     if isinstance(value, str | os.PathLike):
         if not str(value):
             raise wrong(label, value, f"a path, or {_TABLE}", "an empty text is no path")
-        return Given(str(value), str(value))
+        return Given(without_secrets(str(value)), str(value))
     kind = kind_of(value)
     if kind == SPARK and is_connect(value):
         cure = "give frame.toArrow() or frame.toPandas(), or use a classic session"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,7 +24,7 @@ from mutator.pipeline.runners import engine_on
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.runner_choice import RUNNERS
 from mutator.plan.strategy import ENGINES
-from mutator.storage import storage_for
+from mutator.storage import absolute, storage_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,6 +97,13 @@ def merge(
     masters, feeds = arguments.master_of(master), arguments.feed_of(feed)
     target = arguments.path_of("output", output, "the path of a new directory, or None for a result in memory")
     shared = arguments.path_of("scratch", scratch, "the path of a directory that Spark's workers share, or None")
+    # S3 has no empty directories, so a new prefix is no mistake.
+    if (
+        shared is not None
+        and not shared.startswith(("s3://", "s3a://"))
+        and storage_for(shared).stat(absolute(shared)) is None
+    ):
+        raise arguments.wrong("scratch", scratch, "the path of a directory that is there, or None")
     arguments.one_of("engine", engine, ENGINES)
     arguments.flag("dry_run", dry_run)
     checked = arguments.config_of(config, {**given, **settings})
@@ -111,11 +119,17 @@ def merge(
             path = target or f"{place.path if place else ''}/result"
             prepared = prepare(checked, master_path, paths, path, engine=engine, tables=(*master_tables, *feed_tables))
             _, report = carry_out(prepared, engine_on(wanted, context), dry_run=dry_run)
+            if place is not None and target is None and not dry_run:
+                place.keep_only(path)
         report = with_tables(prepared, report, place if target is None else None)
-        return names.in_report(report, masters, feeds, target)
-    finally:
-        if place is not None and (target is not None or dry_run):
+        found = names.in_report(report, masters, feeds, target)
+    except BaseException:
+        if place is not None:
             place.close()
+        raise
+    if place is not None and (target is not None or dry_run):
+        place.close()
+    return found
 
 
 def _check_order(config: Config, tables: Sequence[Given]) -> None:
@@ -216,15 +230,16 @@ class _Names:
     """Replace the paths of temporary files in messages and reports."""
 
     def __init__(self, place: Scratch | None, parts: Sequence[Given]) -> None:
-        datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
-        self._replaced = [*datasets, *([(f"{place.path}/", "")] if place is not None else [])]
+        self._datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
+        self._place = None if place is None else place.path
 
     def __call__(self, value: Any) -> Any:
         """Return a text, or a structure of texts, without the temporary paths."""
         if isinstance(value, str):
-            for path, label in self._replaced:
-                value = value.replace(path, label)
-            return value
+            for path, label in self._datasets:
+                # another path may begin with this one
+                value = re.sub(rf"{re.escape(path)}(?![\w-]|\.\w)", label.replace("\\", r"\\"), value)
+            return value.replace(f"{self._place}/", "") if self._place else value
         if isinstance(value, tuple | list):
             return type(value)(map(self, value))
         return {name: self(part) for name, part in value.items()} if isinstance(value, Mapping) else value

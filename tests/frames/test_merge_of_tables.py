@@ -454,3 +454,97 @@ def test_a_column_without_values_takes_the_type_of_a_table_with_values():
 
     report = mutator.merge(master=pa.table({"id": [9], "t": [1]}), feed=parts, key="id", order_by="t")
     assert types_of(report)["v"] == pa.string()
+
+
+# --- values and streams that would be lost
+
+DAY, TIME = dt.date(2026, 1, 31), dt.datetime(2026, 1, 31, 9, tzinfo=dt.UTC).replace(tzinfo=None)
+MIXED = {
+    "date first": ([DAY, TIME], "column t has values of several types: date, datetime"),
+    "time first": ([TIME, DAY], "column t has values of several types: date, datetime"),
+    "zone first": ([TIME.replace(tzinfo=dt.UTC), TIME], "column t has times with and without a zone"),
+    "zone last": ([TIME, TIME.replace(tzinfo=dt.UTC)], "column t has times with and without a zone"),
+}
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_dates_and_times_in_one_column_are_refused(case):
+    values, message = MIXED[case]
+    feed = pd.DataFrame({"id": [1, 1], "t": pd.Series(values, dtype=object)})
+
+    with pytest.raises(mutator.DataError, match=message):
+        mutator.merge(master=feed[:1], feed=feed, key="id", order_by="t")
+
+
+def test_a_reader_is_read_only_once():
+    def reader():
+        return pa.table(FEED).to_reader()
+
+    used = reader()
+    mutator.merge(master=pa.table(MASTER), feed=used, **BASE)
+    twice = reader()
+    for feed in (used, [twice, twice]):
+        with pytest.raises(mutator.DataError, match="was read before, and has no rows left"):
+            mutator.merge(master=pa.table(MASTER), feed=feed, **BASE)
+
+
+@pytest.mark.parametrize("data_type", [pl.Categorical, pl.Enum(["B", "c", "d"])], ids=["categorical", "enum"])
+def test_categories_of_polars_are_text(data_type):
+    feed = pl.DataFrame(FEED).with_columns(pl.col("name").cast(data_type))
+
+    assert rows(mutator.merge(master=pa.table(MASTER), feed=feed, **BASE)) == MERGED
+
+
+def test_a_table_needs_no_control_file():
+    report = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), feed_control_suffix=".ctl", **BASE)
+
+    assert rows(report) == MERGED
+
+
+# --- temporary files
+
+
+def test_a_result_in_memory_keeps_no_inputs():
+    report = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), **BASE)
+
+    assert os.listdir(os.path.dirname(report.result.path)) == ["result"]
+    assert rows(report) == MERGED
+
+
+def test_a_failed_merge_leaves_nothing_while_its_error_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+
+    with pytest.raises(mutator.DataError) as fault:
+        mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED | {"ts": [2, None, 2]}), **BASE)
+
+    assert os.listdir(tmp_path) == []
+    assert fault.value
+
+
+def test_a_forked_process_leaves_the_result():
+    report = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), **BASE)
+    scratch = report.result._scratch
+
+    child = os.fork()
+    if child == 0:
+        scratch.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert rows(report) == MERGED
+
+
+def test_a_mistyped_scratch_directory_is_refused(tmp_path):
+    with pytest.raises(mutator.ConfigError, match=r"scratch is .* should be the path of a directory that is there"):
+        mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), scratch=f"{tmp_path}/nodir/sub", **BASE)
+    assert os.listdir(tmp_path) == []
+
+
+def test_secrets_and_other_paths_in_names():
+    from mutator.pipeline.arguments import Given, feed_of
+    from mutator.pipeline.python_merge import _Names
+
+    assert feed_of("sftp://me:secret@host/u_1.txt")[0].label == "sftp://me:***@host/u_1.txt"
+    names = _Names(None, [Given("master (mutator.Dataset)", "/data/m")])
+    assert names("/data/m/a: /data/m2/a, /data/m.csv; /data/m.") == (
+        "master (mutator.Dataset)/a: /data/m2/a, /data/m.csv; master (mutator.Dataset)."
+    )

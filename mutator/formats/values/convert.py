@@ -40,6 +40,8 @@ def converted(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     plain = normal_type(column.type)
+    if isinstance(column, pa.DictionaryArray):  # Arrow takes no elements of views, which Polars has
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(plain))
     try:
         if plain != column.type:
             column = column.cast(plain)

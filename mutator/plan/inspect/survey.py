@@ -107,7 +107,7 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str], tables: Sequ
     check_headers(config, found, survey.master, known)
     fresh, consumed, notes = split_consumed(config, known, found)
     if config.control_suffix is not None:
-        control_files.check(config.control_suffix, fresh)
+        control_files.check(config.control_suffix, [source for source in fresh if not source.is_table])
     return replace(
         survey,
         feed=fresh,
