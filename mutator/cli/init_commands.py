@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -50,7 +51,7 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
     text = toml_text(proposal, found.inputs, command)
     trial = _trial(proposal, text, master, arguments.feed, output)
     if not printed:
-        _write(Path(arguments.output), text)
+        _write(Path(arguments.output), text, force=arguments.force)
     code = 0 if proposal.usable and trial is not None and trial.fault is None else 3
     warnings = () if trial is None or trial.report is None else trial.report.warnings
     if arguments.json:
@@ -62,7 +63,15 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
         questions = [f"  {number}. {in_words(text)}" for number, text in enumerate(proposal.questions, 1)]
         lines = [*found.inputs, *(f"note    {in_words(note)}" for note in proposal.notes), "", *listing(proposal), ""]
         lines += [*_trial_lines(trial), "", *(["please decide", *questions, ""] if questions else [])]
-        yield Report(text_of([*lines, f"wrote {arguments.output}; next:", command]), warnings, code)
+        following = "next" if not code else f"not ready to run: {_obstacle(proposal)}, then"
+        yield Report(text_of([*lines, f"wrote {arguments.output}; {following}:", command]), warnings, code)
+
+
+def _obstacle(proposal: Proposal) -> str:
+    """Return what the user has to do before a run."""
+    if not proposal.usable:
+        return "decide the questions above"
+    return "correct what stopped the dry run"
 
 
 def _check_target(path: Path, *, force: bool) -> None:
@@ -73,10 +82,17 @@ def _check_target(path: Path, *, force: bool) -> None:
         raise error("path.missing", path=path.parent, what="directory")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, *, force: bool) -> None:
+    """Write a whole file: with force over another one, otherwise only where there is none."""
+    target = path.with_name(f".{path.name}.{os.getpid()}.tmp") if force else path
     try:
-        path.write_text(text, encoding="utf-8")
+        with target.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+        target.replace(path)
+    except FileExistsError:
+        raise error("init.exists", path=target) from None
     except OSError as fault:
+        target.unlink(missing_ok=True)
         raise error("storage", path=path, why=fault.strerror) from None
 
 

@@ -497,6 +497,17 @@ def test_output_and_force(capsys):
     assert "there is no such directory" in capsys.readouterr().err
 
 
+def test_a_file_that_appears_while_init_runs(monkeypatch, capsys):
+    """It is not overwritten without --force."""
+    make(csv)
+    monkeypatch.setattr("mutator.cli.init_commands._check_target", lambda path, force: path.write_text("own"))
+    assert main(["init", "--master", "master", "--feed", "feed"]) == 2
+    assert Path("mutator.toml").read_text(encoding="utf-8") == "own"
+    assert "mutator.toml: exists" in capsys.readouterr().err
+    assert main(["init", "--master", "master", "--feed", "feed", "--force"]) == 0
+    assert not list(Path.cwd().glob(".mutator*"))
+
+
 def test_printed_file(capsys):
     make(csv)
     assert init("--master", "master", "--feed", "feed", "-o", "-") == (0, None)
@@ -539,6 +550,7 @@ def test_limits_are_left_to_the_user(capsys):
     text = capsys.readouterr().out
     assert (code, settings["key"]) == (3, 0)
     assert "the dry run stopped: the run would remove 15 of the master's 20" in text
+    assert "wrote mutator.toml; not ready to run: correct what stopped the dry run, then:" in text
 
 
 def numbered(form, count=40):
@@ -598,6 +610,15 @@ def test_the_given_format_is_shown(capsys):
     make(csv)
     init("--master", "master", "--feed", "feed", "-D", "input.format=text")
     assert "1 file, delimited text, 120 rows read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", [csv, tabs], ids=["csv", "tabs"])
+@pytest.mark.parametrize("words", [("--op", "nope"), ("--key", "nope"), ("--order-by", "nope")], ids=" ".join)
+def test_a_field_that_no_file_has(form, words, capsys):
+    make(form)
+    assert init("--master", "master", "--feed", "feed", *words) == (2, None)
+    error_text = capsys.readouterr().err
+    assert "no file has a field nope; they have" in error_text
 
 
 # --- bad input: where, what, and the cure

@@ -63,6 +63,9 @@ class Layout:
     def field(self, label: Any) -> str:
         """Return the field that a setting names."""
         text = str(label)
+        if not self.by_position and text.isdigit():
+            fields = Rows.of(self.feed or self.master).fields
+            return fields[int(text)] if text not in fields and int(text) < len(fields) else text
         return str(self.names.index(text)) if self.by_position and text in self.names else text
 
 

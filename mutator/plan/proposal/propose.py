@@ -17,7 +17,8 @@ from mutator.plan.proposal.operations import OP, op_choices, op_field, possible_
 from mutator.plan.proposal.order_fields import order_fields
 from mutator.plan.proposal.partitions import KEY_SCOPE, partition_choice
 from mutator.plan.proposal.record_ids import repeated_in_other_partitions
-from mutator.plan.proposal.tables import Inputs
+from mutator.plan.proposal.tables import Inputs, Rows
+from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.delimiter import field_delimiter
 
 EMPTY_MASTER = "allow.empty.master"
@@ -49,6 +50,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     config = parse({ID: "0", **{key: value for key, value in read.items() if key not in (ID, ORDER, OP)}})
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
     layout = Layout.of(raw_master, raw_feed, forms)
+    _check_fields(layout, settings)
     # Without a delimiter, rows have no fields.
     known_fields = all(choice.value is not None or choice.key in settings for choice in forms.choices)
     choices, notes = _roles(layout, given, config, settings) if known_fields else ([], [])
@@ -63,6 +65,25 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     others = tuple(Choice(key, value, "as you set it") for key, value in settings.items() if key not in known)
     proposal = Proposal((*decided, *others), (*notes, *forms.notes))
     return Proposed(proposal, input_lines(given, raw_master, raw_feed, forms))
+
+
+def _check_fields(layout: Layout, settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting that names a field which no file has."""
+    known = list(Rows.of((*layout.feed, *layout.narrow, *layout.master)).fields)
+    if not known:
+        return
+    shown = [str(layout.label(field)) for field in known]
+    named = [
+        (setting, str(label).strip())
+        for setting in (ID, ORDER, OP)
+        if setting in settings
+        for label in (settings[setting] if isinstance(settings[setting], list) else str(settings[setting]).split(","))
+    ]
+    raise_all(
+        (setting, f"no file has a field {label}", f"they have {', '.join(shown)}")
+        for setting, label in named
+        if layout.field(label) not in known
+    )
 
 
 def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, Any]) -> tuple[list[Choice], list[str]]:
