@@ -621,6 +621,14 @@ def test_a_field_that_no_file_has(form, words, capsys):
     assert "no file has a field nope; they have" in error_text
 
 
+def test_seconds_and_milliseconds_cannot_be_compared(capsys):
+    write("master/a.txt", numbered("k{0},v{1},{2}"))
+    write("feed/b.txt", numbered("k{0},v{1},{2}000", 9))
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert (code, settings.get("order_by")) == (3, None)
+    assert "Field 2 has milliseconds and seconds, which cannot be compared" in capsys.readouterr().out
+
+
 # --- bad input: where, what, and the cure
 
 

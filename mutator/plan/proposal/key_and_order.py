@@ -135,6 +135,13 @@ def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField]) -> li
     best = found[0]
     rivals = [one for one in found[1:] if one.score >= best.score - 1]
     question = None
+    if len(best.units) > 1:
+        label = layout.label(best.field)
+        question = (
+            f"Field {label} has {' and '.join(best.units)}, which cannot be compared: have all files delivered with "
+            f"one unit, or set {{{ORDER}}} to another field."
+        )
+        return [Choice(ORDER, None, best.why, [(label, "after all values have one unit")], question, needed=True)]
     if rivals:
         names = _and([str(layout.label(one.field)) for one in (best, *rivals)])
         question = f"Which of the fields {names} shows the mutation that came last? Set {{{ORDER}}}."

@@ -33,6 +33,7 @@ class OrderField:
     order_type: str
     score: int
     why: str
+    units: tuple[str, ...] = ()  # of numbers of seconds (or less) since 1970: several cannot be compared
 
     @property
     def strong(self) -> bool:
@@ -102,12 +103,14 @@ def _candidate(
     if empty > _MOST_EMPTY * max(len(own), 1):
         return None
     parse = ORDER_TYPES[order_type][0]
+    units: list[str] = []
     reasons, score = [_TITLES[order_type]], 1 - 2 * bool(empty)
     if order_type == "timestamp":
         score += 3 if any(map(_WITH_TIME.fullmatch, values[:200])) else 1
     elif is_time(values):
-        unit = epoch_unit(int(values[0]))
-        reasons, score = [f"{unit} since 1970"], score + 3
+        some = {epoch_unit(int(value)) for value in (*present(own)[:200], *present(others)[:200])}
+        units = sorted(filter(None, some))
+        reasons, score = [f"{' and '.join(units)} since 1970"], score + 3
     if not name.isdigit():
         words = _words(name)
         if _CHANGE.fullmatch(words):
@@ -123,7 +126,7 @@ def _candidate(
         reasons.append(text)
     if empty:
         reasons.append(f"{counted(empty, 'row')} of the feed without a value would be rejected")
-    return OrderField(name, order_type, score + moved, "; ".join(reasons))
+    return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units))
 
 
 def _type_of(values: Sequence[bytes], name: str, typed: dict[str, str | None]) -> str | None:
