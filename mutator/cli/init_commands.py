@@ -179,14 +179,14 @@ def _json(proposal: Proposal, inputs: Sequence[str], trial: Trial | None, path: 
 
 INIT = Command(
     "init",
-    "look at master and feed, and write a commented configuration for them",
+    "propose a commented configuration for a master and a feed",
     (
         option("--master", metavar="DIR", help="master directory; leave it out if there is none yet"),
         options.FEED,
         option("-o", "--output", default=_FILE, metavar="FILE", help=f"file to write (default {_FILE}); - prints it"),
         option("--force", action="store_true", help="overwrite the file"),
         *options.COMMON,
-        options.setting("what the data show"),
+        options.setting("the proposal"),
         options.JSON,
     ),
     _init,

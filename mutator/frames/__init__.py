@@ -8,5 +8,5 @@ write          the rows of a table, in a scratch file
 file_rows      the rows of one typed or delimited file, as batches of a schema
 dataset        the rows of a dataset, as tables
 rejected       the rejected rows of a run, as tables
-scratch        a directory that lives as long as what is in it
+scratch        a directory that is removed with the object that has it
 """

@@ -17,7 +17,7 @@ _KINDS = {
     ("pyarrow", "RecordBatch"): "Arrow record batch",
     ("pyarrow", "RecordBatchReader"): "Arrow record batch reader",
 }
-# Look like tables, and are none.
+# Values that look like tables and are not.
 _OTHERS = {
     ("pandas", "Series"): "a pandas Series, which is one column: series.to_frame() makes a DataFrame of it",
     ("polars", "Series"): "a Polars Series, which is one column: series.to_frame() makes a DataFrame of it",

@@ -110,25 +110,25 @@ def merge(
     tables = [one for one in (*masters, *feeds) if one.path is None]
     _check_order(checked, [one for one in feeds if one.path is None])
     wanted, context = _spark(checked, session, tables, in_memory=target is None, shared=shared)
-    place = Scratch(shared) if tables or target is None else None
-    names = _Names(place, (*masters, *feeds))
+    temporary = Scratch(shared) if tables or target is None else None
+    names = _Names(temporary, (*masters, *feeds))
     try:
         with names.in_errors():
-            master_path, master_tables = _written(masters, place, "master")
-            paths, feed_tables = _all_written(feeds, place)
-            path = target or f"{place.path if place else ''}/result"
+            master_path, master_tables = _written(masters, temporary, "master")
+            paths, feed_tables = _all_written(feeds, temporary)
+            path = target or f"{temporary.path if temporary else ''}/result"
             prepared = prepare(checked, master_path, paths, path, engine=engine, tables=(*master_tables, *feed_tables))
             _, report = carry_out(prepared, engine_on(wanted, context), dry_run=dry_run)
-            if place is not None and target is None and not dry_run:
-                place.keep_only(path)
-        report = with_tables(prepared, report, place if target is None else None)
+            if temporary is not None and target is None and not dry_run:
+                temporary.keep_only(path)
+        report = with_tables(prepared, report, temporary if target is None else None)
         found = names.in_report(report, masters, feeds, target)
     except BaseException:
-        if place is not None:
-            place.close()
+        if temporary is not None:
+            temporary.close()
         raise
-    if place is not None and (target is not None or dry_run):
-        place.close()
+    if temporary is not None and (target is not None or dry_run):
+        temporary.close()
     return found
 
 
@@ -138,28 +138,28 @@ def _check_order(config: Config, tables: Sequence[Given]) -> None:
         raise error("table.sequence", table=tables[0].label)
 
 
-def _written(parts: Sequence[Given], place: Scratch | None, label: str) -> tuple[str, list[TableInput]]:
+def _written(parts: Sequence[Given], temporary: Scratch | None, label: str) -> tuple[str, list[TableInput]]:
     """Return the path of a master, and its tables if it is in memory."""
     first = parts[0]
     if first.path is not None:
         return first.path, []
-    assert place is not None
+    assert temporary is not None
     if len(parts) == 1:
-        table = _write(first, f"{place.path}/{first.label}")
+        table = _write(first, f"{temporary.path}/{first.label}")
         return table.path, [table]
-    directory = f"{place.path}/{label}"
+    directory = f"{temporary.path}/{label}"
     storage_for(directory).make_directory(directory)
     tables = [_write(one, f"{directory}/{one.label}") for one in parts]
     return directory, tables
 
 
-def _all_written(parts: Sequence[Given], place: Scratch | None) -> tuple[list[str], list[TableInput]]:
+def _all_written(parts: Sequence[Given], temporary: Scratch | None) -> tuple[list[str], list[TableInput]]:
     """Return the paths of a feed, and the tables among its parts."""
     paths, tables = [], []
     for one in parts:
         if one.path is None:
-            assert place is not None
-            tables.append(_write(one, f"{place.path}/{one.label}"))
+            assert temporary is not None
+            tables.append(_write(one, f"{temporary.path}/{one.label}"))
         paths.append(tables[-1].path if one.path is None else one.path)
     return paths, tables
 
@@ -229,9 +229,9 @@ def _own_context() -> AbstractContextManager[SparkContext]:
 class _Names:
     """Replace the paths of temporary files in messages and reports."""
 
-    def __init__(self, place: Scratch | None, parts: Sequence[Given]) -> None:
+    def __init__(self, temporary: Scratch | None, parts: Sequence[Given]) -> None:
         self._datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
-        self._place = None if place is None else place.path
+        self._temporary = None if temporary is None else temporary.path
 
     def __call__(self, value: Any) -> Any:
         """Return a text, or a structure of texts, without the temporary paths."""
@@ -239,7 +239,7 @@ class _Names:
             for path, label in self._datasets:
                 # another path may begin with this one
                 value = re.sub(rf"{re.escape(path)}(?![\w-]|\.\w)", label.replace("\\", r"\\"), value)
-            return value.replace(f"{self._place}/", "") if self._place else value
+            return value.replace(f"{self._temporary}/", "") if self._temporary else value
         if isinstance(value, tuple | list):
             return type(value)(map(self, value))
         return {name: self(part) for name, part in value.items()} if isinstance(value, Mapping) else value

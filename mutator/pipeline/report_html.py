@@ -14,7 +14,7 @@ _NUMBER = "padding: 1px 24px 1px 0; text-align: right; font-variant-numeric: tab
 
 
 class Shown(Protocol):
-    """What is shown of a report."""
+    """The members of a report that are shown."""
 
     @property
     def run(self) -> str:

@@ -38,5 +38,5 @@ class Proposal:
 
     @property
     def usable(self) -> bool:
-        """Whether a run can use the settings."""
+        """Return whether a run can use the settings."""
         return all(choice.value is not None or not choice.needed for choice in self.choices)

@@ -37,7 +37,7 @@ class OrderField:
 
     @property
     def strong(self) -> bool:
-        """Whether the field has times, is called like one, or grows from the master to the feed."""
+        """Return whether the field has times, is called like one, or grows from the master to the feed."""
         return self.score >= 4
 
 
