@@ -101,7 +101,7 @@ COMMANDS = (
     SETTINGS,
     DEMO,
     SAMPLE,
-    completion(lambda: program()),
+    completion(program),
 )
 _JOBS: dict[str, Command | Group] = {
     "bridge_export.py": EXPORT,

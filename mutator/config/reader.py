@@ -48,9 +48,9 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     keys that the command line sets, for messages; those of options begin with ``--``.
     Raises ConfigError with every fault found, each with key, value, expected form and the nearest known key.
     """
-    named = {published(key): _on_the_command_line(key) for key in overridden}
+    overriding = {published(key): key.removeprefix(PREFIX) for key in overridden}
     given, empty, names, warnings = _normalise(settings)
-    if _TYPE in named and _NUMERIC not in named:
+    if _TYPE in overriding and _NUMERIC not in overriding:
         given.pop(_NUMERIC, None)  # the older form of the same setting, in the file
     read = _Reader(given)
     config = _config(read)
@@ -60,12 +60,11 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
             read.faults.append(f"{key}: is not a known setting{suggestion(key, _KNOWN)}")
     order_type = _order_type(config, numeric, stated, read.faults)
     config = replace(config, order_type=order_type, order_stated=stated is not None)
-    written = {**names.written, **named}
+    written = {**names.written, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}}
     faults = [renamed(fault, written) for fault in (*read.faults, *conflicts.faults(config, given))]
     if faults or names.faults:
         raise _error([*names.faults, *faults], where)
     found = [renamed(warning, written) for warning in conflicts.warnings(config, given)]
-    overriding = {published(key): key.removeprefix(PREFIX) for key in overridden}
     names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
     return replace(config, warnings=(*warnings, *found), names=in_messages)
@@ -78,8 +77,8 @@ def _error(faults: Sequence[str], where: str) -> MutatorError:
     return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *map(one_line, faults)]))
 
 
-def _on_the_command_line(key: str) -> str:
-    return key if key.startswith("--") else f"-D {key.removeprefix(PREFIX)}"
+def _on_the_command_line(name: str) -> str:
+    return name if name.startswith("--") else f"-D {name}"
 
 
 def _config(read: _Reader) -> Config:

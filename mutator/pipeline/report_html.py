@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from html import escape
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from mutator.errors.display import counted, one_line
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+
+if TYPE_CHECKING:
+    from mutator.pipeline.report import Report
 
 _CELL = "padding: 1px 12px 1px 0; text-align: left; vertical-align: top"
 _NUMBER = "padding: 1px 24px 1px 0; text-align: right; font-variant-numeric: tabular-nums"
 
 
-class Shown(Protocol):
-    """The members of a report that are shown."""
-
-    @property
-    def run(self) -> str:
-        """The run's ID."""
-
-    @property
-    def dry_run(self) -> bool:
-        """Return whether nothing was written."""
-
-    @property
-    def master(self) -> str:
-        """The master."""
-
-    @property
-    def feed(self) -> Sequence[str]:
-        """The parts of the feed."""
-
-    @property
-    def output(self) -> str:
-        """The output."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Rows by outcome."""
-
-    @property
-    def rejects(self) -> Mapping[str, list[Mapping[str, Any]]]:
-        """The first rejected rows of each side."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Notes."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """Warnings."""
-
-    @property
-    def seconds(self) -> float:
-        """Duration of the run."""
-
-
-def html_of(report: Shown) -> str:
+def html_of(report: Report) -> str:
     """Return a report as HTML: its paths, the counts that are not 0, the first rejects, notes and warnings."""
     n = report.counts
     head = f"run {report.run}" + (" (dry run: nothing was written)" if report.dry_run else "")
@@ -87,7 +46,7 @@ def html_of(report: Shown) -> str:
     )
 
 
-def _lines(report: Shown) -> Iterator[str]:
+def _lines(report: Report) -> Iterator[str]:
     for rows in report.rejects.values():
         for row in rows:
             yield f"rejected: {row['path']}: {row['place']}: {row['reason']}"

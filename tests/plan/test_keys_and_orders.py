@@ -361,9 +361,17 @@ def test_a_header(work):
     assert "damaged" not in str(caught.value)
 
 
+WITHOUT_A_HEADER = {
+    "field.names": "id,at,note",
+    "id.field.ordinals": "id",
+    "temporal.ordering.field.ordinal": "at",
+    "input.format": "csv",
+    "num.reducer": "1",
+}
+
+
 def test_an_empty_value_in_the_first_row_of_csv_without_a_header(work):
-    work.settings = {"field.names": "id,at,note", "id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"}
-    work.settings |= {"input.format": "csv", "num.reducer": "1"}
+    work.settings = WITHOUT_A_HEADER
     work.put("master/m.csv", b"a,1,\nb,1,y\n")
     work.put("feed/f_1.csv", b"b,2,\n")
     work.run()
@@ -371,8 +379,7 @@ def test_an_empty_value_in_the_first_row_of_csv_without_a_header(work):
 
 
 def test_csv_without_a_header(work):
-    work.settings = {"field.names": "id,at,note", "id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"}
-    work.settings |= {"input.format": "csv", "num.reducer": "1"}
+    work.settings = WITHOUT_A_HEADER
     work.put("master/m.csv", b"a,1,x\nb,1,y\n")
     work.put("feed/f_1.csv", b'a,2,"q""1,\n2"\n')
     work.run()
