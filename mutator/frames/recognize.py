@@ -60,6 +60,8 @@ def described(value: Any) -> str:
         return "a pandas-on-Spark frame: frame.to_spark() makes a Spark DataFrame of it"
     if (other := next((_OTHERS[name] for name in _class_names(value) if name in _OTHERS), None)) is not None:
         return other
+    if is_connect(value):
+        return f"a {type(value).__name__} of Spark Connect"
     if (kind := kind_of(value)) is not None:
         return f"{_article(kind)} {kind}"
     name = type(value).__name__

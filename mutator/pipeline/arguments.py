@@ -159,15 +159,7 @@ def _given(argument: str, value: Any, index: str = "") -> Given:
     kind = kind_of(value)
     if kind == SPARK and is_connect(value):
         cure = "give frame.toArrow() or frame.toPandas(), or use a classic session"
-        expected = "a DataFrame of a classic session"
-        raise error(
-            "argument",
-            call=CALL,
-            argument=label,
-            given="a DataFrame of Spark Connect",
-            expected=expected,
-            cure=f"; {cure}",
-        )
+        raise wrong(label, value, "a DataFrame of a classic session", cure)
     if kind is None:
         raise wrong(label, value, f"a path, or {_TABLE}", _cure_for(value))
     return Given(f"{label} ({kind})", table=value, kind=kind)
