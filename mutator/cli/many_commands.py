@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option, option_type
 from mutator.cli.messages import is_quiet
-from mutator.config import parsers
+from mutator.config import forms, parsers
 from mutator.errors.display import printable
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _OPTIONS = (
     option("tables", metavar="TABLES.toml", help="file that describes the tables"),
     option(
         "--only",
-        type=option_type(parsers.texts),
+        type=option_type(forms.TEXTS.parse),
         metavar="NAMES",
         help="names of tables, separated by commas (default all)",
     ),

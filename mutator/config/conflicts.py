@@ -34,7 +34,7 @@ def _ids(config: Config, given: Given) -> Messages:
     if "id.field.ordinals" not in given:
         yield "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
     if len(set(config.id_fields)) != len(config.id_fields):
-        yield f"id.field.ordinals: '{given['id.field.ordinals']}' names a field twice"
+        yield f"id.field.ordinals: '{shown(given['id.field.ordinals'])}' names a field twice"
 
 
 def _op_field(config: Config, _: Given) -> Messages:

@@ -20,9 +20,15 @@ _TEXTS: Mapping[str, Any] = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]
 class Form:
     """How a setting is written. schema: JSON schema of its value in TOML."""
 
-    parse: Callable[..., Any]  # raises ValueError with the expected form
+    parse: Callable[..., Any]  # of text; raises ValueError with the expected form
     schema: Mapping[str, Any]
-    takes_names: bool = False  # the parser also gets the names of all fields
+    parse_list: Callable[..., Any] = parsers.single  # of the elements of a list, which stay as they are
+    takes_names: bool = False  # the parsers also get the names of all fields
+
+
+def _list_of(parse: Callable[..., Any]) -> Form:
+    """Return the form of a list: of TOML and Python, or a text with commas between the elements."""
+    return Form(lambda text: parse(parsers.text_parts(text)), _TEXTS, parse)
 
 
 def one_of(*values: str) -> Form:
@@ -43,16 +49,22 @@ SIZE = Form(
 )
 MEMORY = Form(parsers.memory, SIZE.schema)
 TEXT = Form(str, _TEXT)
-TEXTS = Form(parsers.texts, _TEXTS)
-CODES = Form(parsers.codes, _TEXTS)
+TEXTS = _list_of(parsers.texts)
+CODES = _list_of(parsers.codes)
 JOINT = Form(parsers.joint, _TEXT)
 NULL = Form(parsers.null, _TEXT)
 SUFFIX = Form(parsers.suffix, _TEXT)
 DELIMITER = Form(field_delimiter.parse, _TEXT)
 FORMAT = Form(parsers.file_format, {"enum": list(parsers.FILE_FORMATS)})
 COUNT = Form(parsers.field_count, {"anyOf": [{"enum": ["auto", "any"]}, {"type": "integer", "minimum": 1}]})
-FIELD = Form(parsers.ordinal_or_unset, _NUMBER_OR_NAME, takes_names=True)
-FIELDS = Form(
-    parsers.ordinals, {"anyOf": [_NUMBER_OR_NAME, {"type": "array", "items": _NUMBER_OR_NAME}]}, takes_names=True
+_ONE_NAME = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 1}
+FIELD = Form(
+    parsers.ordinal_or_unset, {"anyOf": [_NUMBER_OR_NAME, _ONE_NAME]}, parsers.listed_ordinal, takes_names=True
 )
-PARTITION_FIELDS = Form(parsers.partition_fields, _TEXTS, takes_names=True)
+FIELDS = Form(
+    parsers.ordinals,
+    {"anyOf": [_NUMBER_OR_NAME, {"type": "array", "items": _NUMBER_OR_NAME}]},
+    parsers.listed_ordinals,
+    takes_names=True,
+)
+PARTITION_FIELDS = Form(parsers.partition_fields, _TEXTS, parsers.listed_partition_fields, takes_names=True)

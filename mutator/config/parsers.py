@@ -6,8 +6,9 @@
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_fields
 
@@ -15,27 +16,41 @@ FILE_FORMATS = ("auto", "text", "csv", "escaped", "avro", "parquet", "orc")
 _MOST_MEMORY = 1 << 30  # columns of text in Parquet and ORC have 32-bit offsets, so they end at 2 GiB
 
 
-def texts(text: str) -> tuple[str, ...]:
-    """Read different names with commas between them.
+def text_parts(text: str) -> list[str]:
+    """Split a text at its commas.
 
-    >>> texts("id, price")
-    ('id', 'price')
+    >>> text_parts("id, price")
+    ['id', 'price']
     """
-    parts = tuple(part.strip() for part in text.split(","))
-    if "" in parts or len(set(parts)) != len(parts):
-        raise ValueError("must be different names with commas between them")
-    return parts
+    return [part.strip() for part in text.split(",")]
 
 
-def codes(text: str) -> frozenset[bytes]:
-    """Read op codes with commas between them.
+def single(parts: Sequence[Any]) -> Any:
+    """Refuse a list where a setting has one value. Raises ValueError."""
+    raise ValueError("must be one value, not a list")
 
-    >>> codes("D") == {b"D"}
+
+def texts(parts: Sequence[Any]) -> tuple[str, ...]:
+    """Read different names.
+
+    >>> texts(["id", "price, EUR"])
+    ('id', 'price, EUR')
+    """
+    found = tuple(map(str, parts))
+    if "" in found or len(set(found)) != len(found):
+        raise ValueError("must be different names with commas between them, or a list of them")
+    return found
+
+
+def codes(parts: Sequence[Any]) -> frozenset[bytes]:
+    """Read op codes.
+
+    >>> codes(["D"]) == {b"D"}
     True
     """
-    if not all(part.strip() for part in text.split(",")):
-        raise ValueError("must be op codes with commas between them, and none may be empty")
-    return frozenset(part.strip().encode("utf-8", "surrogateescape") for part in text.split(","))
+    if not all(str(part).strip() for part in parts):
+        raise ValueError("must be op codes with commas between them, or a list of them, and none may be empty")
+    return frozenset(str(part).encode("utf-8", "surrogateescape") for part in parts)
 
 
 def joint(text: str) -> bytes:
@@ -145,6 +160,38 @@ def ordinals(text: str, names: tuple[str, ...]) -> tuple[int | str, ...]:
     return tuple(ordinal(part, names) for part in text.split(","))
 
 
+def listed_ordinals(parts: Sequence[Any], names: tuple[str, ...]) -> tuple[int | str, ...]:
+    """Read a list of fields: a number is an ordinal, and a text is a name, even one with digits or commas.
+
+    >>> listed_ordinals([0, "1", "a,b"], ()), listed_ordinals([0, "price"], ("id", "price"))
+    ((0, '1', 'a,b'), (0, 1))
+    """
+    return tuple(_listed_ordinal(part, names) for part in parts)
+
+
+def listed_ordinal(parts: Sequence[Any], names: tuple[str, ...]) -> int | str:
+    """Read a list of one field.
+
+    >>> listed_ordinal(["7"], ())
+    '7'
+    """
+    if len(parts) != 1:
+        raise ValueError("must be one field")
+    return _listed_ordinal(parts[0], names)
+
+
+def _listed_ordinal(part: Any, names: tuple[str, ...]) -> int | str:
+    if not isinstance(part, str):
+        return ordinal(str(part), ())
+    if names and part not in names:
+        near = difflib.get_close_matches(part, names, n=1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise ValueError(f"must be names of field.names, or ordinals as numbers{meant}")
+    if not part:
+        raise ValueError("must be names that are not empty, or ordinals as numbers")
+    return names.index(part) if names else part
+
+
 def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField, ...]:
     """Read partition fields; their sources become ordinals where the names of all fields are known.
 
@@ -158,6 +205,15 @@ def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField,
             name = names[field.source] if field.transform == "identity" else name
         found.append(replace(field, source=ordinal(str(field.source), names), name=name))
     return checked_fields(found)  # two names may be equal now
+
+
+def listed_partition_fields(parts: Sequence[Any], names: tuple[str, ...]) -> tuple[PartitionField, ...]:
+    """Read a list of partition fields.
+
+    >>> [field.transform for field in listed_partition_fields(["price", "day=date(at)"], ())]
+    ['identity', 'date']
+    """
+    return partition_fields(",".join(map(str, parts)), names)
 
 
 def field_count(text: str) -> int | str:

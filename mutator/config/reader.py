@@ -125,12 +125,21 @@ class _Reader:
     def __call__(self, key: str, default: Any) -> Any:
         if key not in self.given:
             return default
-        form, text = SETTINGS[key].form, shown(self.given[key])
+        form, value = SETTINGS[key].form, self.given[key]
+        names = (self.names,) if form.takes_names else ()
         try:
-            return form.parse(text, self.names) if form.takes_names else form.parse(text)
+            if not isinstance(value, list | tuple):
+                return form.parse(shown(value), *names)
+            if not all(isinstance(part, str | int) and not isinstance(part, bool) for part in value):
+                raise ValueError("must be a list of texts or whole numbers")
+            return form.parse_list(value, *names)
         except ValueError as fault:
-            self.faults.append(f"{key}: '{text}' {fault}")
+            self.faults.append(f"{key}: '{shown(value)}' {fault}")
             return default
+
+
+def _is_unset(value: Any) -> bool:
+    return value is None or (isinstance(value, str | list | tuple) and not value)
 
 
 @dataclass(frozen=True)
@@ -153,7 +162,7 @@ def _normalise(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], 
         name, bare, value = published(key), key.removeprefix(PREFIX), settings[key]
         if _FOREIGN.match(bare):
             foreign.append(key)
-        elif shown(value) == "":
+        elif _is_unset(value):
             given.pop(name, None)
             empty.append(name)
         else:

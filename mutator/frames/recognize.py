@@ -51,8 +51,8 @@ def is_connect(frame: Any) -> bool:
 def described(value: Any) -> str:
     """Return what a value of the wrong type is, for messages.
 
-    >>> described(None), described(7), described([{"id": 7}])
-    ('None', '7, an int', 'a list')
+    >>> described(None), described(7), described([{"id": 7}]), described([])
+    ('None', '7, an int', 'a list', 'an empty list')
     """
     if value is None:
         return "None"
@@ -65,6 +65,8 @@ def described(value: Any) -> str:
     if (kind := kind_of(value)) is not None:
         return f"{_article(kind)} {kind}"
     name = type(value).__name__
+    if isinstance(value, list | tuple | set | frozenset) and not value:
+        return f"an empty {name}"
     if isinstance(value, str | bytes | int | float):
         shown = repr(value)
         return f"{shown if len(shown) <= 60 else shown[:60] + '…'}, {_article(name)} {name}"

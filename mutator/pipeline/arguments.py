@@ -10,7 +10,7 @@ from typing import Any
 from mutator import config as configuration
 from mutator.config import Config
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT, published
-from mutator.config.sources import layered, read_settings, suggestion
+from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.frames.dataset import Dataset
@@ -19,6 +19,8 @@ from mutator.frames.recognize import SPARK, described, is_connect, kind_of
 CALL = "mutator.merge()"
 _TABLE = "a table (a DataFrame of pandas, Polars or Spark, or anything with __arrow_c_stream__)"
 _DEFAULT_OF_ANY = f"{DEFAULT_OF_FIELD}FIELD"
+_KEY = "the field or fields of the record ID"
+_KEY_CURE = "name them: key='id', or key=['shop', 'id'], or their ordinals from 0 where fields have no names"
 _OTHERS = ("master", "feed", "output", "config", "session", "runner", "engine", "dry_run", "scratch", "default")
 
 
@@ -65,12 +67,15 @@ def config_of(config: Any, settings: Mapping[str, Any]) -> Config:
         return config
     if config is not None and not isinstance(config, str | os.PathLike | Mapping):
         raise wrong("config", config, "the path of a .properties or .toml file, a mapping of settings, or a Config")
-    file = config if isinstance(config, Mapping) else read_settings(None if config is None else str(config))
+    file = (
+        {name: part for name, part in flat(config).items() if part is not None}
+        if isinstance(config, Mapping)
+        else read_settings(None if config is None else str(config))
+    )
     where = str(config) if isinstance(config, str | os.PathLike) else CALL
     found = layered([dict(file), given])
     if "id.field.ordinals" not in map(published, found):
-        cure = "name them: key='id', or key=['shop', 'id'], or their ordinals from 0 where fields have no names"
-        raise wrong("key", None, "the field or fields of the record ID", cure)
+        raise wrong("key", None, _KEY, _KEY_CURE)
     return configuration.parse(found, where)
 
 
@@ -91,10 +96,13 @@ def _setting(name: str, value: Any) -> Any:
         raise wrong(name, value, "the name of a field, or its ordinal from 0")
     if isinstance(value, str | int | float):
         return value
-    if isinstance(value, list | tuple) and value and all(_is_plain(part) for part in value):
-        return list(value)
-    if isinstance(value, set | frozenset) and value and all(_is_plain(part) for part in value):
-        return sorted(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        parts = value if isinstance(value, list | tuple) else sorted(value, key=repr)
+        if not parts:
+            expected, cure = (_KEY, _KEY_CURE) if name == "key" else ("a value, or a list of values", "leave it out")
+            raise wrong(name, value, expected, cure)
+        if all(_is_plain(part) for part in parts):
+            return list(parts)
     raise wrong(name, value, "text, a number, True or False, or a list of these")
 
 
@@ -134,7 +142,7 @@ def feed_of(value: Any) -> list[Given]:
     """Return the parts of a feed, paths and tables in any order."""
     if isinstance(value, list | tuple):
         if not value:
-            raise wrong("feed", value, f"a path, {_TABLE}, or a list of these", "the list is empty")
+            raise wrong("feed", value, f"a path, {_TABLE}, or a list of these")
         return [_given("feed", part, f"[{number}]") for number, part in enumerate(value)]
     return [_given("feed", value)]
 

@@ -250,7 +250,34 @@ def test_invalid_id_fields(value, fault):
     assert faults({KEY: value}) == [fault]
 
 
-@pytest.mark.parametrize("settings", [{}, {KEY: ""}])
+def test_a_list_keeps_its_elements():
+    assert parse({KEY: ["a,b", 0, "1", " x"]}).id_fields == ("a,b", 0, "1", " x")
+    assert parse({KEY: ["a,b", 2], "field.names": ["ts", "a,b", "c"]}).id_fields == (1, 2)
+    assert parse({KEY: 0, BY: ["7"]}).order_field == "7"
+    assert parse({KEY: 0, OP: 1, "delete_codes": ["D,R", "D "]}).delete_codes == {b"D,R", b"D "}
+    assert parse({KEY: 0, "partitioned.by": ["store", "day=date(at)"]}).partitioned_by[1].transform == "date"
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({KEY: ["a", "a"]}, "id.field.ordinals: 'a,a' names a field twice"),
+        ({KEY: [""]}, "id.field.ordinals: '' must be names that are not empty, or ordinals as numbers"),
+        ({KEY: [-1]}, "id.field.ordinals: '-1' must be an ordinal counted from 0, or a name"),
+        ({KEY: [True]}, "id.field.ordinals: 'true' must be a list of texts or whole numbers"),
+        (
+            {KEY: ["idd"], "field.names": ["id", "ts"]},
+            "id.field.ordinals: 'idd' must be names of field.names, or ordinals as numbers (did you mean id?)",
+        ),
+        ({KEY: 0, BY: ["a", "b"]}, f"{BY}: 'a,b' must be one field"),
+        ({KEY: 0, "sync.mode": ["full"]}, "sync.mode: 'full' must be one value, not a list"),
+    ],
+)
+def test_invalid_lists(settings, fault):
+    assert faults(settings) == [fault]
+
+
+@pytest.mark.parametrize("settings", [{}, {KEY: ""}, {KEY: []}, {KEY: None}])
 def test_the_id_must_be_set(settings):
     assert faults(settings) == [
         "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"

@@ -501,6 +501,48 @@ def test_a_table_needs_no_control_file():
     assert rows(report) == MERGED
 
 
+# --- names of fields
+
+
+def test_a_list_keeps_names_with_commas_and_digits():
+    master = pa.table({"a,b": [1, 1], "1": [1, 2], "ts": [1, 1], "a": [7, 8], "b": [7, 8]})
+    feed = pa.table({"a,b": [1], "1": [2], "ts": [2], "a": [9], "b": [9]})
+
+    for key in (["a,b", "1"], ("1", "a,b"), [0, 1], {"a,b", "1"}):
+        report = mutator.merge(master=master, feed=feed, key=key, order_by="ts")
+        assert rows(report) == [(1, 1, 1, 7, 7), (1, 2, 2, 9, 9)]
+    by_both = mutator.merge(master=master, feed=feed, key="a,b", order_by="ts")
+    assert len(rows(by_both)) == 3
+
+
+def test_a_column_whose_name_is_a_number():
+    master = pa.table({"ts": [1, 1], "0": [1, 2]})
+    feed = pa.table({"ts": [2], "0": [2]})
+
+    report = mutator.merge(master=master, feed=feed, key=["0"], order_by=["ts"])
+    assert rows(report) == [(1, 1), (2, 2)]
+    for key in ("0", 0, [0]):
+        with pytest.raises(mutator.ConfigError, match=r"0 may be field 0, .* name in a list: \['ts'\] or \['0'\]"):
+            mutator.merge(master=master, feed=feed, key=key, order_by="ts")
+    far = [table.rename_columns(["ts", "7"]) for table in (master, feed)]
+    assert rows(mutator.merge(master=far[0], feed=far[1], key="7", order_by="ts")) == [(1, 1), (2, 2)]
+
+
+def test_delete_codes_with_commas():
+    feed = pa.table(FEED | {"op": ["U", "D,R", "I"]})
+
+    report = mutator.merge(master=pa.table(MASTER), feed=feed, **{**BASE, "delete_codes": ["D,R"]})
+    assert rows(report) == MERGED
+
+
+def test_an_id_by_ordinal_is_an_integer_too():
+    master = pd.DataFrame({"id": [1.0, 2.0], "ts": [1, 1]})
+
+    for key in ("id", 0):
+        report = mutator.merge(master=master, feed=master.assign(ts=2), key=key, order_by="ts")
+        assert types_of(report)["id"] == pa.int64()
+
+
 # --- temporary files
 
 

@@ -34,6 +34,9 @@ def with_tables(
     A column of a table gets the type that the field has elsewhere, if that has all of its values: in the master only
     where there is no other way. stored: the schema of a managed master. ids: the ID fields of the configuration.
     """
+    schemas = [source.file_schema.schema for source in feed if source.file_schema is not None]
+    names: Sequence[str] = schemas[-1].names if schemas else ()
+    ids = [names[one] if isinstance(one, int) and one < len(names) else one for one in ids]
     master = tuple(_as_table(tables, source, (stored, *feed), ids, is_master=True) for source in master)
     others = (stored, *master, *feed)
     return master, [_as_table(tables, source, others, ids, is_master=False) for source in feed]

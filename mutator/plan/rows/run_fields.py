@@ -57,6 +57,8 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
     def name(one: Any, key: str) -> str:
         if isinstance(one, str):
             return one
+        if one >= len(names) and str(one) in names:
+            return str(one)
         if one >= len(names):
             raise error(
                 "width",
@@ -70,7 +72,8 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
                 where=key,
                 what=f"{one} may be field {one}, whose name is '{names[one]}', or field {names.index(str(one))}, whose "
                 f"name is '{one}'",
-                cure="rename one of them in the files",
+                cure="rename one of them in the files; or, in Python or TOML, give the name in a list: "
+                f"['{names[one]}'] or ['{one}']",
             )
         return str(names[one])
 
