@@ -46,6 +46,7 @@ class Config:
     header_check: bool = _setting("header.check")
     # lowest: a record without an order value is older than every other
     null_order: str = _setting("null.order")
+    order_check: bool = _setting("order.check")  # compare the units of order values that are times since 1970
     master_format: str | None = _setting("master.format")  # None: detected in the files
     feed_format: str | None = _setting("feed.format")
     output_format: str | None = _setting("output.format")  # None: the master's

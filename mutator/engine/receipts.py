@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.errors import MutatorError
 from mutator.plan.runner_choice import RunnerChoice
+from mutator.rules.order_units import NO_UNITS, Units
 
 Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
 
@@ -31,6 +32,7 @@ class SplitReceipt(NamedTuple):
     size: int  # bytes as stored
     digests: Sequence[bytes]  # of the checksum chunks that the split covers
     codes: Sequence[tuple[bytes, int]] = ()  # op codes of upserts in the feed, from ``op_codes.abridged``
+    units: Units = NO_UNITS  # of the order values in the feed
 
 
 NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())
@@ -76,6 +78,7 @@ class MergeReceipt:
     expired: Any = None  # highest order value of a tombstone that expired
     highest: Any = None  # highest order value of a winner
     late: LateOrders | None = None
+    units: Units = field(default_factory=dict)  # of the order values of records and tombstones that mutations met
     files: tuple[DataFile, ...] = ()
     beside: tuple[SideFile, ...] = ()
     splits: Mapping[SplitNumber, SplitReceipt] = field(default_factory=dict)  # read where they were merged

@@ -8,6 +8,7 @@ from typing import Any
 
 from mutator.engine.receipts import Key, LateOrders, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
+from mutator.rules.order_units import Units, joined
 from mutator.rules.truth_table import Decision
 
 # Remark on a key: its delete has a partition field without a value, and its partition does not have the record.
@@ -23,6 +24,7 @@ class Tally:
     expired: Any = None  # highest order value of a tombstone that expired here
     highest: Any = None  # highest order value of a winner
     late: LateOrders | None = None
+    units: Units = field(default_factory=dict)  # of the order values of records and tombstones that mutations met
 
     def count(self, decision: Decision, count: int) -> None:
         """Count the outcomes of a decision about some keys."""
@@ -59,6 +61,10 @@ class Tally:
         """Widen the bounds of the order values of late mutations."""
         self.late = orders.joined(self.late)
 
+    def note_units(self, units: Units) -> None:
+        """Add the units of the order values of records or tombstones that mutations met."""
+        self.units = joined([self.units, units])
+
     def expire(self, count: int, order: Any) -> None:
         """Count tombstones that expired. order: the highest of their order values."""
         self.counts["expired"] += count
@@ -73,5 +79,6 @@ class Tally:
             expired=self.expired,
             highest=self.highest,
             late=self.late,
+            units=self.units,
             **members,
         )

@@ -148,6 +148,11 @@ RUNS: dict[int, dict[str, str]] = {
             "remain, but max.duplicate.fraction is {fraction}: {hint}. If such rows are versions of one record, run "
             "again with -D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
         ),
+        "order.units": (
+            "order values look like times since 1970 in several units: {found}. They are compared as they are, so "
+            "those in the shorter unit always win. Have the feed delivered in one unit, that of the master; if these "
+            "are no such times, or all rows are meant so, run again with -D order.check=false"
+        ),
         "op.deletes": (
             "op codes of the feed look like deletes, {codes}, but deleted.op.code is {known}, so {rows} would be "
             "upserts: {cure}; or, if they are upserts, name the codes of all upserts with upsert.op.code"

@@ -29,6 +29,7 @@ from mutator.errors.display import counted, key_text
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.rules.order_units import Units, joined
 
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
@@ -52,6 +53,7 @@ class Result:
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
     late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the upserts of the feed
+    units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
 
 
 @paused()
@@ -102,6 +104,10 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         partitions=_by_partition(merges),
         late=_late_orders(tallies),
         op_codes=_op_codes(plan, splits),
+        units={
+            "feed": joined(receipt.units for receipt in splits.values()),
+            "master": joined(receipt.units for receipt in tallies),
+        },
     )
 
 

@@ -65,6 +65,7 @@ class Limits:
     deleted_fraction: float = 1.0  # of the master's records
     inserts_below_horizon: bool = True  # are allowed
     older_snapshot: bool = False  # is allowed
+    several_units: bool = True  # of order values that look like times are allowed
 
 
 @dataclass(frozen=True)
@@ -243,6 +244,7 @@ def limits_of(config: Config) -> Limits:
         deleted_fraction=config.max_delete_fraction,
         inserts_below_horizon=config.before_horizon != "fail",
         older_snapshot=config.allow_older_snapshot,
+        several_units=not config.order_check,
     )
 
 

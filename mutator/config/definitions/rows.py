@@ -45,6 +45,13 @@ ROWS = (
                 "reject",
                 "`lowest`: NULL as an order value counts as the oldest value of its type",
             ),
+            Setting(
+                "order.check",
+                forms.FLAG,
+                "true",
+                "`false`: accept order values that [look like times in several units](mistakes.md), such as seconds "
+                "and milliseconds since 1970",
+            ),
         ),
     ),
     Section(

@@ -42,6 +42,7 @@ from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.op_codes import abridged, add_counts
+from mutator.rules.order_units import Units, joined, units_of
 from mutator.storage import storage_for
 
 RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
@@ -133,7 +134,7 @@ class Feed:
     def read(self, split: Split, file: Input) -> Iterator[Any]:
         """Read a split; yield its elements of the ledger, and runs when the mutations become too many."""
         self._split = (split.input, split.number)
-        receipt = NOTHING_READ
+        receipt, units = NOTHING_READ, list[Units]()
         for batch, receipt in batches(self.plan, split, file, trusted=False):
             yield from rejected(self.plan, split, file, batch, receipt)
             block = batch.block
@@ -143,10 +144,11 @@ class Feed:
             offsets = np.zeros(len(block), np.int64) if file.source.is_table else block.offsets
             found = mutations_of(self.plan, block, inputs, offsets, directories_of(self.plan, block))
             self.waiting.setdefault(file.layout, []).append(found)
+            units.append(units_of(self.plan.rows.order_type, found.orders))
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:
                 yield from self.runs()
-        yield receipt_of(self.plan, split, receipt)
+        yield receipt_of(self.plan, split, receipt._replace(units=joined(units)))
 
     def runs(self) -> Iterator[Any]:
         """Fold the mutations read so far, and yield a run for each group that has any of them."""

@@ -19,6 +19,7 @@ from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, to_column, to_texts, to_value
+from mutator.rules.order_units import units_of
 from mutator.rules.truth_table import Decision, decide
 
 _FEW = 256  # winners whose first ID values a block may be asked for
@@ -112,9 +113,10 @@ class Winners:
         return actions
 
     def _late(self, old_orders: Any, orders: Any) -> Flags:
-        """Return which winners are older than the records or tombstones that they meet, and note their order values."""
+        """Return which winners are older than the records or tombstones that they meet, and note the order values."""
         column = pc.greater(old_orders, orders)
         late = flags(column)
+        self.tally.note_units(units_of(self.plan.rows.order_type, old_orders))
         if late.any():
             bounds = (pc.min_max(values.filter(column)) for values in (orders, old_orders))
             found = [to_value(self.plan.rows.order_type, bound.as_py()) for pair in bounds for bound in pair.values()]

@@ -34,6 +34,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of
 from mutator.rules.op_codes import abridged, add_counts
+from mutator.rules.order_units import Units, joined, unit_of_one
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.storage import storage_for
 
@@ -59,6 +60,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     each_sequence = sequences.each()
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
+    units: Units = {}
     rows = rejected = ignored = lines = 0
     for record in records_of(plan, content, file):
         lines += 1
@@ -82,13 +84,16 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
                 add_counts(codes, {code: 1}, ())
         if by_file_name:
             order = sequence
+        elif side == FEED:
+            units = joined([units, unit_of_one(order)])
         if file.source.is_table:
             place: tuple[Any, ...] = (*precedence(order, sequence, rank, 0, row), offset)
         else:
             place = precedence(order, sequence, rank, offset, row)
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written)
     sequences.end()
-    yield receipt_of(plan, split, SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes)))
+    read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes), units)
+    yield receipt_of(plan, split, read)
 
 
 def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Record | Reject | None]:

@@ -1,0 +1,93 @@
+"""Count order values that are times since 1970, by unit: seconds and milliseconds cannot be compared."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow.compute as pc
+
+from mutator.rules.epoch_units import RANGES, epoch_unit
+from mutator.rules.order_columns import flags, to_column, to_value
+
+_SMALL = 300_000  # numbers below it, such as 0 and -1, may be in place of times
+_OTHERS = 0.01  # the most numbers of another size among times
+SMALL, OTHER = "small", "other"
+
+# Unit, SMALL or OTHER -> the number of order values in it, and the lowest of them.
+Units = Mapping[str, tuple[int, Any]]
+NO_UNITS: Units = {}
+
+
+def units_of(order_type: str, column: Any) -> Units:
+    """Return the units of a column of order values, a pa.Array; none for a type without numbers.
+
+    Only the lowest and the highest value are compared, unless these have different units.
+
+    >>> import pyarrow as pa
+    >>> units_of("long", pa.array([1425931207, 0, 1425931207000]))
+    {'small': (1, 0), 'seconds': (1, 1425931207), 'milliseconds': (1, 1425931207000)}
+    """
+    if order_type not in ("long", "decimal") or not len(column):
+        return {}
+    low, high = (to_value(order_type, bound.as_py()) for bound in pc.min_max(column).values())
+    unit = _unit(low)
+    if unit == _unit(high) != OTHER:
+        return {unit: (len(column), low)}
+    found: dict[str, tuple[int, Any]] = {}
+    rest = column
+    for name, (start, end) in {SMALL: (None, _SMALL), **RANGES}.items():
+        within = flags(pc.less(rest, _scalar(order_type, end)))
+        if start is not None:
+            within &= flags(pc.greater_equal(rest, _scalar(order_type, start)))
+        if within.any():
+            values = rest.filter(within)
+            found[name] = (len(values), to_value(order_type, pc.min(values).as_py()))
+            rest = rest.filter(~within)
+    return {**found, OTHER: (len(rest), to_value(order_type, pc.min(rest).as_py()))} if len(rest) else found
+
+
+def _scalar(order_type: str, number: int) -> Any:
+    return to_column(order_type, [number if order_type == "long" else Decimal(number)])[0]
+
+
+def unit_of_one(value: Any) -> Units:
+    """Return the unit of one order value; none if it is no number.
+
+    >>> unit_of_one(1425931207), unit_of_one(-1), unit_of_one(b"1")
+    ({'seconds': (1, 1425931207)}, {'small': (1, -1)}, {})
+    """
+    return {_unit(value): (1, value)} if isinstance(value, int | Decimal) else {}
+
+
+def _unit(number: int | Decimal) -> str:
+    return SMALL if number < _SMALL else epoch_unit(number) or OTHER
+
+
+def joined(parts: Iterable[Units]) -> dict[str, tuple[int, Any]]:
+    """Return the sums of the counts, and the lowest values.
+
+    >>> joined([{"seconds": (2, 1425931207)}, {"seconds": (1, 1425931200), "small": (1, 0)}])
+    {'seconds': (3, 1425931200), 'small': (1, 0)}
+    """
+    found: dict[str, tuple[int, Any]] = {}
+    for part in parts:
+        for unit, (count, lowest) in part.items():
+            known = found.get(unit, (0, lowest))
+            found[unit] = (known[0] + count, min(known[1], lowest))
+    return found
+
+
+def several_units(units: Units) -> list[str]:
+    """Return the units of times since 1970, if there are several, the shortest last.
+
+    Numbers are no times if more than a few of them are neither such times nor small.
+
+    >>> several_units({"seconds": (1, 1425931207), "milliseconds": (1, 1425931207000), "small": (9, 0)})
+    ['seconds', 'milliseconds']
+    >>> several_units({"seconds": (1, 1425931207), "milliseconds": (1, 1425931207000), "other": (9, 10**10)})
+    []
+    """
+    found = [unit for unit in RANGES if unit in units]
+    times = sum(units[unit][0] for unit in found)
+    others = units.get(OTHER, (0, None))[0]
+    return found if len(found) > 1 and others <= _OTHERS * times else []
