@@ -6,6 +6,7 @@ ARROW_STREAM = "Arrow stream"
 PANDAS = "pandas DataFrame"
 SPARK = "Spark DataFrame"
 LAZY = "Polars LazyFrame"
+READER = "Arrow record batch reader"
 
 # (first part of the module, name of the class) -> what people call it
 _KINDS = {
@@ -15,7 +16,7 @@ _KINDS = {
     ("pyspark", "DataFrame"): SPARK,
     ("pyarrow", "Table"): "Arrow table",
     ("pyarrow", "RecordBatch"): "Arrow record batch",
-    ("pyarrow", "RecordBatchReader"): "Arrow record batch reader",
+    ("pyarrow", "RecordBatchReader"): READER,
 }
 # Values that look like tables and are not.
 _OTHERS = {

@@ -19,9 +19,10 @@ def write_table(path: str, table: Any, kind: str, label: str) -> TableInput:
     found = batches_of(table, kind, label)
     fitting = FittingTypes(found.schema, floats=kind == PANDAS)
     with storage_for(path).create_new(path) as stream:
-        writer = FILE_FORMATS["parquet"].writer(stream, found.schema, Dialect())
+        writer, count = FILE_FORMATS["parquet"].writer(stream, found.schema, Dialect()), 0
         for batch in found.rows:
+            count += batch.num_rows
             fitting.add(batch)
             writer.write(batch)
         writer.close()
-    return TableInput(path, fitting.types(), fitting.valueless)
+    return TableInput(path, fitting.types(), fitting.valueless, rows=count)

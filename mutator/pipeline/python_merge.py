@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
-from mutator.frames.recognize import SPARK
+from mutator.frames.recognize import READER, SPARK
 from mutator.frames.scratch import Scratch
 from mutator.frames.write import write_table
 from mutator.pipeline import arguments
@@ -115,12 +115,14 @@ def merge(
     try:
         with names.in_errors():
             master_path, master_tables = _written(masters, temporary, "master")
+            _check_master(masters, master_tables)
             paths, feed_tables = _all_written(feeds, temporary)
             path = target or f"{temporary.path if temporary else ''}/result"
             prepared = prepare(checked, master_path, paths, path, engine=engine, tables=(*master_tables, *feed_tables))
             _, report = carry_out(prepared, engine_on(wanted, context), dry_run=dry_run)
             if temporary is not None and target is None and not dry_run:
                 temporary.keep_only(path)
+        report = replace(report, warnings=(*report.warnings, *_empty_readers(feeds, feed_tables)))
         report = with_tables(prepared, report, temporary if target is None else None)
         found = names.in_report(report, masters, feeds, target)
     except BaseException:
@@ -136,6 +138,25 @@ def _check_order(config: Config, tables: Sequence[Given]) -> None:
     """Raise ConfigError for a table in a feed that is ordered by file names."""
     if tables and config.by_file_name:
         raise error("table.sequence", table=tables[0].label)
+
+
+def _check_master(parts: Sequence[Given], tables: Sequence[TableInput]) -> None:
+    """Raise DataError for a reader without a row: merging into nothing would silently lose the master."""
+    for label in _without_rows(parts, tables):
+        what = "has no rows, as a reader has that something else has read"
+        cure = "give a new reader; if the master is empty, give reader.schema.empty_table()"
+        raise error("table.rows", table=label, what=what, cure=cure)
+
+
+def _empty_readers(parts: Sequence[Given], tables: Sequence[TableInput]) -> Iterator[str]:
+    for label in _without_rows(parts, tables):
+        yield f"{label} has no rows; a reader has each row only once, so nothing else may read it before the merge"
+
+
+def _without_rows(parts: Sequence[Given], tables: Sequence[TableInput]) -> Iterator[str]:
+    """Yield the labels of readers without a row. tables: of the parts that are tables, in their order."""
+    given = [part for part in parts if part.path is None]
+    return (part.label for part, table in zip(given, tables, strict=True) if part.kind == READER and table.rows == 0)
 
 
 def _written(parts: Sequence[Given], temporary: Scratch | None, label: str) -> tuple[str, list[TableInput]]:

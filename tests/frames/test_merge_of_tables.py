@@ -488,6 +488,22 @@ def test_a_reader_is_read_only_once():
             mutator.merge(master=pa.table(MASTER), feed=feed, **BASE)
 
 
+def test_a_reader_that_something_else_has_read():
+    def drained(columns):
+        reader = pa.table(columns).to_reader()
+        reader.read_all()
+        return reader
+
+    with pytest.raises(mutator.DataError, match=r"^master \(Arrow record batch reader\): has no rows.* new reader"):
+        mutator.merge(master=drained(MASTER), feed=pa.table(FEED), **BASE)
+    report = mutator.merge(master=pa.table(MASTER), feed=[pa.table(FEED), drained(FEED)], **BASE)
+    assert rows(report) == MERGED
+    (warning,) = report.warnings
+    assert warning.startswith("feed[1] (Arrow record batch reader) has no rows; a reader has each row only once")
+    empty = pa.table(MASTER).to_reader().schema.empty_table()
+    assert mutator.merge(master=empty, feed=pa.table(FEED), **BASE).counts["feed inserted"] == 2
+
+
 @pytest.mark.parametrize("data_type", [pl.Categorical, pl.Enum(["B", "c", "d"])], ids=["categorical", "enum"])
 def test_categories_of_polars_are_text(data_type):
     feed = pl.DataFrame(FEED).with_columns(pl.col("name").cast(data_type))

@@ -19,6 +19,7 @@ class TableInput:
     # Field to the other pa.DataTypes that have every value of it exactly: integers that became floats fit int64.
     fitting: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     valueless: frozenset[str] = frozenset()  # fields that are NULL in every row, and so fit every type
+    rows: int | None = None  # None: not counted
 
 
 def is_below(tables: Sequence[TableInput], path: str) -> bool:
