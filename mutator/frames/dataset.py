@@ -12,6 +12,7 @@ import pyarrow as pa
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
+from mutator.errors.display import without_secrets
 from mutator.formats.files.contract import Dialect
 from mutator.frames.file_rows import FileRange, read_range
 from mutator.frames.text_fields import text_batches, text_schema
@@ -126,7 +127,7 @@ class Dataset:
         return reader.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        place = "in memory" if self._scratch is not None else self.path
+        place = "in memory" if self._scratch is not None else without_secrets(self.path)
         return f"<mutator.Dataset {place}: {self.num_rows:,} rows of {', '.join(self.schema.names)}>"
 
     @cached_property

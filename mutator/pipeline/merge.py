@@ -99,7 +99,7 @@ class Prepared:
     survey: Survey
     plan: Plan
     output: str  # full path
-    given: Mapping[str, Any]  # master, feed and output as the user wrote them
+    given: Mapping[str, Any]  # master, feed and output as the user wrote them, without secrets
     started: float  # seconds, of the monotonic clock
     names: Mapping[str, str]  # of settings, for messages
 
@@ -127,7 +127,11 @@ def prepare(
         plan = make_plan(config, survey, run or new_id, now, engine)
     plan = replace(plan, warnings=tuple(renamed(warning, config.names) for warning in plan.warnings))
     _log.info("planned %s: %s", plan.run, plan_text(plan))
-    given = {"master": master, "feed": tuple(map(without_secrets, feed)), "output": output}
+    given = {
+        "master": without_secrets(master),
+        "feed": tuple(map(without_secrets, feed)),
+        "output": without_secrets(output),
+    }
     return Prepared(survey, plan, path, given, started, config.names)
 
 
@@ -143,7 +147,7 @@ def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[M
 
     def merge(staging: str | None) -> Manifest:
         receipts = merge_on(plan, staging)  # reads, shuffles, reduces and writes
-        _log.info("merged%s", "" if staging is None else f" into {staging}")
+        _log.info("merged%s", "" if staging is None else f" into {without_secrets(staging)}")
         result = _verified(prepared, receipts, staging)
         check_signals()  # Spark may have swallowed the exception of one
         results.append((result, receipts.runner))
@@ -156,7 +160,7 @@ def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[M
     else:
         published = publish(prepared.output, plan.run, merge)
         made, litter = published.manifest, published.litter
-        _log.info("published %s", prepared.output)
+        _log.info("published %s", without_secrets(prepared.output))
     seconds = time.monotonic() - prepared.started
     result, runner = results[-1]
     report = report_of(plan, prepared.survey, result, made, prepared.given, litter, dry_run, seconds, runner)

@@ -213,7 +213,7 @@ def report_of(
     seconds: float,
     runner: RunnerChoice | None,
 ) -> Report:
-    """Return the report of a run. given: master, feed and output as the user wrote them."""
+    """Return the report of a run. given: master, feed and output as the user wrote them, without secrets."""
     rejected = next((part.path for part in made.beside if part.role == "rejected"), None)
     strategy = plan.strategy
     return Report(
@@ -236,10 +236,10 @@ def report_of(
         partitions=_rows_by_partition(plan, result),
         rejected_file=f"{given['output']}/{rejected}" if rejected else None,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
-        ignored=survey.ignored,
-        litter=litter,
-        notes=(*plan.notes, *_search_notes(result)),
-        warnings=(*plan.warnings, *_warnings(plan, survey, result)),
+        ignored=tuple(map(without_secrets, survey.ignored)),
+        litter=tuple(map(without_secrets, litter)),
+        notes=tuple(map(without_secrets, (*plan.notes, *_search_notes(result)))),
+        warnings=tuple(map(without_secrets, (*plan.warnings, *_warnings(plan, survey, result)))),
         horizon=made.horizon,
         seconds=round(seconds, 3),
         runner=None if runner is None else runner.text(),

@@ -229,3 +229,33 @@ def test_warnings_are_shown():
     assert report.warnings
     assert "\nwarning: " in str(report)
     assert "warning: " in report._repr_html_()
+
+
+def test_a_report_shows_no_password(tmp_path):
+    base = f"{tmp_path}/x://me:secret@host"  # a local path, and an address by its form
+    directory = tmp_path / "x:" / "me:secret@host"
+    for name, content in {
+        "master/_note": "",
+        "master/m.txt": "1,1\n",
+        "feed/.hidden": "",
+        "feed/f.txt": "x\n2,2\n",
+    }.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(content)
+
+    report = mutator.merge(
+        master=f"{base}/master",
+        feed=f"{base}/feed",
+        output=f"{base}/out",
+        key=0,
+        order_by=1,
+        reject_policy="quarantine",
+        field_count=2,
+    )
+
+    assert (directory / "out" / "_mutator").is_dir()
+    assert report.output.endswith("x://me:***@host/out")
+    for shown in (str(report), report.json(), report._repr_html_(), repr(report), repr(report.result)):
+        assert "me:secret@" not in shown.replace("x:/me:secret@host", "")
+    assert report.rejects.to_arrow()["row"].to_pylist() == [b"x"]
+    assert report.result.num_rows == 2
