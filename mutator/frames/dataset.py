@@ -57,6 +57,11 @@ class Dataset:
         return "mutator.Dataset in memory" if self._scratch is not None else "mutator.Dataset"
 
     @property
+    def has_types(self) -> bool:
+        """Whether its columns have types or names of their own, unlike those of delimited text."""
+        return dataset_schema(self._known, self.path) is not None
+
+    @property
     def files(self) -> list[str]:
         """The paths of the data files."""
         return [source.path for source in self._sources]

@@ -14,7 +14,8 @@ from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.frames.dataset import Dataset
-from mutator.frames.recognize import SPARK, described, is_connect, kind_of
+from mutator.frames.recognize import ARROW_STREAM, SPARK, described, is_connect, kind_of
+from mutator.rules.file_names import base_name
 
 CALL = "mutator.merge()"
 _TABLE = "a table (a DataFrame of pandas, Polars or Spark, or anything with __arrow_c_stream__)"
@@ -143,8 +144,17 @@ def feed_of(value: Any) -> list[Given]:
     if isinstance(value, list | tuple):
         if not value:
             raise wrong("feed", value, f"a path, {_TABLE}, or a list of these")
-        return [_given("feed", part, f"[{number}]") for number, part in enumerate(value)]
-    return [_given("feed", value)]
+        return [one for number, part in enumerate(value) for one in _part_of_feed(part, f"[{number}]")]
+    return _part_of_feed(value)
+
+
+def _part_of_feed(value: Any, index: str = "") -> list[Given]:
+    if not isinstance(value, Dataset):
+        return [_given("feed", value, index)]
+    label = f"feed{index} ({value.label})"
+    if value.has_types:
+        return [Given(label, table=value, kind=ARROW_STREAM)]
+    return [Given(f"{label}/{base_name(path)}", path) for path in value.files]
 
 
 def path_of(argument: str, value: Any, expected: str) -> str | None:

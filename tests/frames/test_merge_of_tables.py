@@ -606,3 +606,19 @@ def test_secrets_and_other_paths_in_names():
     assert names("/data/m/a: /data/m2/a, /data/m.csv; /data/m.") == (
         "master (mutator.Dataset)/a: /data/m2/a, /data/m.csv; master (mutator.Dataset)."
     )
+
+
+def test_a_result_is_a_feed(tmp_path):
+    first = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), **BASE)
+    named = {"key": "id", "order_by": "ts"}
+
+    report = mutator.merge(master=pa.table(MASTER), feed=[first.result, pa.table(MASTER)], **named)
+    assert report.feed == ("feed[0] (mutator.Dataset in memory)", "feed[1] (Arrow table)")
+    assert rows(report) == [*MERGED[:2], (3, "c", 1), MERGED[2]]
+
+    for name, row in {"m.txt": "1,1\n2,1\n", "f.txt": "2,2\n"}.items():
+        (tmp_path / name).write_text(row)
+    text = mutator.merge(master=tmp_path / "m.txt", feed=tmp_path / "f.txt", output=tmp_path / "o", key=0, order_by=1)
+    again = mutator.merge(master=tmp_path / "m.txt", feed=text.result, key=0, order_by=1)
+    assert rows(again) == [("1", "1"), ("2", "2")]
+    assert all(name.startswith("feed (mutator.Dataset)/part-") for name in again.feed)
