@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from mutator.config import Config
+    from mutator.config.reader import Recorded
     from mutator.engine.receipts import Receipts
     from mutator.engine.runner import Runner, Watch
     from mutator.pipeline.runners import Engine
@@ -82,19 +83,21 @@ def settings_of(arguments: argparse.Namespace) -> list[str]:
     return [*arguments.settings, *(f"{flag}={value}" for flag, value in given if value is not None)]
 
 
-def config_of(arguments: argparse.Namespace) -> Config:
-    """Read the configuration of a command that merges, and print its warnings."""
-    config = loaded(arguments)
+def config_of(arguments: argparse.Namespace, recorded: Recorded | None = None) -> Config:
+    """Read the configuration of a command that merges, and print its warnings. recorded: as for ``config.load``."""
+    config = loaded(arguments, recorded=recorded)
     warn(arguments, config.warnings)
     return config
 
 
-def loaded(arguments: argparse.Namespace, settings: Sequence[str] | None = None) -> Config:
+def loaded(
+    arguments: argparse.Namespace, settings: Sequence[str] | None = None, recorded: Recorded | None = None
+) -> Config:
     """Read the configuration of a command line. settings: instead of those that were given."""
     given = settings_of(arguments)
     words = [one if one.startswith("--") else f"-D {one}" for one in given]
     _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
-    return load(arguments.config, given if settings is None else settings)
+    return load(arguments.config, given if settings is None else settings, recorded)
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:

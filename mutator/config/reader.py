@@ -11,7 +11,7 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,33 @@ from mutator.errors.display import one_line
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
 _KNOWN = (*SETTINGS, *SHORT)
+Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def load(path: str | Path | None, overrides: Iterable[str] = ()) -> Config:
+def load(path: str | Path | None, overrides: Iterable[str] = (), recorded: Recorded | None = None) -> Config:
     """Read a configuration file and ``key=value`` overrides, which win.
 
-    Raises ConfigError with every fault found.
+    recorded: returns the settings that the master's manifest adds to the given ones. Raises ConfigError with every
+    fault found.
     """
     overrides = tuple(overrides)
     overridden = parse_overrides(overrides)
     where = "the command line" if path is None else str(path)
-    return parse(read_settings(path, overrides), where, overridden)
+    settings = read_settings(path, overrides)
+    return completed(settings, {} if recorded is None else recorded(settings), where, overridden)
+
+
+def completed(
+    settings: Mapping[str, Any], recorded: Mapping[str, Any], where: str, overridden: Iterable[str] = ()
+) -> Config:
+    """Return the configuration of settings and of those that the master's manifest adds, with a note on these.
+
+    >>> completed({"header": True}, {"key": ["id", "day"]}, "a.toml").notes
+    ('not set, so as in the manifest of the master: key=id,day',)
+    """
+    config = parse({**settings, **recorded}, where, overridden)
+    found = ", ".join(f"{key}={one_line(shown(value))}" for key, value in recorded.items())
+    return replace(config, notes=(f"not set, so as in the manifest of the master: {found}",)) if found else config
 
 
 def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:

@@ -96,8 +96,9 @@ class Config:
     backup_keep: int = _setting("backup.keep")
     lock_timeout: int = _setting("lock.timeout")  # seconds
     symlink_manifest: bool = _setting("symlink.manifest")
-    # --- warnings for the user
+    # --- texts for the user
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
     # Published name to the one that messages have, where the user gives other names.
     names: Mapping[str, str] = field(default_factory=dict, compare=False)
 

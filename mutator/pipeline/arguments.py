@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mutator import config as configuration
 from mutator.config import Config
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT, published
+from mutator.config.reader import completed
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, SPARK, described, is_connect, kind_of
+from mutator.pipeline.master_settings import recorded_settings
 from mutator.rules.file_names import base_name
 
 CALL = "mutator.merge()"
@@ -46,9 +47,10 @@ def wrong(argument: str, value: Any, expected: str, cure: str = "") -> MutatorEr
 # --- settings
 
 
-def config_of(config: Any, settings: Mapping[str, Any]) -> Config:
-    """Return the configuration of a call. settings: by the names of arguments; None means not given.
+def config_of(config: Any, settings: Mapping[str, Any], master: str | None = None) -> Config:
+    """Return the configuration of a call.
 
+    settings: by the names of arguments; None means not given. master: its path, whose manifest may have settings.
     Raises ConfigError with every fault of the configuration, or the first wrong argument.
     """
     known = setting_names()
@@ -75,9 +77,10 @@ def config_of(config: Any, settings: Mapping[str, Any]) -> Config:
     )
     where = str(config) if isinstance(config, str | os.PathLike) else CALL
     found = layered([dict(file), given])
-    if "id.field.ordinals" not in map(published, found):
+    recorded = {} if master is None else recorded_settings(master, found)
+    if "id.field.ordinals" not in map(published, (*found, *recorded)):
         raise wrong("key", None, _KEY, _KEY_CURE)
-    return configuration.parse(found, where)
+    return completed(found, recorded, where)
 
 
 def setting_names() -> dict[str, str]:

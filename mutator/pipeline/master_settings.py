@@ -1,0 +1,65 @@
+"""Settings that the manifest of a managed master has, so that a run need not repeat them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mutator.config.definitions import published
+from mutator.config.sources import shown
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import Manifest, is_without_key
+from mutator.storage import located
+
+_NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
+_DELIMITER, _ADOPT = "field.delim.regex", "master.adopt"
+
+
+def recorded_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a master's manifest that a user has not set, by the names in files.
+
+    settings: those of the user. None are returned for a master without a manifest, nor with ``master.adopt=true``.
+    """
+    given = {published(key): shown(value) for key, value in settings.items() if shown(value)}
+    if given.get(_ADOPT) == "true":
+        return {}
+    storage, path = located(master)
+    entry = storage.stat(path)
+    known = read_manifest(storage, path) if entry is not None and entry.type == "directory" else None
+    if known is None or is_without_key(known):
+        return {}
+    found = {**_op(known), **_key_and_order(known, given), **_delimiter(known)}
+    if _NUMERIC in given:  # the older name of the order type
+        found.pop("order_type", None)
+    return {key: value for key, value in found.items() if published(key) not in given}
+
+
+def _key_and_order(known: Manifest, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the record ID and the order; ordinals are those of a feed row, which may have an op code more."""
+    key, order = known.spec["key"], known.spec["order"]
+    op = given.get(_OP)
+    names = given.get("field.names", "").split(",")
+    at = None if op is None else int(op) if op.isdigit() else names.index(op) if op in names else -1
+    ordinals = "fields" not in key
+
+    def field(one: Any) -> Any:
+        return one + (at is not None and known.spec["op code"] is None and one >= at) if ordinals else one
+
+    if ordinals and at == -1:  # a field that only a header names
+        return {}
+    found = {"key": [field(one) for one in key["ordinals" if ordinals else "fields"]]}
+    if order["by"] == "file name":
+        return found
+    found |= {"order_by": field(order["ordinal" if ordinals else "field"])}
+    if order["type"] != "long":  # the default, which a feed may widen
+        found |= {"order_type": order["type"]}
+    return found | ({_NULL: order["null"]} if "null" in order else {})
+
+
+def _op(known: Manifest) -> dict[str, Any]:
+    """Return the op code field, if the master's rows have it."""
+    field = known.spec["op code"]
+    return {} if field is None else {"op": field, _KEEP: True}
+
+
+def _delimiter(known: Manifest) -> dict[str, Any]:
+    literal = known.spec.get("delimiter", {}).get("literal")
+    return {"delimiter": literal} if literal not in (None, ",") else {}
