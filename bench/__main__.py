@@ -157,7 +157,9 @@ def _names() -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__, epilog=f"contenders: {_names()}")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", allow_abbrev=False, description=__doc__, epilog=f"contenders: {_names()}"
+    )
     parser.add_argument(
         "--size", default="4m", help=f"rows of the master: {', '.join(SIZES)} or a number (%(default)s)"
     )

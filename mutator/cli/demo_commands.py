@@ -71,7 +71,7 @@ def _copy_samples(directory: str) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(source.read_bytes())
     except FileExistsError:
-        raise error("output.exists", path=directory) from None
+        raise error("demo.exists", path=directory) from None
     except OSError as fault:
         raise error("storage", path=fault.filename or directory, why=fault.strerror) from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -21,7 +21,8 @@ class Parser(argparse.ArgumentParser):
     elsewhere: Mapping[str, str] = {}  # name of a command that a group has -> the words that call it
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"formatter_class": _Formatter, **settings})
+        # A shortened option would become another one, or an error, as soon as a new option begins like it.
+        super().__init__(**{"formatter_class": _Formatter, "allow_abbrev": False, **settings})
         self._is_complete = False
 
     def complete(self) -> None:
@@ -31,9 +32,9 @@ class Parser(argparse.ArgumentParser):
         self._is_complete = True
         if self.fill is not None:
             self.fill(self)
-        for names, text in ((("-q", "--quiet"), _QUIET), (("-v", "--verbose"), _VERBOSE)):
+        for *names, action, text in (("-q", "--quiet", "store_true", _QUIET), ("-v", "--verbose", "count", _VERBOSE)):
             # Without a default: a command must not overwrite what was given before its name.
-            self.add_argument(*names, action="store_true", default=argparse.SUPPRESS, help=text)
+            self.add_argument(*names, action=action, default=argparse.SUPPRESS, help=text)
 
     def all_actions(self) -> Iterator[argparse.Action]:
         """Yield every option and argument, also those of all commands."""
@@ -56,8 +57,11 @@ class Parser(argparse.ArgumentParser):
         known = [name for name in self._option_string_actions if name.startswith("--")]
         for word in takewhile(lambda word: word != "--", words):
             name = word.partition("=")[0]
-            if name.startswith("--") and not any(option.startswith(name) for option in known):
-                self.error(f"there is no option {name}{suggestion(name, known)}")
+            if name.startswith("--") and name not in known:
+                self.error(f"there is no option {name}{_suggested_option(name, known)}")
+            # The letters after a known one are another option or a value: -qv, -Dkey=value
+            if word[:1] == "-" and word[1:2].isalpha() and word[:2] not in self._option_string_actions:
+                self.error(f"there is no option {name}{_suggested_option(f'-{name}', known)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a word that is not one of the choices, and suggest the nearest."""
@@ -75,6 +79,18 @@ class Parser(argparse.ArgumentParser):
         """Print the usage and the error, and exit."""
         self.print_usage(sys.stderr)
         self.exit(2, error_line(self.prog, one_line(message)))
+
+
+def _suggested_option(name: str, known: Sequence[str]) -> str:
+    """Return the end of a message on an unknown option: those that begin like it, or else the nearest one.
+
+    >>> _suggested_option("--o", ["--order-by", "--master", "--output"])
+    '; did you mean --order-by or --output?'
+    """
+    *others, last = [option for option in known if option.startswith(name)] or [""]
+    if not last:
+        return suggestion(name, known)
+    return f"; did you mean {', '.join(others)} or {last}?" if others else f"; did you mean {last}?"
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -105,4 +121,4 @@ def version_line() -> str:
 
 
 _QUIET = "print errors only: no warnings, no progress, and no report unless it is --json"
-_VERBOSE = "print each step on stderr, with its time"
+_VERBOSE = "print each step on stderr, with its time; -vv adds the Python traceback of an error"

@@ -18,6 +18,7 @@ Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run o
 """
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -43,6 +44,8 @@ from mutator.engine.hidden_pandas import hide_pandas
 from mutator.errors import MutatorError, error
 from mutator.errors.display import printable
 from mutator.errors.interrupts import Interrupted, catch_signals
+
+_log = logging.getLogger(__name__)
 
 
 def entry() -> NoReturn:
@@ -118,17 +121,17 @@ _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse, carry out and print; turn every fault into a message and an exit code."""
-    arguments = argparse.Namespace(when_stopped="nothing was published", quiet=False, verbose=False, json=False)
+    arguments = argparse.Namespace(when_stopped="nothing was published", quiet=False, verbose=0, json=False)
     try:
         parser.parse_args(argv, arguments)
         if arguments.quiet and arguments.verbose:
             parser.error("--quiet and --verbose are opposites: give one of them")
-        with catch_signals(), steps_on_stderr(arguments):
+        with catch_signals(), steps_on_stderr(arguments), _failure_as_step():
             code = _print(arguments.carry_out(arguments), arguments)
         sys.stdout.flush()
         return code
     except MutatorError as fault:
-        if arguments.verbose:
+        if arguments.verbose > 1:  # the message says what is wrong and how to fix it; code shows only how it was found
             traceback.print_exc()
         print_error(fault)
         return fault.exit_code
@@ -147,6 +150,16 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         print(version_line(), file=sys.stderr)
         print_error(error("bug", what=f"{type(fault).__name__}: {fault}"))
         return 70
+
+
+@contextmanager
+def _failure_as_step() -> Iterator[None]:
+    """Log which error ends the command: with --verbose it is the last step."""
+    try:
+        yield
+    except MutatorError as fault:
+        _log.info("failed: error %s, exit code %d; %s", fault.kind, fault.exit_code, version_line())
+        raise
 
 
 def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> int:

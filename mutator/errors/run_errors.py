@@ -249,6 +249,10 @@ RUNS: dict[int, dict[str, str]] = {
     },
     5: {  # state
         "output.exists": "{path}: the output directory already exists; name a new one, or move this one away",
+        "demo.exists": (
+            "{path}: already exists, perhaps from an earlier demo; move it away, or name another directory, as in "
+            "mutator demo DIR"
+        ),
         "output.busy": (
             "{path}: another run is writing this output now ({staging}); wait for it, or name another output. If you "
             "know that it has ended, on a machine that cannot be seen from here, remove {staging}"

@@ -151,12 +151,23 @@ def test_other_commands_print_their_steps_too(tmp_path, monkeypatch, capsys, com
     ]
 
 
-def test_verbose_shows_where_an_error_comes_from(tmp_path, capsys):
-    assert main(["verify", "-v", f"{tmp_path}/none"]) == 2
+@pytest.mark.parametrize(
+    ("words", "traceback"), [(["-v"], False), (["-vv"], True), (["-v", "-v"], True), (["--verbose", "--verbose"], True)]
+)
+def test_verbose_shows_which_error_ended_a_command_and_twice_the_traceback(tmp_path, capsys, words, traceback):
+    assert main(["verify", *words, f"{tmp_path}/none"]) == 2
 
-    err = capsys.readouterr().err
-    assert "in _verify" in err
-    assert err.splitlines()[-1].startswith("mutator: error: ")
+    *steps, last = capsys.readouterr().err.splitlines()
+    assert last == f"mutator: error: {tmp_path}/none: there is no such directory; check the path"
+    assert re.search(r"  failed: error path\.missing, exit code 2; mutator \S+ \(Python ", steps[0])
+    assert ("in _verify" in "".join(steps)) == traceback == (len(steps) > 1)
+
+
+def test_a_bug_shows_its_traceback_always(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(merge, "carry_out", None)
+
+    assert main(["-q", *RUN, f"{tmp_path}/out"]) == 70
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
 def test_quiet_and_verbose_are_opposites(capsys):
@@ -195,6 +206,41 @@ def test_misspelled_command(argv, message, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err.splitlines()[-1]
+
+
+SHORTENED = [
+    ("--o", "--order-by, --order-type, --op or --output"),
+    ("--d", "--delete-codes, --delimiter or --dry-run"),
+    ("--eng=records", "--engine"),
+    ("--outptu", "--output"),
+    ("--verb", "--verbose"),
+    ("-e", "--engine"),
+]
+
+
+@pytest.mark.parametrize(("word", "full"), SHORTENED)
+def test_shortened_option(tmp_path, word, full, capsys):
+    for call, name in ((main, "mutator run"), (lambda words: job("bulk_mutate.py", words[1:]), "bulk_mutate.py")):
+        assert call([*RUN, f"{tmp_path}/out", word, "x"]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        option = word.partition("=")[0]
+        assert err.splitlines()[-1] == f"{name}: error: there is no option {option}; did you mean {full}?"
+    assert not (tmp_path / "out").exists()
+
+
+def test_shortened_option_before_the_command_and_of_another_command(capsys):
+    assert (
+        main(["--verb", "verify", "x"])
+        == main(["verify", "--js", "x"])
+        == main(["sample", "new", "--se", "2", "3"])
+        == 2
+    )
+
+    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    assert [line.rpartition("; ")[2] for line in lines] == [
+        f"did you mean {full}?" for full in ("--verbose", "--json", "--seed")
+    ]
 
 
 # Colours

@@ -62,7 +62,11 @@ def test_demo_as_json(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("directory", "code", "words"),
     [
-        (".", 5, "already exists; name a new one"),
+        (
+            ".",
+            5,
+            "already exists, perhaps from an earlier demo; move it away, or name another directory",
+        ),
         ("s3://bucket/demo", 2, "name a local directory"),
         ("/proc/demo", 4, "/proc"),
     ],
@@ -76,6 +80,15 @@ def test_demo_that_cannot_be_made(tmp_path, monkeypatch, capsys, directory, code
     assert out == ""
     assert words in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_demo_shows_how_to_name_another_directory(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mutator-demo").mkdir()
+
+    assert main(["demo"]) == 5
+    assert "or name another directory, as in mutator demo DIR" in capsys.readouterr().err
+    assert main(["demo", "mutator-demo/2"]) == 0
 
 
 @pytest.mark.processes
