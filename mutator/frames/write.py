@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.frames.batches import batches_of
@@ -26,3 +28,27 @@ def write_table(path: str, table: Any, kind: str, label: str) -> TableInput:
             writer.write(batch)
         writer.close()
     return TableInput(path, fitting.types(), fitting.valueless, rows=count)
+
+
+def valueless_columns(directory: str) -> frozenset[str]:
+    """Return the names of the columns without any value in the Parquet files of a directory, by their footers.
+
+    directory: full path. Columns with parts, such as lists, count as having values.
+    """
+    storage, found = storage_for(directory), None
+    for entry in storage.entries(directory):
+        with storage.open(entry.path) as stream:
+            metadata = pq.read_metadata(stream)
+        if found is None:
+            found = set(metadata.schema.to_arrow_schema().names)
+        found &= {metadata.schema.column(number).path for number in range(metadata.num_columns)}
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            columns = map(group.column, range(group.num_columns))
+            found -= {column.path_in_schema for column in columns if _has_values(column, group.num_rows)}
+    return frozenset(found or ())
+
+
+def _has_values(column: Any, rows: int) -> bool:
+    statistics = column.statistics
+    return statistics is None or not statistics.has_null_count or int(statistics.null_count) < rows

@@ -15,7 +15,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.recognize import READER, SPARK
 from mutator.frames.scratch import Scratch
-from mutator.frames.write import write_table
+from mutator.frames.write import valueless_columns, write_table
 from mutator.pipeline import arguments
 from mutator.pipeline.arguments import CALL, Given
 from mutator.pipeline.merge import carry_out, prepare, with_tables
@@ -192,7 +192,7 @@ def _write(one: Given, path: str) -> TableInput:
     from mutator.engine.spark.frames import write_frame
 
     write_frame(one.table, path, one.label)
-    return TableInput(path)
+    return TableInput(path, valueless=valueless_columns(path))
 
 
 # --- where the tasks run
@@ -254,6 +254,7 @@ class _Names:
     def __init__(self, temporary: Scratch | None, parts: Sequence[Given]) -> None:
         self._datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
         self._temporary = None if temporary is None else temporary.path
+        self._frames = [one.label for one in parts if one.kind == SPARK]  # each is a directory of files
 
     def __call__(self, value: Any) -> Any:
         """Return a text, or a structure of texts, without the temporary paths."""
@@ -261,7 +262,10 @@ class _Names:
             for path, label in self._datasets:
                 # another path may begin with this one
                 value = re.sub(rf"{re.escape(path)}(?![\w-]|\.\w)", label.replace("\\", r"\\"), value)
-            return value.replace(f"{self._temporary}/", "") if self._temporary else value
+            value = value.replace(f"{self._temporary}/", "") if self._temporary else value
+            for label in self._frames:
+                value = re.sub(rf"{re.escape(label)}/part-[\w.-]+\.parquet", label.replace("\\", r"\\"), value)
+            return value
         if isinstance(value, tuple | list):
             return type(value)(map(self, value))
         return {name: self(part) for name, part in value.items()} if isinstance(value, Mapping) else value

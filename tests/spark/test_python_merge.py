@@ -117,6 +117,24 @@ def test_rejects_are_a_dataframe_too(spark):
     assert [(one.file, one.reason) for one in found] == [("feed (Spark DataFrame)", "field id is NULL")]
 
 
+def test_a_column_without_values_fits_every_type(spark):
+    master = pa.table({"id": [1, 2], "ts": [1, 1], "v": pa.array([7, 8])})
+
+    for data_type in ("string", "double", "void", "date", "array<string>"):
+        feed = spark.sql(f"select id, 2L ts, cast(null as {data_type}) v from range(2, 4) as t(id)").repartition(2)
+        if data_type == "array<string>":
+            message = r"field v is list<element: string> in feed \(Spark DataFrame\) and int64 in master \("
+            with pytest.raises(mutator.DataError, match=message):
+                mutator.merge(master=master, feed=feed, **BASE)
+            continue
+        report = mutator.merge(master=master, feed=feed, **BASE)
+        assert [(one["id"], one["v"]) for one in rows(report)] == [(1, 7), (2, None), (3, None)]
+        assert report.result.schema.field("v").type == pa.int64()
+    some = spark.sql("select id, 2L ts, if(id = 3, 'x', null) v from range(2, 4) as t(id)").repartition(2)
+    with pytest.raises(mutator.DataError, match=r"field v is string in feed \(Spark DataFrame\) and int64 in"):
+        mutator.merge(master=master, feed=some, **BASE)
+
+
 def test_columns_that_parquet_lacks_are_named(spark):
     feed = spark.sql("select 1L id, 1L ts, interval 1 day span")
 
