@@ -622,3 +622,13 @@ def test_a_result_is_a_feed(tmp_path):
     again = mutator.merge(master=tmp_path / "m.txt", feed=text.result, key=0, order_by=1)
     assert rows(again) == [("1", "1"), ("2", "2")]
     assert all(name.startswith("feed (mutator.Dataset)/part-") for name in again.feed)
+
+
+@pytest.mark.parametrize("op", ["op", 3])
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_too_many_deletes_name_the_field_of_the_op_code(op, file_format):
+    feed = pa.table(FEED | {"id": [1, 2, 3], "op": ["D", "D", "D"]})
+    settings = {**BASE, "max_delete_fraction": 0.5, "op": op, "output_format": file_format}
+
+    with pytest.raises(mutator.DataError, match="check that op code D in field op is a delete;"):
+        mutator.merge(master=pa.table(MASTER), feed=feed, **settings)

@@ -61,7 +61,7 @@ def _layouts(
     run: SchemaRun, rows: ResultRows, output: str, dialect: Dialect, defaults: Mapping[str, Any]
 ) -> dict[str, ColumnLayout]:
     schema, order = rows.schema, run.fields.order
-    feed = ColumnLayout(
+    master = ColumnLayout(
         format=output,
         schema=schema,
         result=schema,
@@ -69,11 +69,12 @@ def _layouts(
         order_field=None if order is None else schema.get_field_index(order),
         dialect=dialect,
         within_years=output == "csv",
+        feed=False,
         upsert_codes=run.config.upsert_codes,
         defaults=defaults,
         **rows.rules(run),
     )
-    master = replace(feed, feed=False)
+    feed = replace(master, feed=True, op_field=run.fields.op)
     return {"master": master, "feed": feed, "written": master}
 
 
