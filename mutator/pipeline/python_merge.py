@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mutator.config import Config
+from mutator.config.written_names import as_arguments
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.recognize import READER, SPARK
@@ -272,11 +273,11 @@ class _Names:
 
     @contextmanager
     def in_errors(self) -> Iterator[None]:
-        """Replace the paths in the errors that are raised inside of the ``with`` block."""
+        """Replace paths and settings in the errors that are raised inside of the ``with`` block."""
         try:
             yield
         except MutatorError as fault:
-            raise rebuilt(fault.kind, self(str(fault)), self(fault.fields)) from None
+            raise rebuilt(fault.kind, as_arguments(self(str(fault))), self(fault.fields)) from None
 
     def in_report(self, report: Report, masters: Sequence[Given], feeds: Sequence[Given], target: str | None) -> Report:
         """Return a report with the names of tables."""
@@ -289,7 +290,7 @@ class _Names:
             output=_IN_MEMORY if target is None else report.output,
             rejected_file=None if target is None else report.rejected_file,
             notes=self(report.notes),
-            warnings=self(report.warnings),
+            warnings=tuple(as_arguments(self(warning)) for warning in report.warnings),
             ignored=self(report.ignored),
             reason=self(report.reason),
         )

@@ -9,7 +9,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, without_secrets
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.pipeline.value_hints import op_code_hint, order_hint, time_fields
+from mutator.pipeline.value_hints import date_hint, op_code_hint, order_hint, time_fields
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.headers import header_names, is_line_of_names
 from mutator.plan.inspect.survey import Survey
@@ -46,7 +46,7 @@ def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[Reject
 
 def _value_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
     """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
-    sources = {without_secrets(source.path): source for source in getattr(survey, side)}
+    sources = {without_secrets(source.shown_path): source for source in getattr(survey, side)}
     order = partial(_order_hint, survey.manifest)
     for reason, hint in (("(order value)", order), ("(op code) is not a known code", _op_code_hint)):
         sample = next((one for one in samples if reason in one.reason and one.path in sources), None)
@@ -69,13 +69,12 @@ def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | N
         return None
     found = order_hint(rows.columns[field], layout.order_type)
     if found is not None:
-        return (
-            found.partition(": set")[0] + f", but the master's are {layout.order_type}" if known is not None else found
-        )
+        looks, of_another_type, _ = found.partition(": set ")
+        return f"{looks}, but the master's are {layout.order_type}" if known is not None and of_another_type else found
     times = time_fields({name: values for name, values in rows.columns.items() if name != field}, layout.order_type)
     if len(times) == 1 and known is None:
         return f"field {field} has no times, and field {times[0]} has: set temporal.ordering.field.ordinal={times[0]}"
-    return None
+    return date_hint(rows.columns[field])
 
 
 def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:

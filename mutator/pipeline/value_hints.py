@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from mutator.errors.display import option
+from mutator.errors.display import option, quoted
+from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.op_codes import counted_codes, looks_like_delete, most_frequent
 from mutator.rules.order_values import ORDER_TYPES
@@ -37,6 +38,21 @@ def order_hint(values: Values, order_type: str) -> str | None:
         if fit >= _MOST * total:
             return f"{fit:,} of {total:,} order values have {what} around them: {cure}"
     return None
+
+
+def date_hint(values: Values) -> str | None:
+    """Return what to do if nearly all values are dates that are not written as in ISO 8601; None if they are not.
+
+    >>> date_hint([b"31.01.2026"])
+    "1 of 1 order values are dates such as '31.01.2026', which are not ISO 8601: have them delivered as in 2026-01-31"
+    """
+    dates = [value for value in values if value is not None and is_local_date(value)]
+    if not dates or len(dates) < _MOST * len(values):
+        return None
+    return (
+        f"{len(dates):,} of {len(values):,} order values are dates such as {quoted(dates[0])}, which are not ISO 8601: "
+        "have them delivered as in 2026-01-31"
+    )
 
 
 def time_fields(columns: Mapping[str, Values], order_type: str) -> list[str]:

@@ -126,3 +126,13 @@ def test_neither_polars_nor_spark_is_loaded_for_files(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_cures_are_arguments(tmp_path):
+    master = pa.table({"id": ["a"], "at": ["2026-01-01"]})
+    feed = pa.table({"id": ["a"], "at": ["2026-01-02"]})
+    with pytest.raises(mutator.DataError) as caught:
+        mutator.merge(master=master, feed=feed, key="id", order_by="at")
+    assert 'order values look like ISO 8601: set order_type="timestamp". Fix' in str(caught.value)
+    assert 'master_reject_policy="quarantine" would leave it out of the result, up to reject_limit' in str(caught.value)
+    mutator.merge(master=master, feed=feed, key="id", order_by="at", order_type="timestamp")

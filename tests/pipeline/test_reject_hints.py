@@ -75,3 +75,18 @@ def test_rows_that_are_just_wrong(job):
     job.put("ups.txt", b"b,2,x\nc,2,200,4\n")
 
     assert job.refused(DataError, "2 feed rows cannot be read").endswith("\n" + FIX)
+
+
+@pytest.mark.parametrize("order_type", ["timestamp", "long"])
+def test_dates_that_are_not_iso_8601(job, order_type):
+    job.put("base.txt", b"a,20260101,%b\n" % (b"100" if order_type == "long" else b"2026-01-01"), "master")
+    job.put("ups.txt", b"b,2,31.01.2026\nc,2,01.02.2026\n")
+    hint = (
+        "In the first 2 rows of ups.txt, 2 of 2 order values are dates such as '31.01.2026', which are not ISO 8601: "
+        "have them delivered as in 2026-01-31"
+    )
+    job.refused(DataError, hint, settings={**CONFIG, "temporal.ordering.field.type": order_type})
+    job.put("ups.txt", b"b,20260131,31.01.2026\nc,20260201,01.02.2026\n")
+    if order_type == "timestamp":
+        hint = "field 2 has no times, and field 1 has: set temporal.ordering.field.ordinal=1"
+    job.refused(DataError, hint, settings={**CONFIG, "temporal.ordering.field.type": order_type})

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 _NUMBER_OR_TIME = re.compile(rb"[+-]?\d[\d.,:/ TtZz+-]*(?:[eE][+-]?\d+)?")
+_LOCAL_DATE = re.compile(rb"\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)(?:[ T].*)?|\d{4}/\d{1,2}/\d{1,2}(?:[ T].*)?")
 _NAME = re.compile(r"[^\W\d][\w .:/()#%-]{0,63}")
 _NO_VALUE = {
     "n/a",
@@ -44,6 +45,15 @@ def all_numbers_or_times(values: Iterable[bytes]) -> bool:
     """
     present = [value for value in values if value.strip()]
     return bool(present) and all(map(is_number_or_time, present))
+
+
+def is_local_date(value: bytes) -> bool:
+    """Return whether a value is written as a date, and not as one of ISO 8601.
+
+    >>> is_local_date(b"31.01.2026"), is_local_date(b"1/31/26 10:00"), is_local_date(b"2026-01-31")
+    (True, True, False)
+    """
+    return _LOCAL_DATE.fullmatch(value) is not None
 
 
 def plain_text(value: bytes) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.errors.display import counted, quoted
+from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.plan.proposal.tables import Inputs, Rows, Table, present
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.order_values import ORDER_TYPES
@@ -21,7 +22,6 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CREATED = re.compile(r".*(?:creat|insert|birth|born|start|open|join|signup|order|due|expir|ship|hire)", re.IGNORECASE)
 _TIME_NAME = re.compile(r".*(?:_at|_ts|_time|timestamp|_on)", re.IGNORECASE)
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
-_LOCAL_DATE = re.compile(rb"\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)(?:[ T].*)?|\d{4}/\d{1,2}/\d{1,2}(?:[ T].*)?")
 _TITLES = {"long": "whole numbers", "decimal": "decimal numbers", "timestamp": "ISO 8601 times"}
 
 
@@ -45,7 +45,7 @@ def local_dates(inputs: Inputs) -> list[tuple[str, bytes]]:
     """Return the fields all of whose values are dates that are not ISO 8601, each with one of them."""
     rows = Rows.of([*inputs.master, *inputs.feed])
     found = [(name, present(values)) for name, values in rows.columns.items()]
-    return [(name, values[0]) for name, values in found if values and all(map(_LOCAL_DATE.fullmatch, values))]
+    return [(name, values[0]) for name, values in found if values and all(map(is_local_date, values))]
 
 
 def is_time(values: Sequence[bytes]) -> bool:
