@@ -49,7 +49,7 @@ def engine_on(
     """
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
-        choice = choice_for(wanted, plan.bytes_to_read)
+        choice = choice_for(wanted, plan.bytes_to_read, plan.stored_bytes_to_read)
         with open_runner(choice, context, progress, watching) as runner:
             return engine_of(runner, choice)(plan, staging)
 
@@ -61,9 +61,12 @@ def engine_of(runner: Runner, choice: RunnerChoice) -> Engine:
     return lambda plan, staging: replace(steps.merge(runner, plan, staging), runner=choice)
 
 
-def choice_for(wanted: str, bytes_: int) -> RunnerChoice:
-    """Choose a runner in the environment of this process. bytes_: to be read, uncompressed."""
-    return choose_runner(wanted, bytes_, usable_cores(), _configured_spark())
+def choice_for(wanted: str, bytes_: int, stored: int | None = None) -> RunnerChoice:
+    """Choose a runner in the environment of this process.
+
+    bytes_: to be read, uncompressed. stored: bytes of the files; None for as many.
+    """
+    return choose_runner(wanted, bytes_, usable_cores(), _configured_spark(), stored)
 
 
 def choice_for_paths(wanted: str, paths: Iterable[str]) -> RunnerChoice:

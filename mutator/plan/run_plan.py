@@ -148,15 +148,23 @@ class Plan:
 
     @property
     def bytes_to_read(self) -> int:
-        """The bytes of the files that are read, uncompressed.
+        """The bytes of the files that are read, uncompressed: an estimate for those that are packed.
 
         Of a partitioned master all bytes count: which partitions are read is known only after the first step.
         """
+        return self._bytes_to_read(INFLATED)
+
+    @property
+    def stored_bytes_to_read(self) -> int:
+        """The bytes of the files that are read, as they are stored."""
+        return self._bytes_to_read(1)
+
+    def _bytes_to_read(self, inflated: int) -> int:
         sources = (self.inputs[number].source for number in {split.input for split in self.splits})
-        size = sum(source.bytes * (INFLATED if source.is_packed else 1) for source in sources)
+        size = sum(source.bytes * (inflated if source.is_packed else 1) for source in sources)
         if self.master is None:
             return size
-        packed = INFLATED if FILE_FORMATS[self.master.spec["format"]].typed else 1
+        packed = inflated if FILE_FORMATS[self.master.spec["format"]].typed else 1
         return size + sum(part.bytes * packed for part in self.master.parts if isinstance(part, DataFile))
 
     @property

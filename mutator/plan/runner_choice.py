@@ -34,26 +34,29 @@ class RunnerChoice:
         return f"{self.runner}{tasks}: {self.why}"
 
 
-def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None) -> RunnerChoice:
+def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None, stored: int | None = None) -> RunnerChoice:
     """Choose a runner.
 
     wanted: one of ``RUNNERS``. bytes_: to be read, uncompressed. cores: of this machine. spark: how a Spark master is
-    configured, None if none is.
+    configured, None if none is. stored: bytes of the files; if they are fewer, bytes_ is an estimate.
 
     >>> choose_runner("auto", 4096, 2, None)
     RunnerChoice(runner='local', processes=1, why='4,096 bytes are merged before Spark would have started', threads=1)
+    >>> choose_runner("auto", 4096, 2, None, stored=512).why
+    'about 4,096 bytes uncompressed are merged before Spark would have started'
     """
+    size = f"{bytes_:,} bytes" if stored in (None, bytes_) else f"about {bytes_:,} bytes uncompressed"
     processes, threads = processes_for(bytes_, cores), threads_for(bytes_, cores)
     if wanted != "auto":
         return RunnerChoice(wanted, processes, "it was asked for", threads)
     if spark is not None:
         return RunnerChoice("spark", processes, spark)
     if bytes_ <= _FASTER_HERE:
-        why = f"{bytes_:,} bytes are merged " + (
+        why = f"{size} are merged " + (
             "before Spark would have started" if bytes_ <= _ONE_PROCESS else "here in less time than by Spark"
         )
         return RunnerChoice("local", processes, why, threads)
-    return RunnerChoice("spark", processes, f"{bytes_:,} bytes to read are more than {_FASTER_HERE:,}")
+    return RunnerChoice("spark", processes, f"{size} to read are more than {_FASTER_HERE:,}")
 
 
 def processes_for(bytes_: int, cores: int) -> int:

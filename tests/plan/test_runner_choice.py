@@ -1,8 +1,11 @@
 """Which runner merges how many bytes, with how many threads and processes."""
 
+import pyarrow as pa
 import pytest
 
+import mutator
 from mutator.plan.runner_choice import choose_runner, shared_processes_for
+from tests.support.named_runs import Work
 
 MIB = 1 << 20
 
@@ -20,6 +23,16 @@ MIB = 1 << 20
 def test_auto_goes_by_the_bytes_to_read(bytes_, runner, processes, threads, why):
     choice = choose_runner("auto", bytes_, 2, None)
     assert (choice.runner, choice.processes, choice.threads, choice.why) == (runner, processes, threads, why)
+
+
+def test_bytes_of_packed_files(tmp_path):
+    work = Work(tmp_path)
+    work.put("master/m", pa.table({"id": ["k1"], "at": [1]}), "parquet")
+    work.put("feed/f", pa.table({"id": ["k1"], "at": [2]}), "parquet")
+    stored = sum(path.stat().st_size for path in tmp_path.glob("*/*.parquet"))
+    report = mutator.merge(master=tmp_path / "master", feed=tmp_path / "feed", key="id", order_by="at", runner="auto")
+    assert f"{stored:,} bytes of input make 2 buckets" in report.reason
+    assert f"about {stored * 10:,} bytes uncompressed are merged before" in report.runner
 
 
 def test_a_configured_master_and_the_user_decide():
