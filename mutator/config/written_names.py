@@ -4,19 +4,13 @@
 'set --order-type=timestamp'
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from mutator.config.definitions import SETTINGS, SHORT
+from mutator.config.definitions import SHORT
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import rebuilt
-
-_ARGUMENTS = {name: name.replace(".", "_") for name in SETTINGS if name.islower() and "." in name}
-_NAMES = "|".join(map(re.escape, sorted({*filter(str.islower, SETTINGS), *SHORT}, key=len, reverse=True)))
-# A setting with a value: in quotes after -D, or a word, which the punctuation of the sentence follows.
-_ASSIGNED = re.compile(rf"-D '({_NAMES})=([^']*)'|(?<![\w.'-])(?:-D )?({_NAMES})=(\w+(?:[.,/:-]\w+)*)(?!')")
 
 
 def renamed(text: str, written: Mapping[str, str]) -> str:
@@ -26,34 +20,18 @@ def renamed(text: str, written: Mapping[str, str]) -> str:
     'field.names: 2 names, but -D field.count = 3'
     >>> renamed("use -D 'deleted.op.code=D,d'", {"deleted.op.code": "--delete-codes"})
     "use '--delete-codes=D,d'"
+    >>> renamed("use -D 'deleted.op.code=D,d'", {"deleted.op.code": "delete_codes"})
+    "use -D 'delete_codes=D,d'"
     """
     if not written:
         return text
     keys = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
-    text = re.sub(rf"-D ('?)({keys})(?==)", lambda match: match[1] + _in_override(written[match[2]]), text)
+    text = re.sub(rf"-D ('?)({keys})(?==)", lambda match: _in_override(match[1], written[match[2]]), text)
     return re.sub(rf"(?<![\w.'-])({keys})(?![\w']|\.\w)", lambda match: written[match[1]], text)
 
 
-def as_arguments(text: str) -> str:
-    """Return a message with settings as the arguments of a Python call.
-
-    >>> as_arguments("set order_type=timestamp; or, if not, run again with -D max.delete.fraction=1")
-    'set order_type="timestamp"; or, if not, run again with max_delete_fraction=1'
-    >>> as_arguments("up to reject.limit: use -D 'delete_codes=D,d'")
-    'up to reject_limit: use delete_codes="D,d"'
-    """
-    text = _ASSIGNED.sub(lambda found: f"{found[1] or found[3]}={_literal(found[2] or found[4] or '')}", text)
-    return renamed(text, _ARGUMENTS)
-
-
-def _literal(value: str) -> str:
-    if value in ("true", "false"):
-        return value.capitalize()
-    return value if re.fullmatch(r"\d+(\.\d+)?", value) else json.dumps(value, ensure_ascii=False)
-
-
-def _in_override(name: str) -> str:
-    return name if name.startswith("-") else f"-D {name}"
+def _in_override(quote: str, name: str) -> str:
+    return f"{quote}{name}" if name.startswith("-") else f"-D {quote}{name}"
 
 
 def preferred_names(given: Mapping[str, str], published: set[str]) -> dict[str, str]:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.config import Config
+from mutator.config.argument_names import as_arguments
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT, published
 from mutator.config.reader import completed
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
+from mutator.errors.exceptions import rebuilt
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, SPARK, described, is_connect, kind_of
 from mutator.pipeline.master_settings import recorded_settings
@@ -80,7 +82,13 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     recorded = {} if master is None else recorded_settings(master, found)
     if "id.field.ordinals" not in map(published, (*found, *recorded)):
         raise wrong("key", None, _KEY, _KEY_CURE)
-    return completed(found, recorded, where)
+    try:
+        return completed(found, recorded, where)
+    except MutatorError as fault:
+        first, *faults = str(fault).split("\n")
+        of_file = set() if where == CALL else file.keys() - given.keys()  # these keep the names that the file has
+        shown = [line if line.strip().partition(":")[0] in of_file else as_arguments(line) for line in faults]
+        raise rebuilt(fault.kind, "\n".join([first, *shown]), fault.fields) from None
 
 
 def setting_names() -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mutator.config import Config
-from mutator.config.written_names import as_arguments
+from mutator.config.argument_names import as_arguments
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.recognize import READER, SPARK
@@ -289,8 +289,8 @@ class _Names:
             feed=tuple(one.label for one in feeds),
             output=_IN_MEMORY if target is None else report.output,
             rejected_file=None if target is None else report.rejected_file,
-            notes=self(report.notes),
-            warnings=tuple(as_arguments(self(warning)) for warning in report.warnings),
+            notes=tuple(map(as_arguments, self(report.notes))),
+            warnings=tuple(map(as_arguments, self(report.warnings))),
             ignored=self(report.ignored),
-            reason=self(report.reason),
+            reason=as_arguments(self(report.reason)),
         )

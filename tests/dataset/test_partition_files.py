@@ -103,7 +103,14 @@ def test_a_partition_without_its_manifest_is_still_a_master(tmp_path, tree_of_ma
 def test_a_tree_without_partition_fields(tmp_path):
     """The message names the missing setting, for the files of other programs and for an adopted master."""
     master = put_all(tmp_path / "m", {"k=x/a.txt": b"a,10,x\n"})
-    refused(ConfigError, CONFIG, master, None, f"{master}/k=x: is a directory", "say by which fields: --partitioned-by")
+    refused(
+        ConfigError,
+        CONFIG,
+        master,
+        None,
+        f"{master}/k=x: is a directory",
+        "say by which fields with partitioned.by (--partitioned-by",
+    )
     run(BY, master, None, tmp_path / "parted")
 
     adopt = {**CONFIG, "master.adopt": "true"}

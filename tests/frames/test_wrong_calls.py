@@ -55,7 +55,9 @@ CASES = {
     "another unknown keyword": ({"outputs": "x"}, "has no argument outputs; did you mean output\\?"),
     "an unknown setting": ({"reject_polic": "fail"}, "has no argument reject_polic; did you mean reject_policy\\?"),
     "nothing like it": ({"zzz": 1}, "has no argument zzz .docs/python.md"),
-    "a wrong value": ({"reject_policy": "skip"}, "reject.policy: 'skip' .*fail.*quarantine"),
+    "a wrong value": ({"reject_policy": "skip"}, "  reject_policy: 'skip' .*fail.*quarantine"),
+    "a published name": ({"reject.policy": "fail"}, "has no argument reject.policy; did you mean reject_policy\\?"),
+    "two settings": ({"field_count": 2, "field_names": ["a"]}, "  field_names: 1 name, but field_count=2"),
     "an unknown runner": ({"runner": "sparc"}, "runner is 'sparc', a str, .*'auto', 'local', 'spark'; did you mean"),
     "an unknown engine": ({"engine": 1}, "engine is 1, an int, but should be one of 'auto', 'blocks', 'records'"),
     "a word as dry_run": ({"dry_run": "no"}, "dry_run is 'no', a str, but should be True or False"),
@@ -78,6 +80,60 @@ def test_a_wrong_call_is_explained(case):
 
     with pytest.raises(mutator.ConfigError, match=f"(?s){message}"):
         mutator.merge(**{**GOOD, **arguments})
+
+
+def test_faults_of_a_file_have_the_names_in_the_file(tmp_path):
+    (tmp_path / "a.properties").write_text("key=id\norder_by=ts\nreject.policy=skip\nsync.mode=x\n")
+
+    with pytest.raises(mutator.ConfigError) as caught:
+        mutator.merge(
+            master=TABLE,
+            feed=TABLE,
+            config=tmp_path / "a.properties",
+            sync_mode="full",
+            key="id",
+            max_delete_fraction=7,
+        )
+    first, *faults = str(caught.value).split("\n")
+    assert first == f"{tmp_path}/a.properties: these settings cannot be used:"
+    assert [fault.partition(":")[0] for fault in faults] == ["  reject.policy", "  max_delete_fraction"]
+
+
+MASTER = {"id": [1, 2, 3], "ts": [1, 1, 1]}
+CURES = {
+    "many deletes": ({"op": ["D"] * 3}, {"op": "op"}, "run again with max_delete_fraction=1"),
+    "other codes": ({"op": ["D", "d", "u"]}, {"op": "op", "max_delete_fraction": 1}, 'use delete_codes="D,d"; or'),
+    "rejects": (
+        {"ts": [2, None, 2]},
+        {},
+        'reject_policy="quarantine" would leave it out of the result, up to',
+    ),
+    "an older snapshot": ({"op": ["U"] * 3}, {"op": "op", "sync_mode": "full"}, 'conflicts with sync_mode="full", '),
+    "no files": ({}, {"master": "none/at/all"}, "set allow_empty_master=True for the first run"),
+    "the engine": (
+        {},
+        {"partitioned_by": "ts", "engine": "records"},
+        'engine="records" is asked .*; leave engine out',
+    ),
+    "a default": ({}, {"default": {"nam": 1}}, r"default\[.nam.\]: no file has a field nam"),
+}
+
+
+@pytest.mark.parametrize("case", CURES)
+def test_cures_of_messages_are_arguments(case):
+    columns, arguments, cure = CURES[case]
+
+    with pytest.raises(mutator.MutatorError, match=f"(?s){cure}"):
+        mutator.merge(
+            **{**GOOD, "master": pa.table(MASTER), "feed": pa.table(MASTER | {"ts": [2] * 3} | columns), **arguments}
+        )
+
+
+def test_warnings_have_arguments():
+    feed = pa.table({"id": [1], "ts": [2], "op": ["x"]})
+    report = mutator.merge(**{**GOOD, "feed": feed}, op="op")
+
+    assert "check op, because that field is not written" in report.warnings[0]
 
 
 def test_positions_are_refused():

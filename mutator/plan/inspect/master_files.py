@@ -18,7 +18,7 @@ from mutator.rules import file_names
 from mutator.storage import Entry, Storage
 
 # Cures for a directory in a master.
-_TREE = "if it is a partition's, say by which fields: --partitioned-by FIELDS, or partitioned.by=FIELDS"
+_TREE = "if it is a partition's, say by which fields with partitioned.by (--partitioned-by FIELDS)"
 _NO_TREE = "a master's files lie in its directory, or in those of partitions, as in store_id=12/: move its files up"
 
 
