@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -100,6 +100,10 @@ class Dataset:
     def to_arrow(self) -> pa.Table:
         """Return the rows as a pa.Table."""
         return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as a list of mappings of column names to Python values."""
+        return [row for batch in self.to_batches() for row in batch.to_pylist()]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame, with the types that pandas gives to Arrow columns.

@@ -34,7 +34,8 @@ class Rejects(dict[str, list[Mapping[str, Any]]]):
     """The rejected rows of a run: ``rejects["feed"]`` and ``rejects["master"]`` have the first ones.
 
     The tables have all of them, with the columns file, offset, line, reason and row (the bytes of the row; JSON where
-    the file is not text). A dry run writes no file of rejects: its tables have only the first ones.
+    the file is not text). A dry run writes no file of rejects: its tables have only the first ones, with escapes for
+    bytes that are not UTF-8.
     """
 
     def __init__(
@@ -50,6 +51,10 @@ class Rejects(dict[str, list[Mapping[str, Any]]]):
     def to_arrow(self) -> pa.Table:
         """Return the rejected rows as a pa.Table."""
         return pa.Table.from_pylist(list(self._rows()), SCHEMA)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rejected rows as a list of mappings of column names to Python values."""
+        return list(self._rows())
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rejected rows as a pandas DataFrame. Raises ConfigError where pandas is not installed."""

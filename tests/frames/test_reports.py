@@ -259,3 +259,15 @@ def test_a_report_shows_no_password(tmp_path):
         assert "me:secret@" not in shown.replace("x:/me:secret@host", "")
     assert report.rejects.to_arrow()["row"].to_pylist() == [b"x"]
     assert report.result.num_rows == 2
+
+
+def test_rows_as_lists_of_mappings():
+    master = pa.table({"id": [1], "ts": [1], "tags": [["x"]]})
+    feed = pa.table({"id": [2, None], "ts": [2, 2], "tags": [None, ["y"]]})
+
+    report = mutator.merge(master=master, feed=feed, key="id", order_by="ts", reject_policy="quarantine")
+
+    found = sorted(report.result.to_pylist(), key=lambda row: row["id"])
+    assert found == [{"id": 1, "ts": 1, "tags": ["x"]}, {"id": 2, "ts": 2, "tags": None}]
+    assert report.rejects.to_pylist() == report.rejects.to_arrow().to_pylist()
+    assert len(report.rejects.to_pylist()) == 1
