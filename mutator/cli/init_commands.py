@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ from mutator.cli.command import Answer, Command, Report, option
 from mutator.config import parse
 from mutator.config.definitions import published
 from mutator.config.sources import parse_overrides
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, text_of, without_secrets
 
 if TYPE_CHECKING:
@@ -84,16 +83,18 @@ def _check_target(path: Path, *, force: bool) -> None:
 
 def _write(path: Path, text: str, *, force: bool) -> None:
     """Write a whole file: with force over another one, otherwise only where there is none."""
-    target = path.with_name(f".{path.name}.{os.getpid()}.tmp") if force else path
+    from mutator.storage.local import LocalStorage, remove_leftovers
+
+    target, storage = str(path.absolute()), LocalStorage()
+    remove_leftovers(target)
+    if force:
+        storage.replace(target, text.encode())
+        return
     try:
-        with target.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-        target.replace(path)
-    except FileExistsError:
-        raise error("init.exists", path=target) from None
-    except OSError as fault:
-        target.unlink(missing_ok=True)
-        raise error("storage", path=path, why=fault.strerror) from None
+        with storage.create_new(target) as stream:
+            stream.write(text.encode())
+    except MutatorError as fault:
+        raise (error("init.exists", path=path) if fault.kind == "storage.exists" else fault) from None
 
 
 def _unused(name: str, beside: str = "") -> str:

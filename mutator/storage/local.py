@@ -8,7 +8,9 @@ import contextlib
 import errno
 import glob
 import os
+import re
 import stat
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ _KINDS: dict[int | None, str] = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "storage.full"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "storage.refused"),
 }
+_ABANDONED = 3600  # seconds after which a hidden file has no writer any more
 _FEW = 8  # up to so many directories are made durable one by one
 
 
@@ -262,6 +265,17 @@ def _scratch(path: str) -> Iterator[str]:
     finally:
         if os.path.lexists(scratch):
             os.unlink(scratch)
+
+
+def remove_leftovers(path: str) -> None:
+    """Remove the hidden files that writers of a file left when they were killed, an hour ago or earlier."""
+    directory, name = os.path.split(path)
+    begin = f".{os.fsdecode(os.fsencode(name)[:100])}."
+    with contextlib.suppress(OSError):  # of a directory that cannot be listed, and of another process that removes them
+        for found in list(os.scandir(directory)):
+            is_scratch = re.fullmatch(re.escape(begin) + "[0-9a-f]{32}", found.name)
+            if is_scratch and time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED:
+                os.unlink(found.path)
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:

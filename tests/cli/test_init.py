@@ -4,6 +4,7 @@ What it proposes merges to the expected rows, or it says what it could not tell.
 """
 
 import json
+import os
 import random
 import shlex
 import tomllib
@@ -13,6 +14,7 @@ from time import process_time
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.orc
 import pyarrow.parquet
 import pytest
@@ -250,7 +252,8 @@ def test_format(write, capsys):
     named = write not in (tabs, headerless_csv)
     assert settings["key"] == ("order_id" if named else 0)
     assert settings["order_by"] == ("updated_at" if named else 5)
-    assert settings["order_type"] == "timestamp"
+    typed = write in (parquet, orc, avro)
+    assert settings.get("order_type") == (None if typed else "timestamp")
     assert (settings["op"], settings["delete_codes"]) == ("op" if named else 6, ["D"])
     assert "please decide" not in text
     assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
@@ -508,6 +511,54 @@ def test_a_file_that_appears_while_init_runs(monkeypatch, capsys):
     assert not list(Path.cwd().glob(".mutator*"))
 
 
+def test_files_of_killed_writers_are_removed():
+    make(csv)
+    old, new, other = (
+        f".{name}.toml.{digit * 32}" for name, digit in (("mutator", "a"), ("mutator", "b"), ("own", "c"))
+    )
+    for name in (old, new, other):
+        write(name, "x")
+        if name != new:
+            os.utime(name, (1, 1))
+    assert init("--master", "master", "--feed", "feed")[0] == 0
+    assert sorted(path.name for path in Path.cwd().glob(".*.toml.*")) == [new, other]
+    assert init("--master", "master", "--feed", "feed", "--force")[0] == 0
+
+
+def test_typed_times_need_no_type(capsys):
+    times = pa.array([1767225600, 1767225601], pa.timestamp("s"))
+    for side, shift in (("master", 0), ("feed", 10)):
+        Path(side).mkdir()
+        table = pa.table({"id": ["a", "b"], "at": pc.add(times, pa.scalar(shift, pa.duration("s")))})
+        pa.parquet.write_table(table, f"{side}/f.parquet")
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert (code, settings) == (0, {"key": "id", "order_by": "at"})
+    text = capsys.readouterr().out
+    assert 'order_by = "at"\n    timestamps; all values of the feed' in text
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+
+
+def test_the_format_of_one_side_is_shown(capsys):
+    """Quotes of CSV would be a part of values of text."""
+    write("master/a.dat", "".join(f'"k{n}"|{1700000000 + n}\n' for n in range(30)))
+    write("feed/b.dat", '"k3"|1710000000\n"k4"|1710000001\n')
+    words = ("--master", "master", "--feed", "feed", "--force")
+    init(*words)
+    assert "1 file, CSV, 30 rows" in capsys.readouterr().out
+    code, settings = init(*words, "-D", "master.format=text", "-D", "feed.format=text")
+    text = capsys.readouterr().out
+    assert (code, settings.get("input.format")) == (0, None), text
+    assert "1 file, delimited text, 30 rows read" in text
+    write("master2/a.dat", "id|at\n" + "".join(f"k{n}|{1700000000 + n}\n" for n in range(30)))
+    write("feed2/b.dat", "id|at\nk3|1710000000\nk4|1710000001\n")
+    words = ("--master", "master2", "--feed", "feed2", "--force")
+    code, settings = init(*words, "-D", "master.format=csv", "-D", "feed.format=csv")
+    text = capsys.readouterr().out
+    assert (code, settings["key"]) == (0, "id"), text
+    assert "1 file, CSV, 30 rows read" in text
+    assert "field.names" not in settings
+
+
 def test_printed_file(capsys):
     make(csv)
     assert init("--master", "master", "--feed", "feed", "-o", "-") == (0, None)
@@ -619,6 +670,15 @@ def test_a_field_that_no_file_has(form, words, capsys):
     assert init("--master", "master", "--feed", "feed", *words) == (2, None)
     error_text = capsys.readouterr().err
     assert "no file has a field nope; they have" in error_text
+
+
+@pytest.mark.parametrize("form", [csv, tabs], ids=["csv", "tabs"])
+@pytest.mark.parametrize("by", ["nope", "date(nope)", "day=date(nope)"])
+def test_a_partition_field_that_no_file_has(form, by, capsys):
+    make(form)
+    assert init("--master", "master", "--feed", "feed", "-D", f"partitioned.by={by}") == (2, None)
+    error_text = capsys.readouterr().err
+    assert "partitioned.by: no file has a field nope; they have" in error_text
 
 
 def test_seconds_and_milliseconds_cannot_be_compared(capsys):

@@ -36,18 +36,15 @@ class Forms:
     notes: tuple[str, ...] = ()
 
 
-def file_forms(given: Given, file_format: str | None = None) -> Forms:
-    """Return the settings that say how the files are read. Raises DataError where no setting reads all files.
-
-    file_format: the one that the user has set.
-    """
+def file_forms(given: Given) -> Forms:
+    """Return the settings that say how the files are read. Raises DataError where no setting reads all files."""
     control = []
     if given.control_suffix is not None:
         why = f"each feed file has a file of the same name and {given.control_suffix} beside it"
         control.append(Choice(CONTROL_SUFFIX, given.control_suffix, why))
     if given.dialect is None:
         return Forms(tuple(control), named=True)
-    forms = _delimited(given, given.dialect, file_format)
+    forms = _delimited(given, given.dialect, given.file_format)
     return replace(forms, choices=(*forms.choices, *control))
 
 

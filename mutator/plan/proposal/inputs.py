@@ -57,6 +57,7 @@ class Given:
     control_suffix: str | None
     dialect: Dialect | None  # None: no file is delimited
     delimited: tuple[str, ...]  # paths of delimited files, in the order of the dialect's headers
+    file_format: str | None  # of all delimited files, if the user has set one
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -65,12 +66,12 @@ class Given:
 
 
 def find_inputs(
-    master: str | None, feed: Sequence[str], delimiter: bytes | None = None, file_format: str | None = None
+    master: str | None, feed: Sequence[str], delimiter: bytes | None, formats: Mapping[str, str | None]
 ) -> Given:
     """Find the files of master and feed, and the dialect of those that are delimited.
 
-    delimiter, file_format: those that the user has set. Raises ConfigError, DataError, StorageError or StateError with
-    the path.
+    delimiter: the one that the user has set. formats: side to the file format that the user has set. Raises
+    ConfigError, DataError, StorageError or StateError with the path.
     """
     config = parse({"id.field.ordinals": "0"})
     suffix, entries = _feed_entries([absolute(path) for path in feed])
@@ -90,9 +91,11 @@ def find_inputs(
             heads.append(Head(name, source.name, _lines(source)))
             paths.append(source.path)
     dialect = None
+    of_sides = {formats[head.side] for head in heads}
+    file_format = of_sides.pop() if len(of_sides) == 1 else None
     if heads:
         dialect = _dialect(heads, delimiter or _delimiter_of(known), file_format, feed_side.sources)
-    return Given(feed_side, master_side, known, suffix, dialect, tuple(paths))
+    return Given(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format)
 
 
 def _dialect(heads: Sequence[Head], wanted: bytes | None, file_format: str | None, feed: Sequence[Source]) -> Dialect:

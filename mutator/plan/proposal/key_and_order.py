@@ -149,10 +149,9 @@ def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField]) -> li
         label = layout.label(best.field)
         question = f"Does field {label} show the mutation that came last? Otherwise set {{{ORDER}}}."
     others = [(layout.label(one.field), one.why) for one in (rivals or found[1:2])[:3]]
-    choices = [
-        Choice(ORDER, layout.label(best.field), best.why, others, question),
-        Choice(ORDER_TYPE, best.order_type, "all values of the first rows have this type"),
-    ]
+    choices = [Choice(ORDER, layout.label(best.field), best.why, others, question)]
+    if not best.typed:
+        choices.append(Choice(ORDER_TYPE, best.order_type, "all values of the first rows have this type"))
     values = Rows.of(inputs.master).columns.get(best.field, [])
     if layout.is_named and (empty := sum(not value for value in values)):
         why = f"{counted(empty, 'row')} of the master without a value there count as older than all others"

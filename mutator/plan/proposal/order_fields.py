@@ -23,6 +23,7 @@ _CREATED = re.compile(r".*(?:creat|insert|birth|born|start|open|join|signup|orde
 _TIME_NAME = re.compile(r".*(?:_at|_ts|_time|timestamp|_on)", re.IGNORECASE)
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _TITLES = {"long": "whole numbers", "decimal": "decimal numbers", "timestamp": "ISO 8601 times"}
+_TYPED_TITLES = {**_TITLES, "timestamp": "timestamps"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class OrderField:
     score: int
     why: str
     units: tuple[str, ...] = ()  # of numbers of seconds (or less) since 1970: several cannot be compared
+    typed: bool = False  # the files say its type, so that no setting need
 
     @property
     def strong(self) -> bool:
@@ -104,7 +106,8 @@ def _candidate(
         return None
     parse = ORDER_TYPES[order_type][0]
     units: list[str] = []
-    reasons, score = [_TITLES[order_type]], 1 - 2 * bool(empty)
+    has_type = typed.get(name) not in (None, "string")
+    reasons, score = [(_TYPED_TITLES if has_type else _TITLES)[order_type]], 1 - 2 * bool(empty)
     if order_type == "timestamp":
         score += 3 if any(map(_WITH_TIME.fullmatch, values[:200])) else 1
     elif is_time(values):
@@ -126,7 +129,7 @@ def _candidate(
         reasons.append(text)
     if empty:
         reasons.append(f"{counted(empty, 'row')} of the feed without a value would be rejected")
-    return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units))
+    return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units), has_type)
 
 
 def _type_of(values: Sequence[bytes], name: str, typed: dict[str, str | None]) -> str | None:

@@ -8,14 +8,14 @@ from mutator.config import Config, parse
 from mutator.errors.display import counted
 from mutator.plan.inspect.delete_files import named_like_deletes
 from mutator.plan.proposal.choice import Choice, Proposal
-from mutator.plan.proposal.file_forms import COUNT, DELIMITER, FORMAT, file_forms
+from mutator.plan.proposal.file_forms import COUNT, DELIMITER, FEED_FORMAT, FORMAT, MASTER_FORMAT, file_forms
 from mutator.plan.proposal.inputs import Given, find_inputs, read_tables
 from mutator.plan.proposal.key_and_order import ID, ORDER, ORDER_TYPE, key_choice, key_of, order_choices, recorded_order
 from mutator.plan.proposal.layout import Layout
 from mutator.plan.proposal.notes import input_lines, notes_on
 from mutator.plan.proposal.operations import OP, op_choices, op_field, possible_prefix, prefix_choice
 from mutator.plan.proposal.order_fields import order_fields
-from mutator.plan.proposal.partitions import KEY_SCOPE, partition_choice
+from mutator.plan.proposal.partitions import KEY_SCOPE, PARTITIONED_BY, partition_choice
 from mutator.plan.proposal.record_ids import repeated_in_other_partitions
 from mutator.plan.proposal.tables import Inputs, Rows
 from mutator.plan.rows.setting_faults import raise_all
@@ -38,9 +38,13 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     master: None if there is none yet. settings: by published key, those that the user has decided.
     Raises ConfigError, DataError, StorageError or StateError with the path.
     """
-    wanted, file_format = settings.get(DELIMITER), settings.get(FORMAT)
-    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)).literal if wanted else None, file_format)
-    forms = file_forms(given, file_format)
+    wanted = settings.get(DELIMITER)
+    formats = {
+        side: settings.get(key, settings.get(FORMAT))
+        for side, key in (("master", MASTER_FORMAT), ("feed", FEED_FORMAT))
+    }
+    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)).literal if wanted else None, formats)
+    forms = file_forms(given)
     if COUNT in settings:  # rows of one field need no delimiter
         forms = replace(
             forms,
@@ -50,11 +54,13 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     config = parse({ID: "0", **{key: value for key, value in read.items() if key not in (ID, ORDER, OP)}})
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
     layout = Layout.of(raw_master, raw_feed, forms)
-    _check_fields(layout, settings)
+    _check_fields(layout, settings, config)
     # Without a delimiter, rows have no fields.
     known_fields = all(choice.value is not None or choice.key in settings for choice in forms.choices)
     choices, notes = _roles(layout, given, config, settings) if known_fields else ([], [])
-    found = (*choices, *forms.choices)
+    found = [*choices, *forms.choices]
+    if {MASTER_FORMAT, FEED_FORMAT} <= settings.keys():
+        found = [one for one in found if one.key != FORMAT]
     known = {choice.key for choice in found}
     decided = tuple(
         replace(choice, value=settings[choice.key], why="as you set it", alternatives=(), question=None)
@@ -67,7 +73,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     return Proposed(proposal, input_lines(given, raw_master, raw_feed, forms))
 
 
-def _check_fields(layout: Layout, settings: Mapping[str, Any]) -> None:
+def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -> None:
     """Raise ConfigError for a setting that names a field which no file has."""
     known = list(Rows.of((*layout.feed, *layout.narrow, *layout.master)).fields)
     if not known:
@@ -79,6 +85,8 @@ def _check_fields(layout: Layout, settings: Mapping[str, Any]) -> None:
         if setting in settings
         for label in (settings[setting] if isinstance(settings[setting], list) else str(settings[setting]).split(","))
     ]
+    if PARTITIONED_BY in settings:
+        named += [(PARTITIONED_BY, str(one.source)) for one in config.partitioned_by]
     raise_all(
         (setting, f"no file has a field {label}", f"they have {', '.join(shown)}")
         for setting, label in named
@@ -106,7 +114,7 @@ def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, 
         choices.append(Choice(ORDER, settings[ORDER], "as you set it"))
         field = layout.field(settings[ORDER])
         found = [one for one in order_fields(inputs, ids, op) if one.field == field]
-        choices += [Choice(ORDER_TYPE, found[0].order_type, found[0].why)] if found else []
+        choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
     choices += operations
     partitioned = partition_choice(inputs.master) if given.manifest is None else None
     if partitioned is not None:
