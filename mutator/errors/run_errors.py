@@ -87,7 +87,7 @@ RUNS: dict[int, dict[str, str]] = {
         "compression.unknown": (
             "{path}: is {content}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz"
         ),
-        "schema.field": "{path}: field {field} {what}; fix the file, or the setting that names the field",
+        "schema.field": "{path}: field {field} {what}; fix the data, or the setting that names the field",
         "schema.lost": (
             "{path}: lacks {fields} of the master, and the fields of the newest feed file are those of the result, so "
             "all records would lose them; {cure}"
@@ -97,8 +97,8 @@ RUNS: dict[int, dict[str, str]] = {
             "must contain it; write the files with the field, or have mutator bridge export make such files"
         ),
         "schema.type": (
-            "field {field} is {one} in {path} and {other} in {other_path}: {why}; have one of the files delivered with "
-            "the other's type, or leave the field out with output.schema"
+            "field {field} is {one} in {path} and {other} in {other_path}: {why}; give one of them the "
+            "other's type, or leave the field out with output.schema"
         ),
         "schema.value": (
             "{path}: {why}; a value cannot be converted to the type that this run writes: choose other types with "

@@ -124,7 +124,8 @@ def merge(
             _, report = carry_out(prepared, engine_on(wanted, context), dry_run=dry_run)
             if temporary is not None and target is None and not dry_run:
                 temporary.keep_only(path)
-        report = replace(report, warnings=(*report.warnings, *_empty_readers(feeds, feed_tables)))
+        unused = _unused(checked, {**given, "scratch": shared}, (*masters, *feeds), temporary)
+        report = replace(report, warnings=(*report.warnings, *unused, *_empty_readers(feeds, feed_tables)))
         report = with_tables(prepared, report, temporary if target is None else None)
         found = names.in_report(report, masters, feeds, target)
     except BaseException:
@@ -140,6 +141,19 @@ def _check_order(config: Config, tables: Sequence[Given]) -> None:
     """Raise ConfigError for a table in a feed that is ordered by file names."""
     if tables and config.by_file_name:
         raise error("table.sequence", table=tables[0].label)
+
+
+def _unused(
+    config: Config, given: Mapping[str, Any], parts: Sequence[Given], temporary: Scratch | None
+) -> Iterator[str]:
+    """Yield a warning for arguments without effect. given: the arguments by name."""
+    is_text = config.output_format in ("csv", "escaped")
+    names = [] if is_text or given["delimiter"] is None else ["delimiter"]
+    names += [] if given["header"] is None else ["header"]
+    if names and all(one.path is None for one in parts):
+        yield f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored: all inputs are tables"
+    if given["scratch"] is not None and temporary is None:
+        yield "scratch is ignored: all inputs and the output are paths, so there are no temporary files"
 
 
 def _check_master(parts: Sequence[Given], tables: Sequence[TableInput]) -> None:

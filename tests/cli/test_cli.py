@@ -215,9 +215,9 @@ def test_options_are_enough_for_a_run(place, capsys):
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["--key", "nope"], "--key: no file has a field nope"),
-        (["-Dkey=nope"], "key: no file has a field nope"),
-        (["-Did.field.ordinals=nope"], "id.field.ordinals: no file has a field nope"),
+        (["--key", "nope"], "--key: no input has a field nope"),
+        (["-Dkey=nope"], "key: no input has a field nope"),
+        (["-Did.field.ordinals=nope"], "id.field.ordinals: no input has a field nope"),
         (["--key", "id", "--order-by", "at"], "set --order-type=timestamp"),
         (["-Dkey=id", "-Dorder_by=at"], "set order_type=timestamp"),
         (["-Did.field.ordinals=id", "--order-by", "at"], "set --order-type=timestamp"),

@@ -669,7 +669,7 @@ def test_a_field_that_no_file_has(form, words, capsys):
     make(form)
     assert init("--master", "master", "--feed", "feed", *words) == (2, None)
     error_text = capsys.readouterr().err
-    assert "no file has a field nope; they have" in error_text
+    assert "no input has a field nope; they have" in error_text
 
 
 @pytest.mark.parametrize("form", [csv, tabs], ids=["csv", "tabs"])

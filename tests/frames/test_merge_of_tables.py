@@ -632,3 +632,20 @@ def test_too_many_deletes_name_the_field_of_the_op_code(op, file_format):
 
     with pytest.raises(mutator.DataError, match="check that op code D in field op is a delete;"):
         mutator.merge(master=pa.table(MASTER), feed=feed, **settings)
+
+
+def test_arguments_without_effect_are_named(tmp_path):
+    tables = {"master": pa.table(MASTER), "feed": pa.table(FEED)}
+
+    report = mutator.merge(**tables, delimiter=";", header=True, **BASE)
+    assert report.warnings == ("delimiter and header are ignored: all inputs are tables",)
+    assert mutator.merge(**tables, header=False, **BASE).warnings == ("header is ignored: all inputs are tables",)
+    as_text = mutator.merge(**tables, delimiter=";", output=tmp_path / "o", output_format="csv", **BASE)
+    assert as_text.warnings == ()
+    assert b"id;name;ts" in (tmp_path / "o" / os.path.basename(as_text.result.files[0])).read_bytes()
+    (tmp_path / "f.csv").write_text("id;name;ts;op\n9;x;9;U\n")
+    mixed = mutator.merge(master=pa.table(MASTER), feed=tmp_path / "f.csv", delimiter=";", header=True, **BASE)
+    assert mixed.warnings == ()
+    paths = {"master": tmp_path / "o", "feed": tmp_path / "f.csv", "output": tmp_path / "p"}
+    (warning,) = mutator.merge(**paths, delimiter=";", header=True, scratch=tmp_path, **BASE).warnings
+    assert warning.startswith("scratch is ignored: all inputs and the output are paths")

@@ -41,14 +41,14 @@ CASES = {
     "an empty name": ({"key": [""]}, "key: '' must be names that are not empty, or ordinals as numbers"),
     "two fields as order": ({"order_by": ["id", "ts"]}, "order_by: 'id,ts' must be one field"),
     "a list of one word": ({"reject_policy": ["fail"]}, "'fail' must be one value, not a list"),
-    "a set of texts and numbers": ({"key": {"idx", 1}}, "no file has a field idx"),
+    "a set of texts and numbers": ({"key": {"idx", 1}}, "no input has a field idx"),
     "a list in a mapping": ({"config": {"delete_codes": [["D"]]}}, "'D' must be a list of texts or whole numbers"),
     "a flag as key": ({"key": True}, "key is True, a bool, but should be the name of a field, or its ordinal"),
     "a table as key": ({"key": TABLE}, "key is an Arrow table, but should be text, a number"),
     "a column as key": ({"key": pd.Series(["id"])}, "key is a pandas Series"),
     "bytes as codes": ({"delete_codes": b"D"}, "delete_codes is b'D', a bytes, but should be text"),
-    "another field": ({"key": "idx"}, "no file has a field idx; did you mean id?"),
-    "another order": ({"order_by": "t"}, "no file has a field t; did you mean ts?"),
+    "another field": ({"key": "idx"}, "no input has a field idx; did you mean id?"),
+    "another order": ({"order_by": "t"}, "no input has a field t; did you mean ts?"),
     "no order": ({"order_by": None}, r"feed \(Arrow table\): has no file name that could order its rows; set order_by"),
     "another type": ({"order_type": "int"}, "order_type: 'int' .*long, decimal, timestamp"),
     "an unknown keyword": ({"order": "ts"}, "has no argument order; did you mean order_by\\? .docs/python.md lists"),
@@ -115,7 +115,7 @@ CURES = {
         {"partitioned_by": "ts", "engine": "records"},
         'engine="records" is asked .*; leave engine out',
     ),
-    "a default": ({}, {"default": {"nam": 1}}, r"default\[.nam.\]: no file has a field nam"),
+    "a default": ({}, {"default": {"nam": 1}}, r"default\[.nam.\]: no input has a field nam"),
 }
 
 

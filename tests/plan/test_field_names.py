@@ -112,7 +112,7 @@ def test_a_feed_to_be_split(job):
 def test_all_settings_that_text_cannot_have(job):
     message = job.refused(
         ConfigError,
-        "the configuration: does not fit the files:\n  id.field.ordinals: 'id' is a name, and the fields of delimited",
+        "the configuration: does not fit the data:\n  id.field.ordinals: 'id' is a name, and the fields of delimited",
         "\n  temporal.ordering.field.ordinal: 'ts' is a name",
         "\n  null.order: has no meaning for delimited text",
         "\n  output.codec: has no meaning for delimited text, whose rows stay as they are; leave it out",
@@ -124,7 +124,7 @@ def test_all_settings_that_text_cannot_have(job):
 def test_all_ordinals_beyond_the_fields(job):
     job.refused(
         ConfigError,
-        "does not fit the files:\n  id.field.ordinals: field 7 is beyond the 4 fields of a row",
+        "does not fit the data:\n  id.field.ordinals: field 7 is beyond the 4 fields of a row",
         "\n  temporal.ordering.field.ordinal: field 8 is beyond the 4 fields of a row",
         settings={"id.field.ordinals": "0,7", "temporal.ordering.field.ordinal": "8"},
     )
@@ -133,9 +133,9 @@ def test_all_ordinals_beyond_the_fields(job):
 def test_all_names_that_no_file_has(job):
     job.refused(
         ConfigError,
-        "does not fit the files:\n  id.field.ordinals: no file has a field idd; did you mean id?",
-        "\n  temporal.ordering.field.ordinal: no file has a field when; they have id, a, b, ts",
-        "\n  default.none: no file has a field none; ",
+        "does not fit the data:\n  id.field.ordinals: no input has a field idd; did you mean id?",
+        "\n  temporal.ordering.field.ordinal: no input has a field when; they have id, a, b, ts",
+        "\n  default.none: no input has a field none; ",
         settings={
             "id.field.ordinals": "idd",
             "temporal.ordering.field.ordinal": "when",

@@ -259,11 +259,13 @@ def test_ordinals_address_the_fields_of_the_feed(file_format, work):
 
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_unknown_field_name(file_format, work):
-    with pytest.raises(ConfigError, match=r"id\.field\.ordinals: no file has a field noet; did you mean note\?"):
+    with pytest.raises(ConfigError, match=r"id\.field\.ordinals: no input has a field noet; did you mean note\?"):
         both(work, file_format, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="noet")
-    with pytest.raises(ConfigError, match=r"no file has a field ID; did you mean id\?"):
+    with pytest.raises(ConfigError, match=r"no input has a field ID; did you mean id\?"):
         both(work, file_format, table(["a"], [1]), table(["a"], [2]), id_field_ordinals="ID")
-    with pytest.raises(ConfigError, match=r"op\.code\.field\.ordinal: no file has a field opp; they have id, at, note"):
+    with pytest.raises(
+        ConfigError, match=r"op\.code\.field\.ordinal: no input has a field opp; they have id, at, note"
+    ):
         both(work, file_format, table(["a"], [1]), table(["a"], [2]), op_code_field_ordinal="opp")
     with pytest.raises(DataError, match=r"f_1\..*: field k is missing"):  # the master has it
         both(work, file_format, table(["a"], [1], k=["a"]), table(["a"], [2]), id_field_ordinals="k")

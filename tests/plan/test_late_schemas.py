@@ -57,7 +57,7 @@ def test_a_default_of_an_unknown_field_is_an_error(tmp_path):
     (tmp_path / "master" / "m.avro").write_bytes(file_of("avro", pa.table(OLD)))
 
     newer = OLD | {"weight": pa.array([1])}
-    with pytest.raises(ConfigError, match=r"default.waight: no file has a field waight; did you mean weight\?"):
+    with pytest.raises(ConfigError, match=r"default.waight: no input has a field waight; did you mean weight\?"):
         run(tmp_path, "avro", tmp_path / "master", "u_5", newer, **{"default.waight": "1", "default.weight": "2"})
 
 

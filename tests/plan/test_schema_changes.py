@@ -119,7 +119,7 @@ def test_a_default_that_cannot_be_used(file_formats, work):
         merged(work, file_formats, side("a"), side("b", v=pa.array([1])), **{"default.v": "x"})
     with pytest.raises(ConfigError, match=r"default\.v: 'x' cannot be a value of type list"):
         merged(work, file_formats, side("a"), side("b", v=pa.array([[1]])), **{"default.v": "x"})
-    with pytest.raises(ConfigError, match=r"default\.vv: no file has a field vv; did you mean v\?"):
+    with pytest.raises(ConfigError, match=r"default\.vv: no input has a field vv; did you mean v\?"):
         merged(work, file_formats, side("a"), side("b", v=pa.array([1])), **{"default.vv": "1"})
 
 

@@ -377,7 +377,7 @@ def test_delete_files_may_lack_the_field(feed):
     settings = {"id.field.ordinals": "id", "deleted.record.file.prefix": "del"}
 
     feed.refused(DataError, "field k (partition) is missing", by="k", settings=settings)
-    feed.refused(ConfigError, "partition field l: no file has a field l; they have id, k", by="l", settings=settings)
+    feed.refused(ConfigError, "partition field l: no input has a field l; they have id, k", by="l", settings=settings)
     feed.put("ups_3.csv", b"id,m\n2,a\n")
     feed.refused(DataError, "ups_1.csv: field m is missing", by="m", settings=settings)
 

@@ -88,7 +88,7 @@ def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -
     if PARTITIONED_BY in settings:
         named += [(PARTITIONED_BY, str(one.source)) for one in config.partitioned_by]
     raise_all(
-        (setting, f"no file has a field {label}", f"they have {', '.join(shown)}")
+        (setting, f"no input has a field {label}", f"they have {', '.join(shown)}")
         for setting, label in named
         if layout.field(label) not in known
     )

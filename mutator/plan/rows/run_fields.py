@@ -72,7 +72,7 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
                 where=key,
                 what=f"{one} may be field {one}, whose name is '{names[one]}', or field {names.index(str(one))}, whose "
                 f"name is '{one}'",
-                cure="rename one of them in the files; or, in Python or TOML, give the name in a list: "
+                cure="rename one of them; or, in Python or TOML, give the name in a list: "
                 f"['{names[one]}'] or ['{one}']",
             )
         return str(names[one])
@@ -142,7 +142,7 @@ def check_names(
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in defaults]
     raise_all(
-        (setting, f"no file has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
+        (setting, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
         for setting, name in named
         for near in (nearest(name, known),)
         if name not in known and not any(in_directory(name, version.path) for version in versions)

@@ -22,4 +22,4 @@ def raise_all(faults: Iterable[Fault]) -> None:
         raise error("width", where=where, what=what, cure=cure)
     if found:
         lines = [one_line(f"{where}: {what}; {cure}") for where, what, cure in found]
-        raise error("config", where="the configuration", faults="\n  ".join(["does not fit the files:", *lines]))
+        raise error("config", where="the configuration", faults="\n  ".join(["does not fit the data:", *lines]))

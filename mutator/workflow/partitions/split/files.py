@@ -73,7 +73,7 @@ def _check_names(fields: Sequence[PartitionField], wanted: Sequence[str | int], 
         if isinstance(name, str) and name not in known:
             near = nearest(name, known)
             cure = f"did you mean {near}?" if near else f"they have {', '.join(known)}"
-            raise error("width", where=f"partition field {field.name}", what=f"no file has a field {name}", cure=cure)
+            raise error("width", where=f"partition field {field.name}", what=f"no input has a field {name}", cure=cure)
 
 
 def _known_field(config: Config, source: str | int) -> str | int:
