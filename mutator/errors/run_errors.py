@@ -82,7 +82,8 @@ RUNS: dict[int, dict[str, str]] = {
         "rejects": "{what}:\n{rows}\n{cure}",
         "damaged": "{path}: {why}; the file is damaged: have it delivered again, or remove it from the feed",
         "compression": (
-            "{path}: the name says {name}, but the content is {content}; give the file the suffix of its content"
+            "{path}: the name says {name}, but the content is {content}; give the file the suffix of its content, or "
+            "have it delivered again"
         ),
         "compression.unknown": (
             "{path}: is {content}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz"
@@ -105,9 +106,9 @@ RUNS: dict[int, dict[str, str]] = {
             "output.schema"
         ),
         "format": "{path}: {what}; {cure}",
-        "init.binary": (
-            "{path}: is neither text nor Avro, Parquet or ORC: its first bytes are binary; export the data in one of "
-            "these formats, or name the files that are (--feed 'DIR/*.csv')"
+        "binary": (
+            "{path}: is neither text nor Avro, Parquet or ORC: its first bytes are binary; have it delivered again in "
+            "one of these formats, or remove it; or, if these are the values of its fields, set input.format=text"
         ),
         "encoding": "{path}: is {encoding} text; convert it to UTF-8 or to a single-byte encoding",
         "changed": (

@@ -723,7 +723,11 @@ def make_bad(what):
     ("what", "code", "message"),
     [
         ("no rows", 2, "feed: has no rows, nor has the master, so nothing can be proposed; name a feed (--feed)"),
-        ("binary", 3, "feed/ups.txt: is neither text nor Avro, Parquet or ORC: its first bytes are binary; export"),
+        (
+            "binary",
+            3,
+            "feed/ups.txt: is neither text nor Avro, Parquet or ORC: its first bytes are binary; have",
+        ),
         ("utf-16", 3, "feed/ups.txt: is UTF-16 text; convert it"),
         ("other delimiter", 3, "a semicolon separates its fields, and a comma those of the master; a run has one"),
         ("not compressed", 3, "feed/ups.txt.gz: the name says gzip, but the content is plain text; give"),

@@ -10,6 +10,7 @@ import io
 import json
 import lzma
 import os
+import random
 import socket
 import sys
 import time
@@ -613,3 +614,46 @@ def test_feed_files_that_are_merged_again_are_listed_once(job):
 
     known = manifest.parse((job.output / manifest.PATH).read_bytes(), "manifest")
     assert [part.name for part in known.feed] == ["ups.txt"]
+
+
+JUNK = random.Random(5).randbytes(9000)
+
+
+@pytest.mark.parametrize("name", ["ups_1.csv", "ups_1.txt", "ups_1.bin", "ups_1", "ups_1.csv.gz"])
+@pytest.mark.parametrize("where", ["feed", "master"])
+@pytest.mark.parametrize("settings", [CONFIG, {"key": "id", "order_by": "at"}], ids=["ordinals", "names"])
+def test_binary_files(job, name, where, settings):
+    named = "key" in settings
+    if named:
+        (job.master / "base.txt").unlink()
+        job.put("base.csv", b"id,at\na,1\n", "master")
+        job.put("ups_2.csv", b"id,at\na,2\n")
+    path = job.put(name, packed("gz", JUNK) if name.endswith("gz") else JUNK, where)
+
+    message = job.refused(DataError, f"{path}: is neither text nor Avro", "have it delivered again", settings=settings)
+    assert "\n" not in message
+
+
+def test_random_bytes_named_like_a_compressed_file(job):
+    path = job.put("ups.csv.gz", JUNK)
+    content = (
+        "the content is neither gzip nor text; give the file the suffix of its content, or have it delivered again"
+    )
+
+    job.refused(DataError, f"{path}: the name says gzip, but {content}")
+
+
+def test_control_characters_in_text(job):
+    """They may be delimiters, or values of fields of a format that the user has set."""
+    rows = b"".join(b"k%d\2v\2%d\n" % (number, number) for number in range(100))
+    job.put("base.txt", rows, "master")
+    job.put("ups.txt", rows)
+    job.run({**CONFIG, "field.delim.regex": "\\u0002"})
+    job.output = job.root / "other"
+    values = b"".join(b"k%d,\1\2\3\4\xff,%d\n" % (number, number) for number in range(100))
+    job.put("base.txt", values, "master")
+    job.put("ups.txt", values)
+    job.refused(
+        DataError, "base.txt: is neither text nor Avro", "if these are the values of its fields, set input.format"
+    )
+    job.run({**CONFIG, "input.format": "text"})

@@ -27,6 +27,10 @@ _WIDE = (  # byte order mark, type of a character, encoding
     (b"\xfe\xff", ">u2", "UTF-16"),
 )
 
+# Of the first bytes of a file: fewer decide nothing, and text has at most so many control characters.
+_FEW, _MOST_CONTROLS = 128, 0.07
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\r\n\f\x01\x1c\x1d\x1e\x1f")
+
 
 def wide_encoding(head: bytes) -> str | None:
     """Return the encoding of a text whose line ends are not single bytes; None for others.
@@ -45,6 +49,26 @@ def wide_encoding(head: bytes) -> str | None:
             if line_ends.any():
                 return name
     return None
+
+
+def is_binary(head: bytes, delimiter: bytes | None = None) -> bool:
+    """Return whether the first bytes of a file are not those of rows of text, in any encoding.
+
+    Text has few control characters. delimiter: of the fields, which may be one.
+
+    >>> is_binary(bytes(range(256))), is_binary(b"id\\x02name\\n" * 20, b"\\x02"), is_binary(b"\\0")
+    (True, False, False)
+    """
+    if len(head) < _FEW or wide_encoding(head) is not None:
+        return False
+    controls = len(head) - len(head.translate(None, bytes(set(_CONTROLS) - set(delimiter or b""))))
+    if controls <= _MOST_CONTROLS * len(head):
+        return False
+    try:
+        head[:-3].decode()  # a character may be cut at the end
+    except UnicodeDecodeError:
+        return True
+    return head.count(0) > _MOST_CONTROLS * len(head)
 
 
 def line_end(blocks: Iterable[bytes]) -> str:

@@ -32,6 +32,7 @@ from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 
+_HEAD, _MAGIC = 4096, 64  # bytes of a file that show whether it is text, and whether it is packed
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # content, as ``sniff`` names it -> file format
 
 _NAME_ALL = (
@@ -58,26 +59,29 @@ def probe_file(
     otherwise such a file is delimited text. field_names: those of the master's fields where it is escaped text, so that
     delimited text is escaped, too. Raises DataError.
     """
-    compression, container = _content(storage, entry, wanted)
+    compression, container, head = _content(storage, entry, wanted)
     file_format = wanted or container or _format_of_name(entry.name, named)
     if file_format is None:
         file_format = "escaped" if field_names else "text"
     sequence = file_names.sequence(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
+    if wanted is None and not FILE_FORMATS[file_format].typed and lines.is_binary(head, config.delimiter.literal):
+        raise error("binary", path=source.path)
     if file_format == "text":
         return _probe_text(config, storage, source)
     return _probe_schema(config, storage, source, field_names)
 
 
-def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | None, str | None]:
-    """Return the compression, and the file format if the first bytes show it.
+def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | None, str | None, bytes]:
+    """Return the compression, the file format if the first bytes show it, and these bytes.
 
-    Raises DataError where the name, the content and the setting disagree.
+    The bytes are those of the uncompressed content, unless the user set the format. Raises DataError where the name,
+    the content and the setting disagree.
     """
     path, name = entry.path, entry.name
     with storage.open(path) as stream:
-        head = stream.read(64)
-    promised, content = file_names.compression(name), sniff(head)
+        head = stream.read(_HEAD)
+    promised, content = file_names.compression(name), sniff(head[:_MAGIC])
     container = _CONTAINERS.get(content or "")
     if container is not None:
         if wanted not in (None, container):
@@ -92,13 +96,16 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
     if promised != content:
         if not head:
             raise error("damaged", path=path, why=f"it is empty, but {promised} files never are")
+        if content is None and lines.is_binary(head):
+            content = f"neither {promised} nor text"
         raise error("compression", path=path, name=promised or "plain text", content=content or "plain text")
     if wanted is None and content is not None:
         try:
-            container = _CONTAINERS.get(sniff(_first_block(storage, path, content)[:64]) or "")
+            head = _first_block(storage, path, content)[:_HEAD]
+            container = _CONTAINERS.get(sniff(head[:_MAGIC]) or "")
         except CorruptStream as fault:
             raise error("damaged", path=path, why=fault) from None
-    return content, container
+    return content, container, head
 
 
 def _format_of_name(name: str, named: bool) -> str | None:

@@ -32,8 +32,6 @@ from mutator.storage import Entry, absolute, located, storage_for
 FILES = 64  # of a side that are read
 _ROWS, _BYTES = 50_000, 8 << 20  # of a file
 _SIDE_ROWS = 100_000  # of a side
-_MOST_CONTROLS = 0.07  # of the first bytes of a text
-_CONTROLS = bytes(code for code in range(32) if code not in b"\t\r\n\f\x01\x1c\x1d\x1e\x1f")
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,6 @@ def find_inputs(
         for source in side.sources if side is not None else ():
             if FILE_FORMATS[source.file_format].typed or (name == "master" and known is not None):
                 continue
-            _check_text(source)
             heads.append(Head(name, source.name, _lines(source)))
             paths.append(source.path)
     dialect = None
@@ -186,14 +183,6 @@ def _check_apart(feed: Side, master: Side | None) -> None:
     for source in feed.sources:
         if source.path in own:
             raise error("path.roles", path=source.path, roles="master and feed")
-
-
-def _check_text(source: Source) -> None:
-    """Raise DataError for a file that is neither text nor of a known format."""
-    head = source.head[:4096]
-    controls = sum(head.count(code) for code in _CONTROLS)
-    if controls > _MOST_CONTROLS * len(head):
-        raise error("init.binary", path=source.path)
 
 
 def _lines(source: Source) -> tuple[bytes, ...]:
