@@ -91,7 +91,11 @@ def test_a_session_is_used_for_any_tables(spark, tmp_path, as_context):
 
 
 @pytest.mark.parametrize("output", [None, "out"])
-def test_types_that_spark_has_not(spark, tmp_path, output):
+@pytest.mark.parametrize("way", ["arrow", "rows"])  # Spark 3.5 makes DataFrames of rows alone
+def test_types_that_spark_has_not(spark, tmp_path, monkeypatch, output, way):
+    if way == "rows":
+        monkeypatch.setattr("mutator.engine.spark.frames._FIRST_WITH_ARROW", 9)
+
     def table(number, day):
         at = pa.array([f"2026-01-0{day}T10:00:00.123456789"]).cast(pa.timestamp("ns"))
         columns = {"id": pa.array([number], pa.uint64()), "ts": [day], "at": at, "size": pa.array([7], pa.uint8())}
@@ -106,6 +110,34 @@ def test_types_that_spark_has_not(spark, tmp_path, output):
     assert [(int(one.id), one.size, one.at, one.parts[0].at) for one in found] == [
         (number, 7, day, day) for number, day in enumerate(days, 1)
     ]
+
+
+@pytest.mark.parametrize("way", ["arrow", "rows"])
+def test_nested_types_and_times_without_a_zone(spark, monkeypatch, way):
+    if way == "rows":
+        monkeypatch.setattr("mutator.engine.spark.frames._FIRST_WITH_ARROW", 9)
+    local, prices = NOON.replace(tzinfo=None), pa.map_(pa.string(), pa.int64())
+    columns = {
+        "id": [1, 2],
+        "ts": [1, 1],
+        "at": pa.array([local, None], pa.timestamp("us")),
+        "zoned": pa.array([NOON, None], pa.timestamp("us", "UTC")),
+        "seen": pa.array([[local], None], pa.list_(pa.timestamp("us"))),
+        "prices": pa.array([[("a", 7)], None], prices),
+        "part": pa.array([{"at": local, "n": 1}, None], pa.struct([("at", pa.timestamp("us")), ("n", pa.int8())])),
+        "empty": pa.nulls(2),
+    }
+    table = pa.table(columns)
+
+    found = mutator.merge(master=table, feed=table, **BASE).result.to_spark(spark)
+
+    assert found.schema.simpleString() == (
+        "struct<id:bigint,ts:bigint,at:timestamp_ntz,zoned:timestamp,seen:array<timestamp_ntz>,prices:map<string,"
+        "bigint>,part:struct<at:timestamp_ntz,n:tinyint>,empty:void>"
+    )
+    first = found.where("id = 1").collect()[0]
+    assert (first.at, first.seen, first.prices, first.part.at, first.part.n) == (local, [local], {"a": 7}, local, 1)
+    assert first.zoned.timestamp() == NOON.timestamp()
 
 
 def test_rejects_are_a_dataframe_too(spark):

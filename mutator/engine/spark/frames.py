@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from mutator.engine.spark.faults import spark_faults
 from mutator.errors import error
@@ -61,9 +63,10 @@ def write_frame(frame: DataFrame, directory: str, label: str) -> None:
     """Write the rows of a DataFrame to a new directory, as Parquet. label: of the DataFrame, for messages."""
     session, address = frame.sparkSession, _address(directory)
     context_of(session, label)
+    not_stored = (*_NOT_STORED, *(("void",) if _is_older_than(session, 4) else ()))
     for field in frame.schema:  # Parquet would have the number of an interval, and the parts of a variant
         type_name = field.dataType.simpleString()
-        if any(word in type_name for word in _NOT_STORED):
+        if any(re.search(rf"\b{word}\b(?!:)", type_name) for word in not_stored):
             cure = "cast it to a type that Parquet has, or leave it out"
             raise error("table.column", table=label, column=field.name, what=f"has the type {type_name}", cure=cure)
     with _settings(session, _WRITING), spark_faults(session.sparkContext):
@@ -90,21 +93,45 @@ def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
 
     Raises ConfigError for a column whose type Spark has not.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     sc = context_of(session, "to_spark()")
     table = table.cast(with_types_of_spark(table.schema), safe=False)
+    fields = []
     for field in table.schema:
         try:
-            from_arrow_schema(pa.schema([field]))
-        except PySparkException:
+            fields.append(_struct_field(field))
+        except TypeError:
             what, cure = f"has the type {field.type}, which Spark has not", "cast it with to_arrow(), or leave it out"
             raise error("table.column", table="to_spark()", column=field.name, what=what, cure=cure) from None
-    schema = from_arrow_schema(table.schema)
+    schema = StructType(fields)
     with spark_faults(sc):
-        if int(session.version.partition(".")[0]) >= _FIRST_WITH_ARROW:
-            return session.createDataFrame(table, schema)
-        return session.createDataFrame([tuple(row.values()) for row in table.to_pylist()], schema)
+        if _is_older_than(session, _FIRST_WITH_ARROW):
+            rows = table.to_pylist(maps_as_pydicts="strict")
+            return session.createDataFrame([tuple(row.values()) for row in rows], schema)
+        return session.createDataFrame(table, schema)
+
+
+def _is_older_than(session: SparkSession, major: int) -> bool:
+    return int(session.version.partition(".")[0]) < major
+
+
+def _struct_field(field: Any) -> StructField:
+    return StructField(field.name, _data_type(field.type), field.nullable)
+
+
+def _data_type(given: Any) -> DataType:
+    """Return the Spark type of a pa.DataType: a time without a zone is one without a zone in every Spark.
+
+    Raises TypeError for a type that Spark has not.
+    """
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    if pa.types.is_struct(given):
+        return StructType([_struct_field(given.field(number)) for number in range(given.num_fields)])
+    if pa.types.is_list(given) or pa.types.is_large_list(given):
+        return ArrayType(_data_type(given.value_type))
+    if pa.types.is_map(given):
+        return MapType(_data_type(given.key_type), _data_type(given.item_type))
+    return from_arrow_type(given, True)
 
 
 def with_types_of_spark(schema: Any) -> Any:
