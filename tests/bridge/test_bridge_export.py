@@ -586,6 +586,7 @@ BAD_ROWS = {
 }
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize(("bad", "parts"), BAD_ROWS.items(), ids=map(repr, BAD_ROWS))
 def test_bad_row_is_named_with_its_line_and_can_be_set_aside(people, in_memory, engine, bad, parts):

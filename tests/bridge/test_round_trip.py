@@ -181,6 +181,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("runs", [0, 1], ids=["first run", "second run"])
 @pytest.mark.parametrize(("feed", "places", "expected"), CHANGES.values(), ids=CHANGES)
 def test_partition(parted, runs, feed, places, expected):
@@ -278,6 +279,7 @@ def touched(bridged):
         os.utime(path, (1, 1))
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("change", [added, rewritten, rewritten_alike, removed, touched])
 @pytest.mark.parametrize("runs", [1, 2])
 def test_changed_table_is_exported_again_and_the_report_says_why(parted, change, runs):

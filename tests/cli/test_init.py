@@ -95,6 +95,7 @@ def is_expected(case, found):
     return isinstance(found, MutatorError) and found.exit_code == int(code) and part.strip() in str(found)
 
 
+@pytest.mark.thorough(keep=27)
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.name)
 def test_golden(case, capsys):
     feeds = [case / "feed", *sorted(case.glob("feed-*"))]

@@ -85,6 +85,7 @@ def test_every_command_of_the_page_on_partitions_prints_its_output(block, tmp_pa
     test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 @pytest.mark.processes
 def test_the_demo_prints_its_output(tmp_path):

@@ -245,7 +245,7 @@ def test_a_few_flips_where_everything_is_shuffled(whole, tmp_path, role, engine)
             check_refused(whole, path, tmp_path, what, engine=engine, **{"num.reducer": "3"})
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("role", ["data", "tombstones", "order"])
 def test_each_truncation_of_a_file_that_is_read(whole, tmp_path, role):
     """The file is cut after the survey, which compares sizes, so the engine meets the damage, as on a failing disk."""
@@ -260,6 +260,7 @@ def test_each_truncation_of_a_file_that_is_read(whole, tmp_path, role):
             check_refused(whole, path, tmp_path, f"{end} bytes", merge)
 
 
+@pytest.mark.thorough(keep=11)
 @pytest.mark.parametrize("more", [b"\n", b"x", b"k3,9,900\n"])
 @pytest.mark.parametrize("role", ["data", "tombstones", "order"])
 def test_file_that_grows_after_the_survey(whole, tmp_path, role, more):

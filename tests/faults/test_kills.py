@@ -55,7 +55,7 @@ def test_each_run_uses_the_join_of_its_name(places, tmp_path, join):
     assert shared == [join == "aligned"] * 3  # carried over, by a link
 
 
-@pytest.mark.thorough(keep=8)
+@pytest.mark.thorough(keep=4)
 @every_point
 def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, join, point, kill):
     kill(point, call_of(join, places, tmp_path / "out"))
@@ -63,6 +63,7 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path,
     check_next_run(join, places, tmp_path / "out", point)
 
 
+@pytest.mark.thorough(keep=31)
 @every_point
 def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, point, monkeypatch):
     output = tmp_path / "out"

@@ -116,6 +116,7 @@ def test_row_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeyp
     check_not_published(caught.value, tmp_path)
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("join", ["aligned", "shuffle", "broadcast"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_block_lost_between_merge_and_file_stops_the_run(places, tmp_path, monkeypatch, join, fault):
@@ -138,6 +139,7 @@ def test_block_lost_between_merge_and_file_stops_the_run(places, tmp_path, monke
     check_not_published(caught.value, tmp_path)
 
 
+@pytest.mark.thorough(keep=7)
 @every_join
 @pytest.mark.parametrize("fault", ["lost", "doubled"])
 @pytest.mark.parametrize("bucket", [0, 1])

@@ -59,6 +59,7 @@ def starts(tmp_path_factory):
     return start
 
 
+@pytest.mark.thorough(keep="some-kill-table")
 @pytest.mark.parametrize("storage_type", KINDS)
 @pytest.mark.parametrize("scope", ["table", pytest.param("partition", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("fault", FAULTS)
@@ -169,6 +170,7 @@ NEEDED = [
 ]
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(("name", "site"), NEEDED)
 def test_each_fsync_is_needed(recordings, name, site):
     """Without this fsync, some state loses data."""

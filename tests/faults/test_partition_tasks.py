@@ -134,6 +134,7 @@ def counts_and_rows(found):
     return counts, [file for file in files if file[0] != "_mutator/filters"]
 
 
+@pytest.mark.thorough(keep=3)
 @every_scope
 @pytest.mark.parametrize("links", [True, False], ids=["by link", "by copy"])
 @pytest.mark.parametrize("which", ["first", "last"])

@@ -134,7 +134,7 @@ def after_the_power_is_back(monkeypatch):
     monkeypatch.setattr(Owner, "has_ended", lambda _: True)
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_power_fails_at_any_instant(tmp_path, monkeypatch, name):
     disk, calls, runs = scenario(monkeypatch, tmp_path, name)

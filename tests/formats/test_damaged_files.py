@@ -97,7 +97,7 @@ def test_avro_truncated_at_any_offset(codec, tmp_path):
     assert silent >= set(ends[:2])
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("file_format", [*TYPED, "csv"])
 def test_a_flip_in_a_feed_file(file_format, tmp_path):
     table = TABLE.drop_columns("tags") if file_format == "csv" else TABLE
@@ -174,7 +174,7 @@ def test_a_flip_in_avro_whose_schema_changes(codec, tmp_path):
         assert fault is None or (str(path) in str(fault) and fault.exit_code in (2, 3))
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("file_format", [*TYPED, "csv"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_flip_in_a_managed_master_is_found(engine, file_format, tmp_path):

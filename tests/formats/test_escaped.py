@@ -351,7 +351,7 @@ def often(types):
     ]
 
 
-@pytest.mark.thorough(keep=5)
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("data_type", often(TICKS))
 @given(st.data())
 def test_no_bit_is_lost(data_type, data):

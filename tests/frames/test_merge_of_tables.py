@@ -423,6 +423,7 @@ def test_a_file_of_deletes_takes_no_columns_away(tmp_path, file_format):
 TYPES = [pa.int32(), pa.string(), pa.date32(), pa.timestamp("us", "UTC"), pa.decimal128(9, 2), pa.bool_()]
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 @pytest.mark.parametrize("missing", [np.nan, None, pd.NaT], ids=["NaN", "None", "NaT"])
 def test_a_column_without_values_fits_every_type(data_type, missing):

@@ -225,7 +225,7 @@ def plain_fields(avro):
     return [{name: value for name, value in field.items() if not name.startswith("__")} for field in avro["fields"]]
 
 
-@pytest.mark.thorough(keep=30)
+@pytest.mark.thorough(keep=13)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("file_format", KINDS)
 @pytest.mark.parametrize("run", RUNS, ids=name_of)

@@ -277,11 +277,13 @@ def test_shallow_clone_begins_with_a_root(small, tmp_path):
 # Order by commit number
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("number", [empty, middle, last_but_one])
 def test_history_gives_the_tree_of_head(history, number, tmp_path):
     check_merge(local_engine.mutate, history, number(history), tmp_path)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("number", [middle, last_but_one])
 def test_earlier_commits_change_nothing(history, number, tmp_path):
     number = number(history)
@@ -289,6 +291,7 @@ def test_earlier_commits_change_nothing(history, number, tmp_path):
     check_merge(local_engine.mutate, history, number, tmp_path, earlier=number, files=7)
 
 
+@pytest.mark.thorough(keep=0)
 def test_every_commit_of_the_small_history(small, tmp_path):
     for number in range(len(small.commits)):
         check_merge(local_engine.mutate, small, number, tmp_path / str(number), earlier=3)
@@ -302,6 +305,7 @@ def test_spark_builds_the_tree_from_nothing(sc, small, tmp_path):
     check_merge(on_spark(sc), small, 0, tmp_path)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("way", ["as it was", "newest first"])
 def test_history_in_many_runs(history, way, tmp_path):
     """Each run's output is the next one's master; deleted records stay deleted when their older rows arrive later."""
@@ -329,6 +333,7 @@ def recent(history):
     return max(middle(history), len(history.commits) - MOST_FILES)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("number", [empty, recent, last_but_one])
 def test_one_file_a_commit(history, number, tmp_path):
     number = number(history)
@@ -360,6 +365,7 @@ def test_spark_with_one_file_a_commit(sc, small, tmp_path):
     assert tree_by_file_name(tmp_path / "out") == split_paths(small.tree(len(small.commits)))
 
 
+@pytest.mark.thorough(keep=1)
 def test_late_commits_find_the_sequences_of_an_earlier_run(history, tmp_path):
     """Merge every other commit first, then those between: the first output must keep the commit of each row."""
     first = recent(history)

@@ -112,6 +112,7 @@ def every_case():
             yield pytest.param(case, speed, engine, id=name, marks=() if often else pytest.mark.soak)
 
 
+@pytest.mark.thorough(keep="as it stands")
 @pytest.mark.parametrize(("case", "speed", "engine"), list(every_case()))
 def test_golden(case, speed, engine, tmp_path):
     joins = check_case(case, tmp_path, partial(local_engine.mutate, engine=engine), SPEEDS[speed])

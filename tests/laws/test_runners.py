@@ -87,7 +87,7 @@ SETTINGS = tuple(f"{name}={value}" for name, value in SMALL.items())
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep=8)
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_workers_write_the_same_files(case: Path, engine: str, in_workers: Mutate, tmp_path: Path) -> None:
@@ -133,6 +133,7 @@ def put(directory: Path, file_format: str) -> dict[str, Any]:
     return {"master": str(directory / "master"), "feed": [str(directory / "feed")]}
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.processes
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("file_format", FORMATS)
@@ -143,7 +144,7 @@ def test_workers_write_the_same_files_in_each_format(
     check_format(partitioned, paths, tmp_path, in_workers)
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_spark_writes_the_same_files_in_each_format(

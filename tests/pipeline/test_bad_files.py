@@ -85,6 +85,7 @@ def records_in(output):
     return sorted(tuple(row.values()) for row in rows)
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize("compression", ["gz", "bz2", "zst", "xz"])
 @pytest.mark.parametrize("block", [stream.BLOCK, 64], ids=["seen by the survey", "seen by a task"])
 def test_truncated_file(job, compression, block, monkeypatch):
@@ -193,6 +194,7 @@ def test_content_that_is_not_the_promised_text(job, content, name, where, settin
     )
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("suffix", [".txt", "", ".bin"])
 def test_ordinals_work_with_named_fields(job, file_format, suffix):
@@ -247,6 +249,7 @@ def test_a_feed_with_field_names_and_a_master_without(job, file_format):
     assert records_in(job.output) == [("a", 1, 100), ("b", 2, 200), ("c", 1, 100), ("d", 1, 100)]
 
 
+@pytest.mark.thorough(keep=11)
 @pytest.mark.parametrize("file_format", ["parquet", "avro", "orc"])
 @pytest.mark.parametrize("where", ["feed", "master"])
 @pytest.mark.parametrize("keep", [0.3, 0.9])
@@ -441,6 +444,7 @@ def test_hidden_name_given_by_the_user(job):
     job.refused(ConfigError, path, "never read; rename the file if it is a feed file", feed=[str(path)])
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize(
     "name", ["ups:1.txt", "ups*.txt", "ups[1].txt", "a,b.txt", "a b.txt", "é.txt", b"\xff.txt", "a#?;%20.txt"]
 )

@@ -53,6 +53,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.thorough(keep=17)
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_unreadable_row(job, name):
     row, reason = UNREADABLE[name]

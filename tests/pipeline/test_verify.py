@@ -172,6 +172,7 @@ def test_each_flipped_bit_is_found(plain, clean):
     assert plain(clean).problems == ()
 
 
+@pytest.mark.thorough(keep=2)
 def test_each_truncation_is_found(plain, clean):
     chosen = random.Random(8)
     for name in files(clean):
@@ -204,7 +205,7 @@ def test_each_missing_file_is_found(plain, clean):
         assert any(name in problem and "missing" in problem for problem in problems), f"{name}: {problems}"
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 def test_spark_finds_them_too(sc, clean):
     """Test one flipped bit and one truncation in a file of each role; none may surface as an error of Spark."""
     chosen = random.Random(9)
@@ -454,6 +455,7 @@ def test_output_of_each_join_is_clean(plain, joined):
     assert (known.buckets is None) == (known.hash is None) == all(part.bucket is None for part in known.parts())
 
 
+@pytest.mark.thorough(keep=3)
 def test_forged_output_of_each_join_is_found(plain, joined):
     """Each forgery has a manifest that agrees with the bytes."""
     known, rows = known_of(joined), rows_of(joined)
@@ -519,7 +521,7 @@ def next_run(made, dataset, master, output, engine="auto"):
     return local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output), engine=engine)
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ["records", "blocks"])
 @pytest.mark.parametrize("dataset", ["field", "name"])
 def test_run_on_a_damaged_master_stops(made, tmp_path, dataset, engine):

@@ -60,6 +60,7 @@ KEYS = {
 }
 
 
+@pytest.mark.thorough(keep=11)
 @pytest.mark.parametrize("name", KEYS)
 def test_types_of_keys(name, work):
     master = table(KEYS[name], [1, 1], ["old", "kept"])
@@ -154,6 +155,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.thorough(keep=47)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("name", ORDERS)
 def test_the_higher_order_value_wins(name, file_format, work):
@@ -394,6 +396,7 @@ def test_csv_without_a_header(work):
 OPS = pa.array(["D", "U", "I"])
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("keep", ["false", "true"])
 def test_an_op_code(file_format, keep, work):
@@ -424,6 +427,7 @@ def test_a_delete_code_in_the_master_is_a_reject(work):
         both(work, "parquet", table(["a"], [1], op=pa.array(["D"])), table(["b"], [2], op=pa.array(["U"])))
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("order", ["file", "field"])
 def test_delete_files_need_only_the_fields_of_id_and_order(file_format, order, work):
@@ -483,6 +487,7 @@ def test_a_broadcast_join(file_format, tmp_path):
     assert notes_of(work) == ["a 2", "c 1", "d 1", "e 2"]
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize("out", FORMATS)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_another_format_after_a_broadcast_join(file_format, out, tmp_path):
@@ -495,6 +500,7 @@ def test_another_format_after_a_broadcast_join(file_format, out, tmp_path):
     assert notes_of(work) == ["a 2", "b 1", "c 1"]
 
 
+@pytest.mark.thorough(keep=13)
 @pytest.mark.parametrize("out", FORMATS)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_managed_master_changes_its_format(file_format, out, work):

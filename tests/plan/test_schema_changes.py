@@ -67,7 +67,7 @@ def test_the_feed_has_a_new_field(file_formats, work):
     assert any("field v is new in" in note and "rows without it get NULL" in note for note in report.notes)
 
 
-@pytest.mark.thorough(keep=40)
+@pytest.mark.thorough(keep=17)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize(
     ("values", "text", "value"),
@@ -210,7 +210,7 @@ WIDER = {
 }
 
 
-@pytest.mark.thorough(keep=90)
+@pytest.mark.thorough(keep=41)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("name", WIDER)
 @pytest.mark.parametrize("wider", ["feed", "master"])
@@ -237,6 +237,7 @@ APART = {
 }
 
 
+@pytest.mark.thorough(keep=43)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("name", APART)
 def test_incompatible_types_are_an_error(file_formats, name, work):
@@ -268,6 +269,7 @@ def test_the_order_field_may_be_widened_but_not_missing(file_formats, work):
         merged(work, file_formats, pa.table({"id": ["a"]}), side("a", v=["x"]))
 
 
+@pytest.mark.thorough(keep=11)
 @pytest.mark.parametrize("out", TYPED)
 @pytest.mark.parametrize("data_type", [pa.int16(), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ms"), pa.uint8()])
 def test_a_key_of_a_type_that_the_output_writes_as_another(data_type, out, work):
@@ -366,6 +368,7 @@ def test_an_invalid_given_schema(file_formats, work):
             work.run({"output.schema": given})
 
 
+@pytest.mark.thorough(keep=9)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("values", [pa.array([None], pa.int32()), pa.array([None], pa.string())], ids=["int", "string"])
 def test_null_in_a_required_field_of_a_given_schema_is_a_reject(file_formats, values, work):
@@ -494,7 +497,7 @@ def branches(path):
         return list(fastavro.reader(stream, return_record_name=True, return_named_type=True))
 
 
-@pytest.mark.thorough(keep=40)
+@pytest.mark.thorough(keep=17)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("at", [0, 4, 9], ids=["first", "among", "last"])
 def test_schemas_that_only_avro_has_stay(name, at, work):

@@ -189,6 +189,7 @@ def test_our_avro_is_read_by_fastavro(codec, tmp_path):
     assert codecs == {{"none": "null", "gzip": "deflate", "zstd": "zstandard"}.get(codec, codec)}
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
 def test_avro_of_fastavro_is_read(codec, engine, tmp_path):

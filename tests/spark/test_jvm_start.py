@@ -168,6 +168,7 @@ def started(tmp_path, **more):
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 @pytest.mark.processes
 def test_a_session_starts_with_these_options_and_those_of_the_user(tmp_path):

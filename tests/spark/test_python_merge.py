@@ -232,6 +232,7 @@ print(report._repr_html_()[:5])
 """
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.processes
 def test_a_notebook_whose_environment_is_not_activated(sc, tmp_path):
     """An own session, a kernel started by its path in another directory, and another Python first on the path."""

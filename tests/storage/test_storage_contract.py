@@ -337,6 +337,7 @@ def test_walk_finds_files_at_any_depth(root):
     assert [entry.path for entry in root.storage.walk(root / "d/e") if entry.name != KEEP] == [root / "d/e/f/c"]
 
 
+@pytest.mark.thorough(keep=41)
 @pytest.mark.parametrize("name", ODD_NAMES, ids=lambda name: ascii(name[:10]))
 def test_odd_name_is_kept(root, name):
     root.write(root / name, b"content")
@@ -551,7 +552,7 @@ def check_fault(root, name, step):
 # --- operations that other modules rely on ---
 
 
-@pytest.mark.thorough(keep=24)
+@pytest.mark.thorough(keep=11)
 @pytest.mark.parametrize("size", [0, 1, (8 << 20) - 1, 8 << 20, (8 << 20) + 1, 40 << 20], ids=str)
 @pytest.mark.parametrize("named", ["at the beginning", "at the end"])
 def test_content_of_any_size_is_read_back(root, size, named):

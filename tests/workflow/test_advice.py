@@ -503,6 +503,7 @@ def test_repair_is_advised_only_where_a_copy_is_whole(base):
     assert len(repair_base(str(base.path))[1]) == len(repair_dataset(str(master))[1]) == 1
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(
     ("names", "copy", "expected"),
     [

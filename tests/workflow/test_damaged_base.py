@@ -156,6 +156,7 @@ def test_gap_of_several_log_entries(base):
 # --- advice
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("versions", [1, 3])
 @pytest.mark.parametrize("how", DAMAGES)
 def test_repair_that_messages_advise(base, versions, how):

@@ -266,6 +266,7 @@ def test_runs_of_partitions_equal_one_run_over_all(tmp_path_factory, base, feeds
 EARLY, LATE = ["runs.begun", "stage.merged", "stage.manifest.written"], ["runs.success", "runs.recorded"]
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("point", [*EARLY, "runs.partition.done", "runs.linked", *LATE, "runs.published"])
 def test_a_stopped_run_continues(case, monkeypatch, point):
     case.run()

@@ -34,6 +34,7 @@ from tests.support.plain_workflow import (
 )
 
 # The step between the kill points that are tested in the recovery.
+FEW = pytest.param(16, id="few")  # and only the first passage of each failpoint
 SOME = pytest.param(3, id="some")
 ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 STARTS = [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
@@ -74,12 +75,12 @@ def no_sync(monkeypatch):
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep="exchange")
+@pytest.mark.thorough(keep="few-exchange")
 @pytest.mark.parametrize(
     "runs", [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
 )
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
-@pytest.mark.parametrize("step", [SOME, ALL])
+@pytest.mark.parametrize("step", [FEW, SOME, ALL])
 def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch, no_sync, runs, exchange, step):
     """Kill a real process (kill -9) at each passage of each failpoint, then kill its recovery at each of its own."""
     if not exchange:
@@ -88,6 +89,8 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
     _, passed = in_child(lambda: run_it(copied(start, tmp_path / "base")))
     first_points, doubles, outcomes = list(points(passed)), 0, Counter()
     assert len(set(first_points)) >= 30
+    if step > 3:
+        first_points = [point for point in first_points if point.endswith(":1")]
     for point in first_points:
         base = copied(start, tmp_path / "base")
         assert in_child(lambda base=base: run_it(base), point)[0] == signal.SIGKILL
@@ -107,7 +110,7 @@ def test_kill_at_every_failpoint_and_again_in_the_recovery(tmp_path, monkeypatch
             assert check(Base(str(base)), FED) == merged
             doubles += 1
     assert set(outcomes) == {runs, 3}
-    assert doubles >= (600 if step == 1 else 200)
+    assert doubles >= (600 // step if step <= 3 else 20)
 
 
 def test_every_listed_failpoint_is_passed(tmp_path, monkeypatch, no_sync):

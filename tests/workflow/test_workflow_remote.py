@@ -290,6 +290,7 @@ def test_restore_and_history(root):
 # --- features that only S3 has ---
 
 
+@pytest.mark.thorough(keep=0)
 def test_feed_files_are_never_moved(s3):
     base = new_base(f"{s3.bucket()}/base", 1)
     before = [entry for entry in entries_of(f"{base}/incr") if entry.name == NAMES[1]]
@@ -308,6 +309,7 @@ def test_rewritten_file_counts_as_new(s3):
     assert run_it(base).claimed == (NAMES[0],)
 
 
+@pytest.mark.thorough(keep=0)
 def test_file_rewritten_during_its_merge_stops_the_run(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
 
@@ -321,6 +323,7 @@ def test_file_rewritten_during_its_merge_stops_the_run(s3):
     assert Log(base).latest().number == 2
 
 
+@pytest.mark.thorough(keep=0)
 def test_symlink_manifest_names_the_live_files(s3):
     base = new_base(f"{s3.bucket()}/base", 0)
     config = with_settings(symlink_manifest=True)
@@ -390,7 +393,7 @@ def test_without_conditional_puts_a_second_writer_is_refused(careless):
     assert run_it(base).claimed == ()
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 def test_without_conditional_puts_a_writer_on_another_machine_never_counts_as_dead(careless, monkeypatch):
     base = new_base(f"{careless.bucket()}/base", 1)
     assert in_child(lambda: run_it(base), "claim.done")[0] == signal.SIGKILL
@@ -430,6 +433,7 @@ def test_without_conditional_puts_two_simultaneous_writers_never_both_work(carel
 # --- a lost log, a paused process and a second delivery on S3 ---
 
 
+@pytest.mark.thorough(keep=0)
 def test_base_without_its_log_is_left_alone(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     storage_for(base).remove(f"{base}/_mutator/log")
@@ -440,6 +444,7 @@ def test_base_without_its_log_is_left_alone(s3):
     assert tree(base) == before
 
 
+@pytest.mark.thorough(keep=0)
 def test_complete_dataset_without_a_version_is_left_and_reported(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     (last,) = [one for one in entries_of(f"{base}/_mutator/log") if one.name.endswith("2.json")]
@@ -450,6 +455,7 @@ def test_complete_dataset_without_a_version_is_left_and_reported(s3):
     assert storage_for(base).stat(f"{base}/{version.path}") is not None
 
 
+@pytest.mark.thorough(keep=0)
 def test_late_part_of_a_dataset_is_removed(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     put(f"{base}/output/20260101T000000Z-01234567/part-00000-20260101T000000Z-01234567.txt", b"late")
@@ -457,6 +463,7 @@ def test_late_part_of_a_dataset_is_removed(s3):
     check(Base(base), FED)
 
 
+@pytest.mark.thorough(keep=0)
 def test_master_that_was_removed_by_hand_is_reported(s3):
     base = new_base(f"{s3.bucket()}/base", 2)
     storage_for(base).remove(master_of(Base(base), Log(base).latest()))
@@ -464,6 +471,7 @@ def test_master_that_was_removed_by_hand_is_reported(s3):
     assert "is not the dataset of version 2" in problem
 
 
+@pytest.mark.thorough(keep=0)
 def test_paused_pruner_does_not_remove_a_version_restored_meanwhile(s3, monkeypatch):
     """It stops before it removes; a restore is then refused, and a restore that came first keeps it from removing."""
     base = new_base(f"{s3.bucket()}/base", 2)
@@ -491,6 +499,7 @@ def restore_without_lock(base):
         return restore(base, 1, CONFIG)
 
 
+@pytest.mark.thorough(keep=0)
 def test_restore_that_came_first_keeps_the_pruner_from_removing(s3, monkeypatch):
     base = new_base(f"{s3.bucket()}/base", 2)
     begun = Journal("20260101T000000Z-01234567", "restore", 2, "")
@@ -532,7 +541,7 @@ def test_trailing_slash_of_a_base(s3):
     assert read_status(f"{base}/").problems == ()
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("cure", ["repair", "restore"])
 def test_damaged_manifest_is_repaired_or_another_version_restored(root, cure):
     """The messages advise it, on S3 as well, where datasets stay in output/."""
