@@ -9,7 +9,7 @@ The algorithm in five lines:
 5. one step publishes the whole result: a rename, or on S3 the creation of a manifest.
 
 The rooms, in the order of the data flow. A room imports only from the rooms above it; ``workflow``, ``bridge`` and
-``table`` never import each other. Each room's ``__init__`` lists its modules.
+``table`` never import each other. Each room's ``__init__`` begins with what the room is for.
 
 ============ ==================================================================================================
 ``errors``   errors with a message and an exit code; signals; failpoints, where tests inject faults

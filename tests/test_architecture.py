@@ -3,6 +3,7 @@ circles.
 """
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -29,17 +30,22 @@ def module_name(path):
 
 def imports(tree):
     """Return the full names that a module imports; a name from a package may be a module or not."""
-    types = {inner for node in ast.walk(tree) if is_for_types(node) for inner in ast.walk(node)}
     names = []
-    for node in ast.walk(tree):
-        if node in types:
-            continue
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
             names += [f"{node.module}.{alias.name}" for alias in node.names]
     return names
+
+
+def statements(node):
+    """Yield the statements of a module at every depth, except those that are only for type checkers."""
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, ast.stmt | ast.excepthandler | ast.match_case) and not is_for_types(inner):
+            yield inner
+            yield from statements(inner)
 
 
 def is_for_types(node):
@@ -86,6 +92,12 @@ def circle(graph):
 def test_every_module_is_in_a_room():
     assert {room_of(name) for name in MODULES} - {""} <= set(ROOMS)
     assert {path.name for path in (ROOT / "mutator").glob("*.py")} == {"__init__.py", "__main__.py"}
+
+
+def test_the_map_of_the_package_names_every_room_in_order():
+    _, rows, _ = re.split(r"(?m)^=+ =+$", ast.get_docstring(TREES[""]))
+
+    assert re.findall(r"(?m)^``(\w+)`` +\S", rows) == [room for room in ROOMS if room in MODULES]
 
 
 def test_imports_go_to_rooms_before():

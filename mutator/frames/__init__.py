@@ -6,6 +6,7 @@ batches        any table as Arrow batches
 fitting_types  the narrower types that have every value of a column
 write          the rows of a table, in a scratch file
 file_rows      the rows of one typed or delimited file, as batches of a schema
+text_fields    the fields of a dataset of delimited text, as columns of text
 dataset        the rows of a dataset, as tables
 rejected       the rejected rows of a run, as tables
 scratch        a directory that is removed with the object that has it
