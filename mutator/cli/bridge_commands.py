@@ -165,7 +165,11 @@ IMPORT = Command(
             "--from", dest="source", required=True, metavar="DIR", help="an exported table, or the output of its merge"
         ),
         _table("--to", "output directory, which must not exist"),
-        option("--format", choices=_FORMATS, help="of the files; not needed for a metastore table that exists already"),
+        option(
+            "--format",
+            choices=_FORMATS,
+            help="format of the files; not needed for a metastore table that exists already",
+        ),
         *options.CONFIG,
         options.RUNNER,
         options.JSON,

@@ -64,7 +64,12 @@ _OPTIONS = (
     ),
     option("--resume", action="store_true", help="skip the tables that the previous run finished"),
     option("--at-once", type=option_type(parsers.positive), metavar="N", help="merge up to N tables at the same time"),
-    option("--deadline", type=option_type(parsers.duration), metavar="TIME", help="for the whole run, such as 30m"),
+    option(
+        "--deadline",
+        type=option_type(parsers.duration),
+        metavar="TIME",
+        help="time limit of the whole run, such as 30m",
+    ),
     options.setting("the settings of every table"),
     options.ENGINE,
     options.RUNNER,

@@ -71,7 +71,7 @@ ENGINE = option(
 RUNNER = option(
     "--runner",
     choices=RUNNERS,
-    help="run the tasks in processes of this machine, or on Spark (default auto: what is faster)",
+    help="run the tasks in processes of this machine, or on Spark (default auto: whichever is faster)",
 )
 DRY_RUN = option("--dry-run", action="store_true", help="report what the run would do, and write nothing")
 JSON = option("--json", action="store_true", help="print JSON on stdout")

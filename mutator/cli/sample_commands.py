@@ -52,8 +52,14 @@ def _checked(rows: Iterator[bytes]) -> Iterator[bytes]:
 
 _NEW = (
     option("rows", metavar="ROWS", type=int, help="number of rows"),
-    option("--seed", type=int, default=1, metavar="N", help="the same seed gives the same rows (default 1)"),
-    option("--table", choices=("product", "sales"), default="product", help="which table (default product)"),
+    option(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="seed of the random values; the same seed gives the same rows (default 1)",
+    ),
+    option("--table", choices=("product", "sales"), default="product", help="table of sample data (default product)"),
     option("--op-code", action="store_true", help="add an op code column (product only)"),
 )
 _MUTATIONS = (

@@ -33,7 +33,7 @@ SETTINGS = Command(
     "settings",
     "list all settings, or explain one",
     (
-        option("name", nargs="?", metavar="NAME", help="a setting, by any of its names"),
+        option("name", nargs="?", metavar="NAME", help="name of a setting, short or published"),
         options.JSON,
         option("--schema", action="store_true", help="print the JSON schema of a configuration in TOML, for editors"),
     ),

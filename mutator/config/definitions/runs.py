@@ -193,9 +193,9 @@ RUNS = (
                 "verify.fraction",
                 forms.FRACTION,
                 "0.05",
-                "a run takes files over that no mutation concerns. Of the master's bytes, it reads this fraction "
-                "to compare them with their checksums, the files whose check is oldest first, so each file is "
-                "checked within 20 runs (1 / fraction); `0` checks none",
+                "a run takes over the files that no mutation concerns. It reads this fraction of the master's bytes, "
+                "and compares them with their checksums, beginning with the files whose check is oldest; so each "
+                "file is checked within 20 runs (1 / fraction); `0` checks none",
             ),
             Setting(
                 "master.unique",
