@@ -21,11 +21,25 @@ def text_schema(known: Manifest, sources: Sequence[Source]) -> Any:
     """Return the pa.Schema of a dataset of delimited text: strings, as many as its widest row has fields."""
     width = known.spec["width"]
     if not isinstance(width, int):
-        width = max((len(row) for source in sources for row in _rows(source, _delimiter(known))), default=0)
+        width = max((_widest(source, _delimiter(known)) for source in sources), default=0)
     header = known.spec.get(HEADER, ())
     is_header = len(header) == 1 and len(set(header[0])) == len(header[0]) == width
     names = header[0] if is_header else [f"field_{number}" for number in range(width)]
     return pa.schema([(name, pa.string()) for name in names])
+
+
+def _widest(source: Source, delimiter: Delimiter) -> int:
+    """Return the number of fields of the widest row, without splitting rows if the delimiter is one byte."""
+    literal = delimiter.literal
+    if literal is None or len(literal) != 1:
+        return max((len(row) for row in _rows(source, delimiter)), default=0)
+    widest = 0
+    for _, chunk in chunks(_content(source).blocks(), source.window()):
+        data = np.frombuffer(chunk.removesuffix(b"\n"), np.uint8)
+        ends = np.append(np.flatnonzero(data == ord("\n")), len(data))
+        delimiters = np.searchsorted(np.flatnonzero(data == literal[0]), ends)  # up to the end of each row
+        widest = max(widest, 1 + int(np.diff(delimiters, prepend=0).max()))
+    return widest
 
 
 def text_batches(known: Manifest, source: Source, schema: Any) -> Iterator[Any]:

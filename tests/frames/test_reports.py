@@ -271,3 +271,21 @@ def test_rows_as_lists_of_mappings():
     assert found == [{"id": 1, "ts": 1, "tags": ["x"]}, {"id": 2, "ts": 2, "tags": None}]
     assert report.rejects.to_pylist() == report.rejects.to_arrow().to_pylist()
     assert len(report.rejects.to_pylist()) == 1
+
+
+@pytest.mark.parametrize("delimiter", [";", "::", "[;]"])
+def test_rows_of_any_width_have_the_columns_of_the_widest(tmp_path, delimiter):
+    mark = ";" if delimiter == "[;]" else delimiter
+    for name, lines in {"m.txt": ["1;1", "2;1;a;b;c"], "f_1.txt": ["3;2;x", "4;2"]}.items():
+        (tmp_path / name).write_text("".join(f"{line.replace(';', mark)}\n" for line in lines))
+    given = {"key": 0, "order_by": 1, "delimiter": delimiter, "field_count": "any"}
+
+    report = mutator.merge(master=tmp_path / "m.txt", feed=tmp_path / "f_1.txt", num_reducer=1, **given)
+
+    assert report.result.schema.names == [f"field_{number}" for number in range(5)]
+    assert sorted(tuple(row.values()) for row in report.result.to_pylist()) == [
+        ("1", "1", None, None, None),
+        ("2", "1", "a", "b", "c"),
+        ("3", "2", "x", None, None),
+        ("4", "2", None, None, None),
+    ]
