@@ -40,14 +40,14 @@ UNDECIDED = {
     "delete_codes_of_other_spelling": ("a code has a blank, which no setting can have", "have them delivered without"),
     "empty_id": ("an ID field is empty in both rows", "Is the record ID field 1?"),
     "full_snapshot": ("a delivery does not show that it is complete", "if each delivery is a complete snapshot"),
-    "full_snapshot_of_half": ("the same, with half of the records", "Is the record ID field 0, or 1?"),
+    "full_snapshot_of_half": ("the same, with half of the records", "nothing in the feed shows deletes: if each"),
     "late": (
         "the feed is older than the master, and the price rises",
         "Does field 2 show the mutation that came last?",
     ),
     "missing_master_fail": ("init sets what this folder lacks", "there is no master yet"),
     "op_code_keep": ("nothing shows that the result should keep the column", "keep the op code column of the master?"),
-    "regex_delimiter": ("blanks around three delimiters", "Which field shows the mutation that came last?"),
+    "regex_delimiter": ("blanks around two delimiters", "Is a semicolon the delimiter? 1 row of 5 then has"),
     "several_delete_codes": ("X may mean anything", "Is 'X' (1) an op code of deletes?"),
     "string_order": ("order values are neither numbers nor times", "Which field shows the mutation that came last?"),
     "upsert_op_code_fail": ("u may be a mistake, or an update", "Are 'U' (1), 'u' (1) all upserts?"),
@@ -679,7 +679,7 @@ def test_a_partition_field_that_no_file_has(form, by, capsys):
     make(form)
     assert init("--master", "master", "--feed", "feed", "-D", f"partitioned.by={by}") == (2, None)
     error_text = capsys.readouterr().err
-    assert "partitioned.by: no file has a field nope; they have" in error_text
+    assert "partitioned.by: no input has a field nope; they have" in error_text
 
 
 def test_seconds_and_milliseconds_cannot_be_compared(capsys):

@@ -147,7 +147,16 @@ def _delimiter(given: Given, dialect: Dialect, path: str) -> Choice:
         why = f"{dialect.name} separates {shown} field{'s' * (max(widths) > 1)} in {where}"
     if not widths:
         why = f"{dialect.name} separates {counted(width, 'name')} of the header; there are no rows"
-    return Choice(DELIMITER, _WRITTEN.get(dialect.delimiter, dialect.delimiter.decode("latin-1")), why)
+    value = _WRITTEN.get(dialect.delimiter, dialect.delimiter.decode("latin-1"))
+    odd, total = _odd_rows(dialect)
+    if not dialect.quoted and _FEW * total < odd <= _RAGGED * total:
+        question = (
+            f"Is {dialect.name} the delimiter? {counted(odd, 'row')} of {total:,} then {'has' if odd == 1 else 'have'} "
+            f"another number of fields than the others of the file. If not, set {{{DELIMITER}}} to a character or a "
+            "Java regex."
+        )
+        return Choice(DELIMITER, value, why, [("\\s*[;,]\\s*", "a regex: a semicolon or a comma")], question)
+    return Choice(DELIMITER, value, why)
 
 
 def _csv_format(given: Given, typed: Source | None, *, quoted: bool) -> Choice:
@@ -191,14 +200,16 @@ def _names_of(typed: Source, dialect: Dialect) -> list[str]:
     return names
 
 
+def _odd_rows(dialect: Dialect) -> tuple[int, int]:
+    """Return how many rows have another number of fields than most rows of their file, and the number of all rows."""
+    odd = sum(len(found) - Counter(found).most_common(1)[0][1] for found in dialect.widths if found)
+    return odd, sum(map(len, dialect.widths))
+
+
 def _ragged(dialect: Dialect) -> Choice | None:
     """Return ``field.count`` where many rows have other numbers of fields than the others of their file."""
-    odd = total = 0
-    for found in dialect.widths:
-        if found:
-            odd += len(found) - Counter(found).most_common(1)[0][1]
-            total += len(found)
-    if total and odd > _RAGGED * total:
+    odd, total = _odd_rows(dialect)
+    if odd > _RAGGED * total:
         why = f"{odd:,} of {counted(total, 'row')} have another number of fields than the others of their file"
         return Choice(COUNT, "any", why)
     return None

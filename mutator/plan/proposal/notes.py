@@ -18,10 +18,13 @@ def notes_on(inputs: Inputs, layout: Layout, given: Given, ids: Sequence[str], *
     """Return notes. ids: the fields of the record ID. has_deletes: the feed has op codes or delete files."""
     notes = []
     in_master, in_feed = set(Rows.of(inputs.master).keys(ids)), set(Rows.of(inputs.feed).keys(ids))
-    if not has_deletes and len(in_master & in_feed) > _MOST_OF * len(in_master) > 0:
+    if not has_deletes and in_master and in_feed:
+        what = "nothing in the feed shows deletes"
+        if len(in_master & in_feed) > _MOST_OF * len(in_master):
+            what = f"the feed has {len(in_master & in_feed):,} of the {counted(len(in_master), 'ID')} of the master"
         notes.append(
-            f"the feed has {len(in_master & in_feed):,} of the {counted(len(in_master), 'ID')} of the master: if each "
-            "delivery is a complete snapshot, set {sync.mode} to full, which deletes the records that it lacks"
+            f"{what}: if each delivery is a complete snapshot, set {{sync.mode}} to full, which deletes the records "
+            "that it lacks"
         )
     if inputs.ids_alone:
         names = first_few([table.file for table in inputs.ids_alone])
