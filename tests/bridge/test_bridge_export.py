@@ -76,6 +76,7 @@ def table_of(directory):
     return pa.concat_tables([one for path in sorted(directory.rglob("part-*")) if (one := read(path)) is not None])
 
 
+@pytest.mark.thorough(keep=1)
 @every_format
 @given(data=st.data())
 @law(25)

@@ -243,6 +243,7 @@ def merged_ids(output):
     return found
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("write", FORMATS, ids=lambda write: write.__name__)
 def test_format(write, capsys):
     """Two commands make the first correct merge: init, and the one that it prints."""
@@ -324,6 +325,7 @@ def test_directories_that_no_field_has(capsys):
     assert "Which field has the values of the directories region=…?" in capsys.readouterr().out
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("write_rows", [parquet, avro, orc, csv, piped], ids=lambda one: one.__name__)
 def test_master_of_an_earlier_run(write_rows):
     """The ID and the order are those of the manifest."""

@@ -185,6 +185,7 @@ def test_earlier_datasets_have_no_problems(case, copied):
     assert local_engine.verify(str(case / "next")).problems == ()
 
 
+@pytest.mark.thorough(keep=11)
 @every_run
 def test_the_next_run_gives_the_result_of_the_release(case, copied):
     copied(case)

@@ -209,6 +209,7 @@ def test_run_on_another_machine_never_counts_as_dead(root, monkeypatch):
             publish(output, run_id(2), merge_of(run_id(2)))
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("how", ["lost", "theirs", "refused"])
 def test_answer_to_the_commit(lake, monkeypatch, how):
     """Its own commit is recognised, another's is a conflict; while that is uncertain, nothing is removed."""

@@ -105,6 +105,7 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
     return sorted(records, key=repr), sorted(tombstones, key=repr)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(world=worlds(NOTES))
 @law(5)
@@ -126,6 +127,7 @@ def test_partitions_of_several_formats_are_merged_like_those_of_one(world, forma
         assert run_all(work / "fed", world, scope, formats[:1], "csv") == expected
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("file_format", COLUMNS)
 def test_mutations_of_several_tasks_meet_in_a_partition(tmp_path, file_format):
     world = make_world(random.Random(3), NOTES)

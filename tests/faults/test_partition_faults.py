@@ -106,6 +106,7 @@ def test_runs_pass_the_failpoints_of_their_scope(places, undisturbed, scope):
     assert undisturbed[scope, "base"][1].join == "shuffle"
 
 
+@pytest.mark.thorough(keep=1)
 @every_scope
 def test_every_listed_failpoint_is_passed(places, tmp_path, scope, die):
     """A failpoint that no run passes tests nothing."""

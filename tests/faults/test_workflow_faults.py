@@ -318,7 +318,7 @@ def start_of(storage_type, act, process):
     return start
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("storage_type", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 @pytest.mark.parametrize("paused", ACTS)
 @pytest.mark.parametrize("other", OTHERS)

@@ -355,6 +355,7 @@ def test_broadcasts_on_structs(rng, order_type):
             data.run(feed, join="broadcast", buckets=None, unique=True)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("order_type", SOME_ORDER_TYPES)
 @pytest.mark.parametrize("memory", [0, 1 << 20])
 def test_the_same_feed_again_changes_nothing(order_type, memory):

@@ -121,11 +121,14 @@ def test_golden(case, speed, engine, tmp_path):
 
 
 # The cases with pinned joins exercise most of the code that only Spark runs.
-SOME = [case for number, case in enumerate(CASES) if (case / "joins.txt").exists() or number % 6 == 0]
+FEW = [case for case in CASES if (case / "joins.txt").exists()]
+SOME = [case for number, case in enumerate(CASES) if case in FEW or number % 6 == 0]
 
 
+@pytest.mark.thorough(keep="few")
 @pytest.mark.parametrize(
-    "cases", [pytest.param(SOME, id="some"), pytest.param(CASES, id="all", marks=pytest.mark.soak)]
+    "cases",
+    [pytest.param(FEW, id="few"), pytest.param(SOME, id="some"), pytest.param(CASES, id="all", marks=pytest.mark.soak)],
 )
 def test_cases_on_spark(sc, tmp_path, cases):
     """Run both engines at once, because a case spends most of its time waiting for plans and for fsync."""

@@ -559,7 +559,7 @@ def test_control_file_stays_with_its_feed_file_after_any_fault(storage_type, run
     assert outcomes == {runs, 3}
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @every_storage
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
 @pytest.mark.parametrize("fails", [False, True], ids=["merges", "fails"])

@@ -322,6 +322,7 @@ def test_content_is_read_from_blocks_of_any_size(compression, block):
         assert unpacked(COMPRESS[compression](content), compression, block) == content
 
 
+@pytest.mark.thorough(keep=1)
 def test_small_file_with_much_content(compression):
     assert unpacked(COMPRESS[compression](bytes(30 << 20)), compression) == bytes(30 << 20)
 

@@ -45,6 +45,7 @@ def test_each_table_is_merged_on_spark(folder, sc):
     assert "spark.scheduler.mode is FIFO" in "".join(done.warnings)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("small", [True, False], ids=["a task for each table", "a task for each step"])
 def test_worker_processes_merge_the_tables(folder, monkeypatch, small):
     monkeypatch.setattr("mutator.plan.runner_choice._MANY", 0)

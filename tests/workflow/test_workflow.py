@@ -417,6 +417,7 @@ def test_restore_brings_tombstones_sequences_horizon_and_feed_files_back(by_name
 # --- damage
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.law
 def test_verify_finds_every_flipped_bit_and_every_truncation(by_name, monkeypatch):
     """The test covers every role of file in a base: log entries, datasets, backups, archived feed files."""
