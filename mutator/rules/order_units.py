@@ -2,18 +2,27 @@
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pyarrow.compute as pc
 
 from mutator.rules.epoch_units import RANGES, epoch_unit
-from mutator.rules.order_columns import flags, to_column, to_value
+from mutator.rules.order_columns import to_column, to_value
 
 _SMALL = 300_000  # numbers below it, such as 0 and -1, may be in place of times
 _OTHERS = 0.01  # the most numbers of another size among times
 SMALL, OTHER = "small", "other"
 
-# Unit, SMALL or OTHER -> the number of order values in it, and the lowest of them.
+# The lowest number of each unit, and of the gaps between them.
+_STEPS: tuple[tuple[str, Any], ...] = (
+    (SMALL, None),
+    (OTHER, _SMALL),
+    *(step for unit, (start, end) in RANGES.items() for step in ((unit, start), (OTHER, end))),
+    ("", None),
+)
+
+# Unit, SMALL or OTHER -> the number of order values in it, and the lowest of them; of SMALL and OTHER, any value.
 Units = Mapping[str, tuple[int, Any]]
 NO_UNITS: Units = {}
 
@@ -21,7 +30,7 @@ NO_UNITS: Units = {}
 def units_of(order_type: str, column: Any) -> Units:
     """Return the units of a column of order values, a pa.Array; none for a type without numbers.
 
-    Only the lowest and the highest value are compared, unless these have different units.
+    Most columns have one unit: then only the lowest and the highest value are compared.
 
     >>> import pyarrow as pa
     >>> units_of("long", pa.array([1425931207, 0, 1425931207000]))
@@ -34,16 +43,20 @@ def units_of(order_type: str, column: Any) -> Units:
     if unit == _unit(high) != OTHER:
         return {unit: (len(column), low)}
     found: dict[str, tuple[int, Any]] = {}
-    rest = column
-    for name, (start, end) in {SMALL: (None, _SMALL), **RANGES}.items():
-        within = flags(pc.less(rest, _scalar(order_type, end)))
-        if start is not None:
-            within &= flags(pc.greater_equal(rest, _scalar(order_type, start)))
-        if within.any():
-            values = rest.filter(within)
-            found[name] = (len(values), to_value(order_type, pc.min(values).as_py()))
-            rest = rest.filter(~within)
-    return {**found, OTHER: (len(rest), to_value(order_type, pc.min(rest).as_py()))} if len(rest) else found
+    counted = 0
+    for (name, start), (_, end) in pairwise(_STEPS):
+        if end is None or end > high:
+            below = len(column)
+        else:
+            below = 0 if end <= low else pc.less(column, _scalar(order_type, end)).true_count
+        if below > counted:
+            lowest = low
+            if name in RANGES and start > low:
+                times = column.filter(pc.greater_equal(column, _scalar(order_type, start)))
+                lowest = to_value(order_type, pc.min(times).as_py())
+            found[name] = (below - counted + found.get(name, (0, None))[0], lowest)
+        counted = below
+    return found
 
 
 def _scalar(order_type: str, number: int) -> Any:
