@@ -73,7 +73,9 @@ def test_merge_from_python(place):
     master, feed = place.root / "out1", place.root / "feed2"
     report = mutator.merge(master=master, feed=feed)
     assert report.counts["feed updated"] == 2
-    assert "not set, so as in the manifest of the master: key=id, order_by=at, order_type=timestamp" in report.notes
+    assert (
+        'not set, so as in the manifest of the master: key="id", order_by="at", order_type="timestamp"' in report.notes
+    )
     table = pa.table({"id": ["k1"], "at": ["2026-01-09"], "n": ["9"]})
     assert mutator.merge(master=report.result, feed=table).counts["feed updated"] == 1
     with pytest.raises(StateError, match="order"):
