@@ -1,5 +1,7 @@
 """Rows of text files: line ends, splits and encodings."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,3 +63,31 @@ def test_wide_encodings():
 @pytest.mark.parametrize("rest", [b",1\n", b",\0\n", b"\0,\0a\n", b",\0,\0\0\0\na\n", b",ab\0\r\n"])
 def test_an_id_may_begin_like_a_wide_text(mark, rest):
     assert lines.wide_encoding(mark + rest) is None
+
+
+@pytest.mark.parametrize("character", ["é", "€", "😀"])
+@pytest.mark.parametrize("cut", range(5))
+def test_utf_8_that_is_cut_in_a_character_is_text(character, cut):
+    for shift in range(5):
+        text = ("x" * shift + f"\x10{character * 4}\n" * 400).encode()
+        assert not lines.is_binary(text[: 4096 - cut])
+        assert lines.is_binary(text[:4000] + b"\xff" + text[4001:4096])
+
+
+def test_separators_of_hive_are_text():
+    """In Latin-1, too: byte 1 separates fields, and the next ones items of arrays, maps and nested values."""
+    row = b"7\x01Zo\xeb\x01a\x02b\x02c\x01k\x03v\x02l\x03w\x04\x05\x06\x07\x08\n"
+    assert not lines.is_binary(row * 200)
+    assert lines.is_binary(row.replace(b"\x02", b"\x0e") * 200)
+
+
+def test_nul_is_text_only_as_the_delimiter():
+    row = "7\0Zoë\0a\n".encode()
+    assert lines.is_binary(row * 200)
+    assert not lines.is_binary(row * 200, b"\0")
+    assert lines.is_binary(bytes(4096))
+
+
+def test_random_bytes_are_binary():
+    for seed in range(50):
+        assert lines.is_binary(random.Random(seed).randbytes(4096))

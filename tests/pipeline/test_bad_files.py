@@ -649,12 +649,12 @@ def test_random_bytes_named_like_a_compressed_file(job):
 
 def test_control_characters_in_text(job):
     """They may be delimiters, or values of fields of a format that the user has set."""
-    rows = b"".join(b"k%d\2v\2%d\n" % (number, number) for number in range(100))
+    rows = b"".join(b"k%d\x0ev\x0e%d\n" % (number, number) for number in range(100))
     job.put("base.txt", rows, "master")
     job.put("ups.txt", rows)
-    job.run({**CONFIG, "field.delim.regex": "\\u0002"})
+    job.run({**CONFIG, "field.delim.regex": "\\u000e"})
     job.output = job.root / "other"
-    values = b"".join(b"k%d,\1\2\3\4\xff,%d\n" % (number, number) for number in range(100))
+    values = b"".join(b"k%d,\x0e\x0f\x10\x11\xff,%d\n" % (number, number) for number in range(100))
     job.put("base.txt", values, "master")
     job.put("ups.txt", values)
     job.refused(
