@@ -8,7 +8,6 @@ bulk_mutate.py -Dconf.path=FILE MASTER,FEED[,FEED…] OUTPUT
 import argparse
 import json
 from collections.abc import Iterator
-from functools import partial
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option
@@ -17,12 +16,11 @@ from mutator.errors.display import text_of
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
-    from mutator.pipeline.master_settings import recorded_settings
     from mutator.pipeline.merge import carry_out, prepare
+    from mutator.pipeline.missing_key import key_of_manifest_in_errors
 
-    config = options.config_of(
-        arguments, partial(recorded_settings, arguments.master)
-    )  # before Spark starts, which takes seconds
+    with key_of_manifest_in_errors(arguments.master):
+        config = options.config_of(arguments)  # before Spark starts, which takes seconds
     prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
     merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
     _, report = carry_out(prepared, merge, dry_run=arguments.dry_run)

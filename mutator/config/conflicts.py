@@ -17,6 +17,8 @@ from mutator.errors.display import counted
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
 
+NO_KEY = "key: is missing"  # begins the fault
+
 _SMALL_SPLIT = 64 << 10
 
 
@@ -32,7 +34,7 @@ def warnings(config: Config, given: Given) -> Messages:
 
 def _ids(config: Config, given: Given) -> Messages:
     if "id.field.ordinals" not in given:
-        yield "key: is missing; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
+        yield f"{NO_KEY}; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
     if len(set(config.id_fields)) != len(config.id_fields):
         yield f"id.field.ordinals: '{shown(given['id.field.ordinals'])}' names a field twice"
 

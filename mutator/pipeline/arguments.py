@@ -10,14 +10,14 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.argument_names import as_arguments
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT, published
-from mutator.config.reader import completed
+from mutator.config.reader import parse
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, SPARK, described, is_connect, kind_of
-from mutator.pipeline.master_settings import recorded_settings
+from mutator.pipeline.missing_key import key_of_manifest
 from mutator.rules.file_names import base_name
 
 CALL = "mutator.merge()"
@@ -52,7 +52,7 @@ def wrong(argument: str, value: Any, expected: str, cure: str = "") -> MutatorEr
 def config_of(config: Any, settings: Mapping[str, Any], master: str | None = None) -> Config:
     """Return the configuration of a call.
 
-    settings: by the names of arguments; None means not given. master: its path, whose manifest may have settings.
+    settings: by the names of arguments; None means not given. master: its path, for the error of a missing key.
     Raises ConfigError with every fault of the configuration, or the first wrong argument.
     """
     known = setting_names()
@@ -79,11 +79,10 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     )
     where = str(config) if isinstance(config, str | os.PathLike) else CALL
     found = layered([dict(file), given])
-    recorded = {} if master is None else recorded_settings(master, found)
-    if "id.field.ordinals" not in map(published, (*found, *recorded)):
-        raise wrong("key", None, _KEY, _KEY_CURE)
+    if "id.field.ordinals" not in map(published, found):
+        raise wrong("key", None, _KEY, (master and key_of_manifest(master, _written)) or _KEY_CURE)
     try:
-        return completed(found, recorded, where)
+        return parse(found, where)
     except MutatorError as fault:
         first, *faults = str(fault).split("\n")
         of_file = set() if where == CALL else file.keys() - given.keys()  # these keep the names that the file has
@@ -99,6 +98,13 @@ def setting_names() -> dict[str, str]:
     """
     names = [name for name in SETTINGS if name != _DEFAULT_OF_ANY]
     return {name.replace(".", "_"): name for name in names} | {name: name for name in SHORT}
+
+
+def _written(name: str, value: Any) -> str:
+    """Return a setting as an argument; a text in a list stays there if it would be read otherwise outside of it."""
+    is_list = isinstance(value, list)
+    plain = is_list and len(value) == 1 and not (isinstance(value[0], str) and (value[0].isdigit() or "," in value[0]))
+    return f"{name.replace('.', '_')}={(value[0] if plain else value)!r}"
 
 
 def _setting(name: str, value: Any) -> Any:

@@ -75,10 +75,9 @@ def merge(
     not exist; without it the result lives as long as the report. key: the field or fields of the record ID. order_by:
     the field whose highest value wins; without it, order comes from file names. order_type: long, decimal, timestamp or
     string. op: the field with the op code; delete_codes: its values that are deletes. config: a file or a mapping of
-    settings; **settings: all others by name, ``reject_policy="quarantine"``. Settings in the
-    manifest of the master, such as key and order_by, need not be given. session: merge on this Spark session; else
-    runner ("auto", "local" or "spark") decides, as for ``mutator run``. scratch: a directory that Spark's workers share
-    with this process, where they run on other machines. dry_run: count, and write nothing.
+    settings; **settings: all others by name, ``reject_policy="quarantine"``. session: merge on
+    this Spark session; else runner ("auto", "local" or "spark") decides, as for ``mutator run``. scratch: a directory
+    that Spark's workers share with this process, where they run on other machines. dry_run: count, and write nothing.
 
     Raises the errors of the catalogue (``mutator.MutatorError``); then no output is visible and no input has changed.
 
