@@ -15,6 +15,7 @@ PYTHON: dict[int, dict[str, str]] = {
             "this one; set scratch to a directory that all of them share, such as hdfs://… or s3://…"
         ),
         "result.none": "this was a dry run, which writes no rows; run without dry_run to get the result",
+        "dataset.feed": "{dataset}: {what}; {cure}",
         "dataset.missing": "{path}: is not a dataset that mutator has written: it has no _mutator/manifest.json",
     },
     3: {  # data

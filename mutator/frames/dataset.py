@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files.contract import Dialect
 from mutator.frames.file_rows import FileRange, read_range
-from mutator.frames.text_fields import text_batches, text_schema
+from mutator.frames.text_fields import check_text_feed, text_batches, text_schema
 from mutator.plan.inspect.managed import dataset_schema, dataset_sources
 from mutator.plan.inspect.source import Source
 from mutator.storage import located_to_write, walk
@@ -60,6 +61,14 @@ class Dataset:
     def has_types(self) -> bool:
         """Whether its columns have types or names of their own, unlike those of delimited text."""
         return dataset_schema(self._known, self.path) is not None
+
+    def check_as_feed(self, config: Config, label: str) -> None:
+        """Raise ConfigError if the data files cannot be read as feed files with these settings.
+
+        label: the name of the dataset for messages.
+        """
+        if not self.has_types:
+            check_text_feed(self._known, config, label)
 
     @property
     def files(self) -> list[str]:
@@ -136,8 +145,8 @@ class Dataset:
         return reader.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        place = "in memory" if self._scratch is not None else without_secrets(self.path)
-        return f"<mutator.Dataset {place}: {self.num_rows:,} rows of {', '.join(self.schema.names)}>"
+        where = "in memory" if self._scratch is not None else without_secrets(self.path)
+        return f"<mutator.Dataset {where}: {self.num_rows:,} rows of {', '.join(self.schema.names)}>"
 
     @cached_property
     def _sources(self) -> tuple[Source, ...]:

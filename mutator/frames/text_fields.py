@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.config import Config
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
@@ -26,6 +27,31 @@ def text_schema(known: Manifest, sources: Sequence[Source]) -> Any:
     is_header = len(header) == 1 and len(set(header[0])) == len(header[0]) == width
     names = header[0] if is_header else [f"field_{number}" for number in range(width)]
     return pa.schema([(name, pa.string()) for name in names])
+
+
+def check_text_feed(known: Manifest, config: Config, label: str) -> None:
+    """Raise ConfigError if a merge would not read the rows of a dataset of delimited text as they were written.
+
+    label: the name of the dataset for messages.
+    """
+    if config.by_file_name:
+        raise error("table.sequence", table=label)
+    delimiter, op = _delimiter(known), known.spec["op code"]
+    if (delimiter.literal, delimiter.pattern) != (config.delimiter.literal, config.delimiter.pattern):
+        what = f"the delimiter of its rows is {delimiter.text!r}, not {config.delimiter.text!r}"
+        regex = delimiter.text if delimiter.literal is None or len(delimiter.text) == 1 else rf"\Q{delimiter.text}\E"
+        raise error("dataset.feed", dataset=label, what=what, cure=f"set delimiter={regex!r}")
+    if config.header_lines:
+        what = f"its files have no header lines, so header={config.header_lines} would skip rows"
+        raise error(
+            "dataset.feed", dataset=label, what=what, cure="leave header out, and give files with headers alone"
+        )
+    if config.feed_format not in (None, "text"):
+        what = f"its rows are delimited text, not {config.feed_format}"
+        raise error("dataset.feed", dataset=label, what=what, cure="leave out input_format and feed_format")
+    if config.op_field is not None and op != config.op_field:
+        what = f"its rows have no op codes in field {config.op_field}"
+        raise error("dataset.feed", dataset=label, what=what, cure="merge it alone, without op: its rows are upserts")
 
 
 def _widest(source: Source, delimiter: Delimiter) -> int:

@@ -36,6 +36,7 @@ class Given:
     path: str | None = None
     table: Any = None
     kind: str = ""  # of a table, as ``recognize.kind_of`` returns it
+    dataset: Dataset | None = None  # whose data file the path is
 
 
 def wrong(argument: str, value: Any, expected: str, cure: str = "") -> MutatorError:
@@ -171,7 +172,7 @@ def _part_of_feed(value: Any, index: str = "") -> list[Given]:
     label = f"feed{index} ({value.label})"
     if value.has_types:
         return [Given(label, table=value, kind=ARROW_STREAM)]
-    return [Given(f"{label}/{base_name(path)}", path) for path in value.files]
+    return [Given(f"{label}/{base_name(path)}", path, dataset=value) for path in value.files]
 
 
 def path_of(argument: str, value: Any, expected: str) -> str | None:

@@ -109,7 +109,7 @@ def merge(
     arguments.flag("dry_run", dry_run)
     checked = arguments.config_of(config, {**given, **settings}, masters[0].path)
     tables = [one for one in (*masters, *feeds) if one.path is None]
-    _check_order(checked, [one for one in feeds if one.path is None])
+    _check_feed(checked, feeds)
     wanted, context = _spark(checked, session, tables, in_memory=target is None, shared=shared)
     temporary = Scratch(shared) if tables or target is None else None
     names = _Names(temporary, (*masters, *feeds))
@@ -136,10 +136,13 @@ def merge(
     return found
 
 
-def _check_order(config: Config, tables: Sequence[Given]) -> None:
-    """Raise ConfigError for a table in a feed that is ordered by file names."""
-    if tables and config.by_file_name:
-        raise error("table.sequence", table=tables[0].label)
+def _check_feed(config: Config, parts: Sequence[Given]) -> None:
+    """Raise ConfigError for a table in a feed that is ordered by file names, and for a dataset of other settings."""
+    for one in parts:
+        if one.path is None and config.by_file_name:
+            raise error("table.sequence", table=one.label)
+        if one.dataset is not None:
+            one.dataset.check_as_feed(config, one.label.rpartition("/")[0])
 
 
 def _unused(

@@ -625,6 +625,37 @@ def test_a_result_is_a_feed(tmp_path):
     assert all(name.startswith("feed (mutator.Dataset)/part-") for name in again.feed)
 
 
+@pytest.fixture
+def text_result(tmp_path):
+    """A dataset of delimited text whose file name ends with a sequence."""
+    for name, row in {"m_1.txt": "k|v|1\nk1|old|1\n", "f_7.txt": "k|v|1\nk2|old|2\n"}.items():
+        (tmp_path / name).write_text(row)
+    paths = {"master": tmp_path / "m_1.txt", "feed": tmp_path / "f_7.txt", "output": tmp_path / "o"}
+    return mutator.merge(**paths, key=0, delimiter="|", header=True, header_check=False, reused_names="accept").result
+
+
+OF_TEXT = {"key": 0, "order_by": 2, "delimiter": "|"}
+WRONG_FOR_TEXT = {
+    "order by file names": ({"order_by": None}, "has no file name that could order its rows; set order_by"),
+    "no delimiter": ({"delimiter": None}, r"delimiter of its rows is '\|', not ','; set delimiter='\|'$"),
+    "a header": ({"header": True}, "its files have no header lines, so header=1 would skip rows; leave header out"),
+    "another format": ({"feed_format": "csv"}, "its rows are delimited text, not csv; leave out input_format"),
+    "an op code": ({"op": 1}, "its rows have no op codes in field 1; merge it alone, without op"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_FOR_TEXT)
+def test_a_text_result_is_no_feed_of_other_settings(tmp_path, text_result, case):
+    arguments, message = WRONG_FOR_TEXT[case]
+    (tmp_path / "m_9.txt").write_text("k1|new|9\nk2|new|9\n")
+    master = tmp_path / "m_9.txt"
+
+    with pytest.raises(mutator.ConfigError, match=rf"feed\[1\] \(mutator.Dataset\): {message}") as caught:
+        mutator.merge(master=master, feed=[tmp_path / "f_7.txt", text_result], **{**OF_TEXT, **arguments})
+    assert "part-" not in str(caught.value)
+    assert rows(mutator.merge(master=master, feed=text_result, **OF_TEXT)) == [("k1", "new", "9"), ("k2", "new", "9")]
+
+
 @pytest.mark.parametrize("op", ["op", 3])
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])
 def test_too_many_deletes_name_the_field_of_the_op_code(op, file_format):
