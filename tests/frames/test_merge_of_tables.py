@@ -637,7 +637,7 @@ def text_result(tmp_path):
 OF_TEXT = {"key": 0, "order_by": 2, "delimiter": "|"}
 WRONG_FOR_TEXT = {
     "order by file names": ({"order_by": None}, "has no file name that could order its rows; set order_by"),
-    "no delimiter": ({"delimiter": None}, r"delimiter of its rows is '\|', not ','; set delimiter='\|'$"),
+    "no delimiter": ({"delimiter": None}, r"the delimiter of its rows is '\|', not ','; set delimiter='\|'"),
     "a header": ({"header": True}, "its files have no header lines, so header=1 would skip rows; leave header out"),
     "another format": ({"feed_format": "csv"}, "its rows are delimited text, not csv; leave out input_format"),
     "an op code": ({"op": 1}, "its rows have no op codes in field 1; merge it alone, without op"),
