@@ -666,6 +666,59 @@ def test_the_given_format_is_shown(capsys):
     assert "1 file, delimited text, 120 rows read" in capsys.readouterr().out
 
 
+def test_control_characters_in_values_of_a_given_format(capsys):
+    """Only without a format does such a file count as binary, as in a run."""
+    for side, first, time in (("master", 0, 1_700_000_000), ("feed", 30, 1_710_000_000)):
+        Path(side).mkdir()
+        values = (b"k%d,\x0e\x0f\x10\x11\xff,%d\n" % (number, time + number) for number in range(first, 60))
+        Path(side, "a.txt").write_bytes(b"".join(values))
+    words = ("--master", "master", "--feed", "feed", "--force")
+    assert init(*words)[0] == 3
+    assert "set input.format=text" in capsys.readouterr().err
+    code, settings = init(*words, "-D", "input.format=text")
+    assert (code, settings["key"], settings["order_by"]) == (0, 0, 2)
+    code, _ = init(*words, "-D", "feed.format=text")
+    assert code == 3
+    assert "master/a.txt: is neither text nor" in capsys.readouterr().err
+
+
+def test_a_given_delimiter_that_is_a_control_character():
+    for side, first, time in (("master", 0, 1_700_000_000), ("feed", 30, 1_710_000_000)):
+        Path(side).mkdir()
+        values = (b"k%d\x0e\xff\x0e%d\n" % (number, time + number) for number in range(first, 60))
+        Path(side, "a.txt").write_bytes(b"".join(values))
+    code, settings = init("--master", "master", "--feed", "feed", "-D", "field.delim.regex=\\u000e")
+    assert (code, settings["key"], settings["order_by"]) == (0, 0, 2)
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv"])
+@pytest.mark.parametrize("file_format", ["escaped", "csv", "text"])
+@pytest.mark.parametrize("op", [(), ("--op", "op")], ids=["found", "given"])
+def test_names_of_a_feed_row(op, file_format, suffix, capsys):
+    """Rows of the master lack the op code, which field.names has."""
+    delimiter = "\\x2c" if file_format == "escaped" else "x"
+    write(f"master/a.{suffix}", numbered("k{0},v" + delimiter + "{1},{2}"))
+    write(f"feed/b.{suffix}", f"U,k3,v{delimiter}9,1710000000\nD,k4,v,1710000001\n")
+    words = ("-D", f"input.format={file_format}", "-D", "field.names=op,id,v,ts", *op)
+    code, settings = init("--master", "master", "--feed", "feed", *words)
+    text = capsys.readouterr().out
+    assert code == 0, text
+    assert (settings["key"], settings["order_by"], settings["op"]) == ("id", "ts", "op")
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+    assert len([row for row in rows_of("merged") if row.startswith(b"k")]) == 39
+
+
+def test_escaped_text_is_shown(capsys):
+    """Quotes are a part of its values."""
+    write("master/a.txt", numbered('k{0}|"a\\x7cb"|{2}'))
+    write("feed/b.txt", 'k3|"c"|1710000000\n')
+    words = ("--master", "master", "--feed", "feed", "--force", "-D", "master.format=escaped")
+    code, settings = init(*words, "-D", "feed.format=escaped")
+    text = capsys.readouterr().out
+    assert (code, settings["key"], settings["order_by"]) == (0, 0, 2), text
+    assert "1 file, escaped text, 40 rows read" in text
+
+
 @pytest.mark.parametrize("form", [csv, tabs], ids=["csv", "tabs"])
 @pytest.mark.parametrize("words", [("--op", "nope"), ("--key", "nope"), ("--order-by", "nope")], ids=" ".join)
 def test_a_field_that_no_file_has(form, words, capsys):

@@ -13,13 +13,20 @@ from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.choice import Choice, Value
 from mutator.plan.proposal.dialects import Dialect
 from mutator.plan.proposal.header_lines import utf8
-from mutator.plan.proposal.inputs import Given
+from mutator.plan.proposal.inputs import Given, Side
 from mutator.rules import file_names
 
 DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
 FORMAT, FEED_FORMAT, MASTER_FORMAT = "input.format", "feed.format", "master.format"
 CONTROL_SUFFIX = "feed.control.suffix"
-_TITLES = {"csv": "CSV", "avro": "Avro", "parquet": "Parquet", "orc": "ORC", "text": "delimited text"}
+_TITLES = {
+    "csv": "CSV",
+    "avro": "Avro",
+    "parquet": "Parquet",
+    "orc": "ORC",
+    "escaped": "escaped text",
+    "text": "delimited text",
+}
 _RAGGED = 0.25  # of the rows
 _FEW = 0.05  # of the rows, which may be damaged
 _WRITTEN = {b"\t": "\\t", b"\x01": "\\u0001", b"\x1f": "\\u001f"}  # in field.delim.regex
@@ -48,11 +55,10 @@ def file_forms(given: Given) -> Forms:
     return replace(forms, choices=(*forms.choices, *control))
 
 
-def title(sources: Sequence[Source], *, csv: bool) -> str:
-    """Return the format of some files, for messages; "" without files."""
-    formats = {source.file_format for source in sources}
-    if csv and formats == {"text"}:
-        return "CSV"
+def title(side: Side, *, csv: bool) -> str:
+    """Return the format of the files of a side, for messages; "" without files. csv: delimited files are CSV."""
+    delimited = side.file_format or ("csv" if csv else "text")
+    formats = {delimited if source.file_format == "text" else source.file_format for source in side.sources}
     return ", ".join(sorted(_TITLES.get(name, name) for name in formats))
 
 

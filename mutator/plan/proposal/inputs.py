@@ -25,6 +25,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.dialects import Dialect, Head, dialect_of
 from mutator.plan.proposal.tables import Table
+from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.file_names import is_data_file
 from mutator.rules.typed_values import column_order_type
 from mutator.storage import Entry, absolute, located, storage_for
@@ -43,6 +44,7 @@ class Side:
     sources: tuple[Source, ...]  # of the files that are read
     files: int
     bytes: int
+    file_format: str | None = None  # of its delimited files, if the user has set one
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,16 @@ class Given:
         """The files of both sides that are read."""
         return (*(self.master.sources if self.master is not None else ()), *self.feed.sources)
 
+    @property
+    def nameless(self) -> bool:
+        """Whether all files are delimited, and none has a line with names of fields."""
+        if self.dialect is None or len(self.delimited) < len(self.sources):
+            return False
+        return all(names is None for names in self.dialect.headers)
+
 
 def find_inputs(
-    master: str | None, feed: Sequence[str], delimiter: bytes | None, formats: Mapping[str, str | None]
+    master: str | None, feed: Sequence[str], delimiter: Delimiter | None, formats: Mapping[str, str | None]
 ) -> Given:
     """Find the files of master and feed, and the dialect of those that are delimited.
 
@@ -72,11 +81,12 @@ def find_inputs(
     ConfigError, DataError, StorageError or StateError with the path.
     """
     config = parse({"id.field.ordinals": "0"})
+    config = config if delimiter is None else replace(config, delimiter=delimiter)
     suffix, entries = _feed_entries([absolute(path) for path in feed])
-    feed_side = _side(config, ", ".join(map(without_secrets, feed)), "", list(entries.values()))
+    feed_side = _side(config, ", ".join(map(without_secrets, feed)), "", list(entries.values()), formats["feed"])
     master_side, known = None, None
     if master is not None:
-        master_side, known = _master(config, master)
+        master_side, known = _master(config, master, formats["master"])
     _check_apart(feed_side, master_side)
     if not any(source.bytes for source in (*feed_side.sources, *(master_side.sources if master_side else ()))):
         raise error("init.empty", path=feed_side.given)
@@ -91,7 +101,8 @@ def find_inputs(
     of_sides = {formats[head.side] for head in heads}
     file_format = of_sides.pop() if len(of_sides) == 1 else None
     if heads:
-        dialect = _dialect(heads, delimiter or _delimiter_of(known), file_format, feed_side.sources)
+        wanted = delimiter.literal if delimiter is not None else _delimiter_of(known)
+        dialect = _dialect(heads, wanted, file_format, feed_side.sources)
     return Given(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format)
 
 
@@ -131,12 +142,15 @@ def _stems(path: str) -> Iterator[str]:
         yield path
 
 
-def _side(config: Config, given: str, path: str, entries: Sequence[Entry]) -> Side:
+def _side(config: Config, given: str, path: str, entries: Sequence[Entry], wanted: str | None) -> Side:
+    delimited = wanted if wanted is not None and not FILE_FORMATS[wanted].typed else None
+    # Delimited files of any format are lines until their delimiter is known.
+    wanted = wanted if delimited is None else "text"
     entries = sorted(entries, key=lambda entry: (os.fsencode(entry.name), os.fsencode(entry.path)))
     sources = [
-        probe_file(config, storage_for(entry.path), entry, None, named=False) for entry in _spread(entries, FILES)
+        probe_file(config, storage_for(entry.path), entry, wanted, named=False) for entry in _spread(entries, FILES)
     ]
-    return Side(given, path, tuple(sources), len(entries), sum(entry.bytes for entry in entries))
+    return Side(given, path, tuple(sources), len(entries), sum(entry.bytes for entry in entries), delimited)
 
 
 def _spread(entries: Sequence[Entry], most: int) -> list[Entry]:
@@ -146,7 +160,7 @@ def _spread(entries: Sequence[Entry], most: int) -> list[Entry]:
     return [entries[number * (len(entries) - 1) // (most - 1)] for number in range(most)]
 
 
-def _master(config: Config, master: str) -> tuple[Side, Manifest | None]:
+def _master(config: Config, master: str, wanted: str | None) -> tuple[Side, Manifest | None]:
     storage, path = located(master)
     entry = storage.stat(path)
     if entry is None:
@@ -159,7 +173,7 @@ def _master(config: Config, master: str) -> tuple[Side, Manifest | None]:
     entries = visible(entries_below(storage, path))[0] if entry.type == "directory" else [entry]
     for part in entries:
         check_entry(part, "move its files up, or into directories of partitions such as store_id=12/")
-    return _side(config, master, path, entries), None
+    return _side(config, master, path, entries, wanted), None
 
 
 def _with_dialect(source: Source, known: Manifest) -> Source:
@@ -196,8 +210,11 @@ def _lines(source: Source) -> tuple[bytes, ...]:
 def read_tables(given: Given, config: Config, *, named: bool) -> tuple[list[Table], list[Table]]:
     """Read the first rows of master and feed as a configuration says.
 
-    named: fields have names, so that .csv means CSV. Fields are names, or ordinals in the file.
+    named: fields have names, so that .csv means CSV. Fields are names, or ordinals in the file; field.names does not
+    count where no file has names, because a row of the master may lack the op code.
     """
+    if given.nameless:
+        config = replace(config, field_names=())
     master = given.master.sources if given.master is not None else ()
     headers: dict[str, tuple[bytes, ...] | None] = {}
     if given.dialect is not None and given.dialect.unusable_names is None:

@@ -62,7 +62,7 @@ def input_lines(given: Given, master: Sequence[Table], feed: Sequence[Table], fo
             return "none yet"
         count = sum(table.count for table in tables)
         read = f"{counted(count, 'row')} read" if count else "no rows"
-        formats = title(side.sources, csv=forms.csv)
+        formats = title(side, csv=forms.csv)
         return ", ".join(filter(None, (f"{side.given}: {counted(side.files, 'file')}", formats, read)))
 
     return f"master  {line(given.master, master)}", f"feed    {line(given.feed, feed)}"

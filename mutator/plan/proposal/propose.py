@@ -43,7 +43,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
         side: settings.get(key, settings.get(FORMAT))
         for side, key in (("master", MASTER_FORMAT), ("feed", FEED_FORMAT))
     }
-    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)).literal if wanted else None, formats)
+    given = find_inputs(master, feed, field_delimiter.parse(str(wanted)) if wanted else None, formats)
     forms = file_forms(given)
     if COUNT in settings:  # rows of one field need no delimiter
         forms = replace(
@@ -52,6 +52,8 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
         )
     read = {choice.key: choice.value for choice in forms.choices if choice.value is not None} | dict(settings)
     config = parse({ID: "0", **{key: value for key, value in read.items() if key not in (ID, ORDER, OP)}})
+    if given.nameless:
+        forms = replace(forms, names=config.field_names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
     layout = Layout.of(raw_master, raw_feed, forms)
     _check_fields(layout, settings, config)
