@@ -719,6 +719,33 @@ def test_escaped_text_is_shown(capsys):
     assert "1 file, escaped text, 40 rows read" in text
 
 
+@pytest.mark.parametrize(
+    ("form", "odd", "alternative"),
+    [
+        ("k{0}|v{1}|{2}", "k{0}|v|{1}|{2}", None),  # a damaged row
+        ("k{0}|v{1}|{2}", "k{0};v{1}|{2}", "[|;]"),
+        ("k{0}|v{1}, x|{2}", "k{0};v{1}, x|{2}", "[|;]"),  # each row has the comma
+        ("k{0} | v{1} | {2}", "k{0} ^ v{1} | {2}", "\\s*[|\\^]\\s*"),
+        ("k{0}\tv{1}\t{2}", "k{0}\tv{1},{2}", "[\\t,]"),
+        ("k{0};v{1};{2}", "k{0};v{1},{2}", "[;,]"),
+    ],
+)
+def test_another_delimiter_in_some_rows(form, odd, alternative, capsys):
+    """It is derived from these rows: about one of eight."""
+    rows = [(odd if number % 8 == 7 else form).format(number, "x", 1_700_000_000 + number) for number in range(80)]
+    write("master/a.txt", "\n".join(rows) + "\n")
+    write("feed/b.txt", form.format(3, "x", 1_710_000_000) + "\n")
+    words = ("--master", "master", "--feed", "feed", "--json", "--force")
+    init(*words)
+    found = json.loads(capsys.readouterr().out)
+    (delimiter,) = (one for one in found["settings"] if one["key"] == "delimiter")
+    assert "10 rows of 81 then have another number of fields" in delimiter["question"]
+    assert [one["value"] for one in delimiter["alternatives"]] == ([] if alternative is None else [alternative])
+    if alternative is not None:
+        assert init(*words[:-2], "--force", "--delimiter", alternative)[0] == 0
+        assert "rejected                         0" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("form", [csv, tabs], ids=["csv", "tabs"])
 @pytest.mark.parametrize("words", [("--op", "nope"), ("--key", "nope"), ("--order-by", "nope")], ids=" ".join)
 def test_a_field_that_no_file_has(form, words, capsys):

@@ -53,6 +53,18 @@ class Dialect:
     headers: tuple[tuple[bytes, ...] | None, ...]  # the line of names of each file; None: the file has none
     header_lines: tuple[int, ...]  # lines up to the line of names, of each file
     widths: tuple[tuple[int, ...], ...]  # number of fields of each row, of each file, without header lines
+    second: bytes | None = None  # a delimiter that some rows have in place of the first one
+    blanks: bool = False  # a blank is beside one of the two delimiters
+
+    @property
+    def odd_rows(self) -> int:
+        """How many rows have another number of fields than most rows of their file."""
+        return _odd_rows(self.widths)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(map(len, self.widths))
 
     @property
     def unusable_names(self) -> str | None:
@@ -62,8 +74,17 @@ class Dialect:
     @property
     def name(self) -> str:
         """The name of the delimiter in messages."""
-        found = next((name for delimiter, name, _ in DELIMITERS if delimiter == self.delimiter), None)
-        return found or ("no delimiter" if self.delimiter is None else repr(self.delimiter.decode("latin-1")))
+        return "no delimiter" if self.delimiter is None else name_of(self.delimiter)
+
+
+def name_of(delimiter: bytes) -> str:
+    """Return the name of a delimiter in messages.
+
+    >>> name_of(b";"), name_of(b"%")
+    ('a semicolon', "'%'")
+    """
+    found = next((name for usual, name, _ in DELIMITERS if usual == delimiter), None)
+    return found or repr(delimiter.decode("latin-1"))
 
 
 def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: str | None = None) -> Dialect:
@@ -107,9 +128,41 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
         tuple(len(row) for row in rows[count:] if row) for rows, (count, _) in zip(split, found, strict=True)
     )
     stray = sum(row is None for head in heads for row in _csv_rows(head, delimiter)) if delimiter else 0
+    second, blanks = None, False
+    if delimiter and not quoted and _odd_rows(widths):
+        bodies = [
+            [line for line in head.lines[count:_FIRST] if line.strip()]
+            for head, (count, _) in zip(heads, found, strict=True)
+        ]
+        second, blanks = _second(bodies, delimiter, _odd_rows(widths))
+    headers = tuple(names for _, names in found)
     return Dialect(
-        delimiter or None, quoted, stray, tuple(names for _, names in found), tuple(count for count, _ in found), widths
+        delimiter or None, quoted, stray, headers, tuple(count for count, _ in found), widths, second, blanks
     )
+
+
+def _odd_rows(widths: Sequence[Sequence[int]]) -> int:
+    return sum(len(found) - Counter(found).most_common(1)[0][1] for found in widths if found)
+
+
+def _second(files: Sequence[Sequence[bytes]], delimiter: bytes, odd: int) -> tuple[bytes | None, bool]:
+    """Return the delimiter that explains most of the odd rows, and whether blanks are around the two; None without one.
+
+    files: the lines of each file. odd: how many rows have another number of fields than most rows of their file.
+    """
+    best: tuple[int, bytes] | None = None
+    for other, _, _ in DELIMITERS:
+        if other == delimiter or other == b" ":
+            continue
+        widths = [[line.count(delimiter) + line.count(other) + 1 for line in lines] for lines in files]
+        left = _odd_rows(widths)
+        if 5 * left <= odd and (best is None or left < best[0]):
+            best = left, other
+    if best is None:
+        return None, False
+    beside = re.compile(rb"[%b]" % re.escape(delimiter + best[1]))
+    pieces = (piece for lines in files for line in lines for piece in beside.split(line))
+    return best[1], any(piece != piece.strip(b" ") for piece in pieces)
 
 
 def _split_lines(head: Head, delimiter: bytes, quoted: bool) -> list[Row]:

@@ -11,7 +11,7 @@ from mutator.formats.files.registry import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.choice import Choice, Value
-from mutator.plan.proposal.dialects import Dialect
+from mutator.plan.proposal.dialects import Dialect, name_of
 from mutator.plan.proposal.header_lines import utf8
 from mutator.plan.proposal.inputs import Given, Side
 from mutator.rules import file_names
@@ -154,14 +154,14 @@ def _delimiter(given: Given, dialect: Dialect, path: str) -> Choice:
     if not widths:
         why = f"{dialect.name} separates {counted(width, 'name')} of the header; there are no rows"
     value = _WRITTEN.get(dialect.delimiter, dialect.delimiter.decode("latin-1"))
-    odd, total = _odd_rows(dialect)
+    odd, total = dialect.odd_rows, dialect.rows
     if not dialect.quoted and _FEW * total < odd <= _RAGGED * total:
         question = (
             f"Is {dialect.name} the delimiter? {counted(odd, 'row')} of {total:,} then {'has' if odd == 1 else 'have'} "
             f"another number of fields than the others of the file. If not, set {{{DELIMITER}}} to a character or a "
             "Java regex."
         )
-        return Choice(DELIMITER, value, why, [("\\s*[;,]\\s*", "a regex: a semicolon or a comma")], question)
+        return Choice(DELIMITER, value, why, _either(dialect), question)
     return Choice(DELIMITER, value, why)
 
 
@@ -206,15 +206,19 @@ def _names_of(typed: Source, dialect: Dialect) -> list[str]:
     return names
 
 
-def _odd_rows(dialect: Dialect) -> tuple[int, int]:
-    """Return how many rows have another number of fields than most rows of their file, and the number of all rows."""
-    odd = sum(len(found) - Counter(found).most_common(1)[0][1] for found in dialect.widths if found)
-    return odd, sum(map(len, dialect.widths))
+def _either(dialect: Dialect) -> list[tuple[Value, str]]:
+    """Return the regex of the two delimiters that the rows have; none if they have one."""
+    if dialect.delimiter is None or dialect.second is None:
+        return []
+    characters = (_WRITTEN.get(one, one.decode("latin-1")) for one in (dialect.delimiter, dialect.second))
+    either = "[" + "".join("\\^" if one == "^" else one for one in characters) + "]"
+    regex = f"\\s*{either}\\s*" if dialect.blanks and b"\t" not in (dialect.delimiter, dialect.second) else either
+    return [(regex, f"a regex: {dialect.name} or {name_of(dialect.second)}")]
 
 
 def _ragged(dialect: Dialect) -> Choice | None:
     """Return ``field.count`` where many rows have other numbers of fields than the others of their file."""
-    odd, total = _odd_rows(dialect)
+    odd, total = dialect.odd_rows, dialect.rows
     if odd > _RAGGED * total:
         why = f"{odd:,} of {counted(total, 'row')} have another number of fields than the others of their file"
         return Choice(COUNT, "any", why)
