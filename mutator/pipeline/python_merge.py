@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _IN_MEMORY = "in memory"
+# Fields of errors that have texts of the user.
+_DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
 
 
 class ArrowStream(Protocol):
@@ -293,7 +295,9 @@ class _Names:
         try:
             yield
         except MutatorError as fault:
-            raise rebuilt(fault.kind, as_arguments(self(str(fault))), self(fault.fields)) from None
+            fields = self(fault.fields)
+            text = as_arguments(self(str(fault)), (fields[name] for name in _DATA & fields.keys()))
+            raise rebuilt(fault.kind, text, fields) from None
 
     def in_report(self, report: Report, masters: Sequence[Given], feeds: Sequence[Given], target: str | None) -> Report:
         """Return a report with the names of tables."""
