@@ -57,12 +57,14 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
         path = None if printed else arguments.output
         yield Report(_json(proposal, found.inputs, trial, path, command), warnings, code)
     elif printed:
-        yield Answer(text.removesuffix("\n"), warnings, code)
+        stopped = () if not code else (f"not ready to run: {_obstacle(proposal)}", *_trial_lines(trial))
+        yield Answer(text.removesuffix("\n"), (*warnings, *stopped), code)
     else:
         questions = [f"  {number}. {in_words(text)}" for number, text in enumerate(proposal.questions, 1)]
         lines = [*found.inputs, *(f"note    {in_words(note)}" for note in proposal.notes), "", *listing(proposal), ""]
         lines += [*_trial_lines(trial), "", *(["please decide", *questions, ""] if questions else [])]
-        following = "next" if not code else f"not ready to run: {_obstacle(proposal)}, then"
+        following = "decide the questions above, then" if questions else "next"
+        following = f"not ready to run: {_obstacle(proposal)}, then" if code else following
         yield Report(text_of([*lines, f"wrote {arguments.output}; {following}:", command]), warnings, code)
 
 

@@ -72,6 +72,11 @@ RUNS: dict[int, dict[str, str]] = {
             "the directories beside it"
         ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
+        "op.forgotten": (
+            "{path}: field {field}, which the master lacks, has {codes} in the first rows, and no op code field is "
+            "set, so deletes would be upserts: {cure}; or, if it is a new field of the records, set the value of "
+            "older rows, default.{field}"
+        ),
     },
     3: {  # data
         "master.twice": (

@@ -18,6 +18,13 @@ _UPSERT_NAMES = {
     b"m", b"modify", b"modified", b"n", b"new", b"r", b"read", b"replace", b"s", b"u", b"upd", b"update", b"updated",
     b"ups", b"upsert",
 }  # fmt: skip
+_NAME = re.compile(
+    r"_*(?:op|opcode|op_?code|op_?type|operation|action|change_?type|dml|cdc_?op|rec_?type)_*", re.IGNORECASE
+)
+_MARK = re.compile(
+    r"_*(?:is_?|was_?)?(?:deleted?|deletion|removed?|tombstone)_?(?:flag|ind|indicator|mark)?_*", re.IGNORECASE
+)
+_TRUE, _FALSE = {b"1", b"true", b"t", b"y", b"yes"}, {b"0", b"false", b"f", b"n", b"no", b""}
 _AROUND = re.compile(rb"\A[\s\"']*[+-]?(?=[A-Za-z])|\A[\s\"']+|[\s\"']+\Z")
 
 
@@ -39,6 +46,27 @@ def looks_like_upsert(code: bytes) -> bool:
     """
     plain = _plain(code[:SHOWN_BYTES])
     return not plain or plain in _UPSERT_NAMES
+
+
+def named_like_op_codes(name: str) -> bool:
+    """Return whether a field has a usual name of an op code field.
+
+    >>> named_like_op_codes("__op"), named_like_op_codes("option")
+    (True, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def delete_marks(name: str, values: Collection[bytes]) -> set[bytes]:
+    """Return the values of a field that mark deletes: true ones, in a field that is called so.
+
+    >>> delete_marks("is_deleted", {b"true", b"false"}), delete_marks("active", {b"true"})
+    ({b'true'}, set())
+    """
+    plain = {value.strip().lower() for value in values}
+    if not _MARK.fullmatch(name) or not plain <= _TRUE | _FALSE:
+        return set()
+    return {value for value in values if value.strip().lower() in _TRUE}
 
 
 def _plain(code: bytes) -> bytes:

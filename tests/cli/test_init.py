@@ -851,3 +851,23 @@ def test_a_row_without_a_delimiter(capsys):
     assert "What separates the fields of base.txt?" in capsys.readouterr().out
     code, settings = init("--master", "master", "--feed", "feed", "--key", "0", "-D", "field.count=1", "--force")
     assert (code, settings) == (0, {"key": "0", "field.count": "1"})
+
+
+@pytest.mark.parametrize("marks", [("true", "false"), ("1", "0"), ("Y", "")])
+def test_a_field_that_marks_deletes(marks, capsys):
+    yes, no = marks
+    write(Path("master/m.csv"), "id,v,at\n1,a,100\n2,b,100\n3,c,100\n")
+    write(Path("feed/f.csv"), f"id,v,at,is_deleted\n1,x,200,{no}\n2,b,200,{yes}\n4,d,200,{no}\n")
+    code, settings = init("--master", "master", "--feed", "feed")
+    assert code == 0
+    assert (settings["op"], settings["delete_codes"]) == ("is_deleted", [yes])
+    capsys.readouterr()
+    assert main(["run", "--config", "mutator.toml", "--master", "master", "--feed", "feed", "--output", "new"]) == 0
+    assert merged_ids("new") == {1, 3, 4}
+
+
+def test_a_printed_configuration_says_why_it_is_not_ready(capsys):
+    write(Path("master/m.csv"), "id,v,at\n1,a,100\n2,b,100\n3,c,100\n")
+    write(Path("feed/f.csv"), "id,v,at\n1,x,soon\n")
+    assert init("--master", "master", "--feed", "feed", "--key", "id", "--order-by", "at", "-o", "-") == (3, None)
+    assert "the dry run stopped" in capsys.readouterr().err

@@ -253,7 +253,8 @@ def _check_trusted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> 
         raise NotReadable(f"line {found.rejects[0].line}: {found.rejects[0].reason}")
     if bad_rows:
         row, schema = min(bad_rows), found.batch.schema
-        same_types = schema.types == [layout.result.field(name).type for name in schema.names]
+        fields = [name for name in schema.names if layout.result.get_field_index(name) >= 0]  # without the op code
+        same_types = all(schema.field(name).type == layout.result.field(name).type for name in fields)
         fault = NotReadable if same_types or not layout.typed else Unfit
         raise fault(f"row {int(found.offsets[row]) + 1}: {bad_rows[row]}")
 

@@ -3,6 +3,7 @@
 from mutator.config import Config
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.delimiters import check_delimiters
+from mutator.plan.mistakes.forgotten_op import check_forgotten_op
 from mutator.plan.mistakes.header_rows import check_header_rows
 from mutator.plan.mistakes.id_forms import id_warnings
 from mutator.plan.mistakes.op_codes import check_op_codes
@@ -18,6 +19,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_delimiters(config, survey.manifest, samples)
     check_header_rows(config, samples)
     check_op_codes(config, samples)
+    check_forgotten_op(config, survey)
     known = survey.manifest
     return (
         *role_warnings(config, survey),

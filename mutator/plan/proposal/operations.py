@@ -1,7 +1,6 @@
 """What mutations do: the op code field and its delete codes, or the prefix of delete files."""
 
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -10,15 +9,20 @@ from mutator.plan.mistakes.value_forms import form_of
 from mutator.plan.proposal.choice import Choice, Value
 from mutator.plan.proposal.tables import Inputs, Rows
 from mutator.rules.file_names import delete_word, first_few, may_be_place
-from mutator.rules.op_codes import MOST_CODES, counted_codes, looks_like_delete, looks_like_upsert, most_frequent
+from mutator.rules.op_codes import (
+    MOST_CODES,
+    counted_codes,
+    delete_marks,
+    looks_like_delete,
+    looks_like_upsert,
+    most_frequent,
+    named_like_op_codes,
+)
 
 OP, DELETE_CODES, KEEP_OP = "op.code.field.ordinal", "deleted.op.code", "op.code.keep"
 DELETE_PREFIX = "deleted.record.file.prefix"
 
 _DELETE_CODE = frozenset((b"D",))  # the default
-_NAME = re.compile(
-    r"_*(?:op|opcode|op_?code|op_?type|operation|action|change_?type|dml|cdc_?op|rec_?type)_*", re.IGNORECASE
-)
 _PLAIN = {b"I", b"U", b"D", b"i", b"u", b"d"}
 _LONGEST_CODE = 16
 _SHORTEST = 3  # letters of a prefix
@@ -34,11 +38,13 @@ def op_field(inputs: Inputs, widths: tuple[int, int]) -> str | None:
     codes = {name: Counter(value or b"" for value in feed.columns[name]) for name in feed.fields}
     short = {name: found for name, found in codes.items() if _may_be_codes(found)}
     usual = [name for name, found in short.items() if all(map(_is_usual, found))]
-    called = [name for name in short if inputs.named and _NAME.fullmatch(name)]
+    called = [name for name in short if inputs.named and named_like_op_codes(name)]
     if inputs.named:
         master = {name for table in inputs.master for name in table.fields}
         extra = [name for name in feed.fields if name not in master] if master else []
-        return next(iter([*called, *(name for name in extra if name in usual and _has_letters(short[name]))]), None)
+        marks = [name for name in (extra if master else feed.fields) if delete_marks(name, codes[name])]
+        some = [name for name in extra if name in usual and _has_letters(short[name])]
+        return next(iter([*called, *some, *marks]), None)
     master_width, feed_width = widths
     if inputs.master and feed_width == master_width + 1:
         some = [name for name, found in short.items() if any(code and _is_usual(code) for code in found)]
@@ -103,6 +109,11 @@ def op_choices(inputs: Inputs, name: str, label: Value) -> list[Choice]:
         why = "the master's rows have the op code, too, and a run removes it from the rows that it writes"
         question = f"Shall the result keep the op code column of the master? Then set {{{KEEP_OP}}} to true."
         choices.append(Choice(KEEP_OP, False, why, [(True, "keeps the column in the result")], question))
+    marks = delete_marks(name, codes)
+    if marks:
+        shown = counted_codes(most_frequent({code: codes[code] for code in marks}))
+        why = f"{shown} in {counted(sum(codes.values()), 'row')} of the feed marks deletes"
+        return [*choices, Choice(DELETE_CODES, sorted(map(_text, marks)), why)]
     return [*choices, _delete_codes(codes)]
 
 
