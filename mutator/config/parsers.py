@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.rules.partition_fields import PartitionField, checked_fields, parse_fields
+from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
 
 FILE_FORMATS = ("auto", "text", "csv", "escaped", "avro", "parquet", "orc")
 _MOST_MEMORY = 1 << 30  # columns of text in Parquet and ORC have 32-bit offsets, so they end at 2 GiB
@@ -198,22 +198,27 @@ def partition_fields(text: str, names: tuple[str, ...]) -> tuple[PartitionField,
     >>> partition_fields("price", ("id", "price"))[0].source
     1
     """
+    return _numbered(parse_fields(text), names)
+
+
+def listed_partition_fields(parts: Sequence[Any], names: tuple[str, ...]) -> tuple[PartitionField, ...]:
+    """Read a list of partition fields, each as in text.
+
+    >>> [field.transform for field in listed_partition_fields(["price", "day=date(at)"], ())]
+    ['identity', 'date']
+    """
+    return _numbered([parse_field(str(part)) for part in parts], names)
+
+
+def _numbered(fields: Sequence[PartitionField], names: tuple[str, ...]) -> tuple[PartitionField, ...]:
+    """Return partition fields with the ordinals of their sources where the names of all fields are known."""
     found = []
-    for field in parse_fields(text):
+    for field in fields:
         name = field.name
         if isinstance(field.source, int) and field.source < len(names) and name == f"field_{field.source}":
             name = names[field.source] if field.transform == "identity" else name
         found.append(replace(field, source=ordinal(str(field.source), names), name=name))
     return checked_fields(found)  # two names may be equal now
-
-
-def listed_partition_fields(parts: Sequence[Any], names: tuple[str, ...]) -> tuple[PartitionField, ...]:
-    """Read a list of partition fields.
-
-    >>> [field.transform for field in listed_partition_fields(["price", "day=date(at)"], ())]
-    ['identity', 'date']
-    """
-    return partition_fields(",".join(map(str, parts)), names)
 
 
 def field_count(text: str) -> int | str:

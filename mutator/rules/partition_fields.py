@@ -44,7 +44,7 @@ def parse_fields(text: str) -> tuple[PartitionField, ...]:
     >>> parse_fields("day=date(ts)")
     (PartitionField(name='day', source='ts', transform='date', argument=None),)
     """
-    return checked_fields(tuple(_field(part) for part in _COMMAS.split(text)))
+    return checked_fields(tuple(parse_field(part) for part in _COMMAS.split(text)))
 
 
 def checked_fields(fields: Sequence[PartitionField]) -> tuple[PartitionField, ...]:
@@ -76,7 +76,13 @@ def text_of(fields: Sequence[PartitionField]) -> str:
     return ",".join(_text(field) for field in fields)
 
 
-def _field(text: str) -> PartitionField:
+def parse_field(text: str) -> PartitionField:
+    """Read one partition field. Raises ValueError with the expected form.
+
+    >>> parse_field("id, day=date(ts)")
+    Traceback (most recent call last):
+    ValueError: 'id, day=date(ts)' is not a partition field: expected store_id, day=date(ts) or bucket(id,16)
+    """
     match = _SHAPE.match(text)
     if not match or not (inner := (match["source"] or match["inner"] or "").strip()):
         raise ValueError(f"{text.strip()!r} {_EXPECTED}")

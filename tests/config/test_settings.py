@@ -256,6 +256,8 @@ def test_a_list_keeps_its_elements():
     assert parse({KEY: 0, BY: ["7"]}).order_field == "7"
     assert parse({KEY: 0, OP: 1, "delete_codes": ["D,R", "D "]}).delete_codes == {b"D,R", b"D "}
     assert parse({KEY: 0, "partitioned.by": ["store", "day=date(at)"]}).partitioned_by[1].transform == "date"
+    with pytest.raises(ConfigError, match="'a,b' is not a partition field"):
+        parse({KEY: 0, "partitioned.by": ["a,b"]})
 
 
 @pytest.mark.parametrize(

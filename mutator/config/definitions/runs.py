@@ -128,7 +128,7 @@ RUNS = (
                 "claim.ready.suffix",
                 forms.SUFFIX,
                 None,
-                "claim a feed file, whatever its age, as soon as a file with its name and this suffix is beside it",
+                "claim a feed file of any age as soon as a file with its name and this suffix is beside it",
             ),
             Setting(
                 "backup.keep",
