@@ -71,7 +71,9 @@ def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | N
     if found is not None:
         looks, of_another_type, _ = found.partition(": set ")
         return f"{looks}, but the master's are {layout.order_type}" if known is not None and of_another_type else found
-    times = time_fields({name: values for name, values in rows.columns.items() if name != field}, layout.order_type)
+    roles = {field, *fields_of(layout, layout.id_fields)}
+    others = {name: values for name, values in rows.columns.items() if name not in roles}
+    times = time_fields(others, layout.order_type)
     if len(times) == 1 and known is None:
         return f"field {field} has no times, and field {times[0]} has: set temporal.ordering.field.ordinal={times[0]}"
     return date_hint(rows.columns[field])

@@ -380,6 +380,12 @@ def test_order_values_of_another_type(job, order, stated, looks):
     assert shown_hint(job, {**CONFIG, key: stated}) == hint
 
 
+def test_the_record_id_is_no_order_field(job):
+    job.put("base.txt", table_of(50, lambda n: 1425931207 + n, lambda n: "x", lambda n: "bread"), "master")
+    settings = {**CONFIG, "temporal.ordering.field.type": "long"}
+    assert "has no times" not in job.refused(DataError, settings=settings)
+
+
 def test_an_order_field_without_times(job):
     job.put("base.txt", table_of(50, lambda n: f"k{n}", lambda n: 1425931207 + n, lambda n: "bread"), "master")
     found = "field 2 has no times, and field 1 has: set temporal.ordering.field.ordinal=1"
