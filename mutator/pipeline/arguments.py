@@ -9,7 +9,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.config.argument_names import as_arguments
-from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT, published
+from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
 from mutator.config.reader import parse
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
@@ -86,8 +86,10 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
         return parse(found, where)
     except MutatorError as fault:
         first, *faults = str(fault).split("\n")
-        of_file = set() if where == CALL else file.keys() - given.keys()  # these keep the names that the file has
-        shown = [line if line.strip().partition(":")[0] in of_file else as_arguments(line) for line in faults]
+        # Each fault is one line that begins with a name; those of the file keep the names that it has.
+        of_file = set() if where == CALL else {name.removeprefix(PREFIX) for name in found.keys() - given.keys()}
+        begins = tuple(f"  {name}{after}" for name in of_file for after in (":", " is "))
+        shown = [line if line.startswith(begins) else as_arguments(line) for line in faults]
         raise rebuilt(fault.kind, "\n".join([first, *shown]), fault.fields) from None
 
 

@@ -99,6 +99,17 @@ def test_faults_of_a_file_have_the_names_in_the_file(tmp_path):
     assert [fault.partition(":")[0] for fault in faults] == ["  reject.policy", "  max_delete_fraction"]
 
 
+def test_faults_of_a_file_with_prefixes(tmp_path):
+    lines = "rsbm.reject.policy=skip", "key=id", "id.field.ordinals=0", "order_by=ts", "rsbm.max.delete.fraction=2"
+    (tmp_path / "a.properties").write_text("\n".join(lines))
+
+    with pytest.raises(mutator.ConfigError) as caught:
+        mutator.merge(master=TABLE, feed=TABLE, config=tmp_path / "a.properties", max_delete_fraction=7)
+    _, *faults = str(caught.value).split("\n")
+    assert faults[0] == "  key is 'id' and id.field.ordinals is '0', two names of one setting; keep one of them"
+    assert {fault.partition(":")[0] for fault in faults[1:]} == {"  reject.policy", "  max_delete_fraction"}
+
+
 MASTER = {"id": [1, 2, 3], "ts": [1, 1, 1]}
 CURES = {
     "many deletes": ({"op": ["D"] * 3}, {"op": "op"}, "run again with max_delete_fraction=1"),
