@@ -746,6 +746,24 @@ def test_another_delimiter_in_some_rows(form, odd, alternative, capsys):
         assert "rejected                         0" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("odd_side", ["master", "feed"])
+def test_first_row_of_another_width(odd_side, capsys):
+    """It does not decide how many fields the rows have, nor which rows show the ID."""
+    for side, path, time in (("master", "master/a.txt", 1_700_000_000), ("feed", "feed/b.txt", 1_710_000_000)):
+        odd = range(0, 60, 6) if side == odd_side else ()
+        rows = (f"k{n},{'v,' * (n in odd)}v{n % 4},{time + n}\n" for n in range(60))
+        write(path, "".join(rows))
+    policy = ("-D", "reject.policy=quarantine", "-D", "master.reject.policy=quarantine", "-D", "max.reject.fraction=1")
+    code, settings = init("--master", "master", "--feed", "feed", *policy)
+    text = capsys.readouterr().out
+    assert code == 0, text
+    assert (settings["key"], settings["order_by"], settings["field.count"]) == (0, 2, 3)
+    name = "a.txt" if odd_side == "master" else "b.txt"
+    assert f"the first row of {name} has 4 fields, and 50 of its first 60 rows have 3" in " ".join(text.split())
+    assert "50 of 60 rows read" in text
+    assert "rejected                        10" in text
+
+
 @pytest.mark.parametrize("form", [csv, tabs], ids=["csv", "tabs"])
 @pytest.mark.parametrize("words", [("--op", "nope"), ("--key", "nope"), ("--order-by", "nope")], ids=" ".join)
 def test_a_field_that_no_file_has(form, words, capsys):

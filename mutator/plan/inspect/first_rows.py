@@ -1,5 +1,6 @@
 """The first rows of a file, as columns of text: they show which setting is wrong when a run is refused."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ class FirstRows:
     file: str  # base name
     count: int
     columns: Mapping[str, Column]
+    others: int = 0  # rows that were left out: their width is not that of most rows
 
 
 def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most_bytes: int = _BYTES) -> FirstRows:
@@ -43,7 +45,7 @@ def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most
 
 
 def _of_text(name: str, content: FileContent, split: Split, most_rows: int, most_bytes: int) -> FirstRows:
-    """Return the rows that have as many fields as the first one."""
+    """Return the rows that have as many fields as most."""
     rows: list[list[bytes]] = []
     size = 0
     for _, _, row in numbered_rows(content):
@@ -52,9 +54,10 @@ def _of_text(name: str, content: FileContent, split: Split, most_rows: int, most
             rows.append(split(row))
         if len(rows) == most_rows or size > most_bytes:
             break
-    rows = [row for row in rows if len(row) == len(rows[0])]
-    columns = zip(*rows, strict=True)
-    return FirstRows(name, len(rows), {str(field): column for field, column in enumerate(columns)})
+    width = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
+    usual = [row for row in rows if len(row) == width]
+    columns = {str(field): column for field, column in enumerate(zip(*usual, strict=True))}
+    return FirstRows(name, len(usual), columns, len(rows) - len(usual))
 
 
 def _with_schema(source: Source, content: FileContent, most_rows: int, most_bytes: int) -> FirstRows:

@@ -109,7 +109,8 @@ def _delimited(given: Given, dialect: Dialect, file_format: str | None) -> Forms
         names = list(found)
         why = f"the names in {typed.name}, in the order of the fields of {file_names.base_name(with_rows[0][0])}"
         choices.append(Choice(NAMES, list(found), why))
-    ragged = _ragged(dialect) if not csv else None
+    is_text = not csv and typed is None and file_format in (None, "text")
+    ragged = _ragged(given, dialect) if is_text else None
     is_named = typed is not None or (csv and bool(named_files) and usable)
     return Forms(
         tuple(choices) + ((ragged,) if ragged is not None else ()),
@@ -216,10 +217,25 @@ def _either(dialect: Dialect) -> list[tuple[Value, str]]:
     return [(regex, f"a regex: {dialect.name} or {name_of(dialect.second)}")]
 
 
-def _ragged(dialect: Dialect) -> Choice | None:
-    """Return ``field.count`` where many rows have other numbers of fields than the others of their file."""
+def _ragged(given: Given, dialect: Dialect) -> Choice | None:
+    """Return ``field.count`` where many rows, or the first one of a file, differ from the others of their file."""
     odd, total = dialect.odd_rows, dialect.rows
     if odd > _RAGGED * total:
         why = f"{odd:,} of {counted(total, 'row')} have another number of fields than the others of their file"
         return Choice(COUNT, "any", why)
+    for path, widths in zip(given.delimited, dialect.widths, strict=True):
+        usual, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
+        if widths and widths[0] != usual:
+            first = f"the first row of {file_names.base_name(path)} has {counted(widths[0], 'field')}"
+            why = f"{first}, and {count:,} of its first {counted(len(widths), 'row')} have {usual:,}"
+            return Choice(COUNT, _feed_width(given, dialect), why)
     return None
+
+
+def _feed_width(given: Given, dialect: Dialect) -> int:
+    """Return the usual width of a feed row, which the master's rows have at most."""
+    of_master = {source.path for source in given.master.sources} if given.master is not None else set()
+    sides: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}
+    for path, widths in zip(given.delimited, dialect.widths, strict=True):
+        sides[path in of_master].update(widths)
+    return max(widths.most_common(1)[0][0] for widths in sides.values() if widths)

@@ -258,4 +258,4 @@ def _table(source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, dir
     columns = {name: list(values) for name, values in rows.columns.items()}
     if names is not None and len(names) == len(columns):
         columns = dict(zip(map(plain_text, names), columns.values(), strict=True))
-    return Table(source.name, columns, rows.count, source.sequence, directory, types)
+    return Table(source.name, columns, rows.count, source.sequence, directory, types, rows.others)

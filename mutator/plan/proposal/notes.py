@@ -61,7 +61,9 @@ def input_lines(given: Given, master: Sequence[Table], feed: Sequence[Table], fo
         if side is None:
             return "none yet"
         count = sum(table.count for table in tables)
-        read = f"{counted(count, 'row')} read" if count else "no rows"
+        others = sum(table.others for table in tables)
+        rows = f"{count:,} of {count + others:,} rows" if others else counted(count, "row")
+        read = f"{rows} read" if count else "no rows"
         formats = title(side, csv=forms.csv)
         return ", ".join(filter(None, (f"{side.given}: {counted(side.files, 'file')}", formats, read)))
 

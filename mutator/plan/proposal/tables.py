@@ -16,6 +16,7 @@ class Table:
     sequence: int | None = None  # of the file name
     directory: str = ""  # of its partition, such as day=2026-01-31
     order_types: Mapping[str, str | None] = field(default_factory=dict)  # of fields with data types
+    others: int = 0  # rows that were left out: their width is not that of most rows
 
     @property
     def fields(self) -> tuple[str, ...]:
