@@ -10,22 +10,13 @@ from mutator.plan.proposal.operations import DELETE_CODES, KEEP_OP, OP
 from mutator.plan.proposal.tables import Inputs, Rows, Table, present
 from mutator.rules.file_names import first_few
 
-_MOST_OF = 0.6  # of the master's IDs
+_MOST_OF = 0.6  # of the IDs of each side
 _FLAGS = frozenset((b"true", b"false", b"t", b"f", b"y", b"n", b"yes", b"no", b"0", b"1"))
 
 
 def notes_on(inputs: Inputs, layout: Layout, given: Given, ids: Sequence[str], *, has_deletes: bool) -> list[str]:
     """Return notes. ids: the fields of the record ID. has_deletes: the feed has op codes or delete files."""
-    notes = []
-    in_master, in_feed = set(Rows.of(inputs.master).keys(ids)), set(Rows.of(inputs.feed).keys(ids))
-    if not has_deletes and in_master and in_feed:
-        what = "nothing in the feed shows deletes"
-        if len(in_master & in_feed) > _MOST_OF * len(in_master):
-            what = f"the feed has {len(in_master & in_feed):,} of the {counted(len(in_master), 'ID')} of the master"
-        notes.append(
-            f"{what}: if each delivery is a complete snapshot, set {{sync.mode}} to full, which deletes the records "
-            "that it lacks"
-        )
+    notes = [] if has_deletes else _snapshot_notes(inputs, ids)
     if inputs.ids_alone:
         names = first_few([table.file for table in inputs.ids_alone])
         notes.append(f"{names}: rows have fewer fields than those of the other files")
@@ -39,6 +30,20 @@ def notes_on(inputs: Inputs, layout: Layout, given: Given, ids: Sequence[str], *
     if layout.by_position and master_width and feed_width and feed_width not in (master_width, master_width + 1):
         notes.append(f"rows of the master have {counted(master_width, 'field')}, and those of the feed {feed_width}")
     return notes
+
+
+def _snapshot_notes(inputs: Inputs, ids: Sequence[str]) -> list[str]:
+    """Return a note on a feed that may be a complete snapshot: about the master's records, each of them once."""
+    master, feed = Rows.of(inputs.master).keys(ids), Rows.of(inputs.feed).keys(ids)
+    in_master, in_feed = set(master), set(feed)
+    both = len(in_master & in_feed)
+    if not in_master or len(feed) > len(in_feed) or both <= _MOST_OF * max(len(in_master), len(in_feed)):
+        return []
+    found = f"the feed has {both:,} of the {counted(len(in_master), 'ID')} of the master, each of them once"
+    snapshot = (
+        "if each delivery is a complete snapshot, set {sync.mode} to full, which deletes the records that it lacks"
+    )
+    return [f"{found}: {snapshot}"]
 
 
 def _flag_notes(inputs: Inputs, layout: Layout) -> list[str]:

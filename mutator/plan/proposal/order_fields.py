@@ -9,10 +9,13 @@ from typing import Any
 from mutator.errors.display import counted, quoted
 from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.plan.proposal.tables import Inputs, Rows, Table, present
-from mutator.rules.epoch_units import epoch_unit
+from mutator.rules.epoch_units import RANGES, epoch_unit
+from mutator.rules.order_columns import to_column
+from mutator.rules.order_units import joined, several_units, units_of
 from mutator.rules.order_values import ORDER_TYPES
 
 _MOST_EMPTY = 0.1
+_TIMES = 0.9  # of the numbers of a field with times since 1970; others may be in place of times
 _CHANGE = re.compile(
     r"(?:.*[_\W])?(?:upd(?:ated?)?|modified|modification|mod|chg|changed?|mtime|version|ver|revision|rev|seq|sequence|"
     r"lsn|scn|event|commit(?:ted)?|ts|timestamp|last_?\w+)(?:_?(?:at|on|ts|time|date|dt|timestamp|no|nr|number|ms|us|ns))?",
@@ -105,14 +108,12 @@ def _candidate(
     if empty > _MOST_EMPTY * max(len(own), 1):
         return None
     parse = ORDER_TYPES[order_type][0]
-    units: list[str] = []
+    units = _units(order_type, [list(map(parse, present(side))) for side in (own, others)])
     has_type = typed.get(name) not in (None, "string")
     reasons, score = [(_TYPED_TITLES if has_type else _TITLES)[order_type]], 1 - 2 * bool(empty)
     if order_type == "timestamp":
         score += 3 if any(map(_WITH_TIME.fullmatch, values[:200])) else 1
-    elif is_time(values):
-        some = {epoch_unit(int(value)) for value in (*present(own)[:200], *present(others)[:200])}
-        units = sorted(filter(None, some))
+    elif units:
         reasons, score = [f"{' and '.join(units)} since 1970"], score + 3
     if not name.isdigit():
         words = _words(name)
@@ -130,6 +131,15 @@ def _candidate(
     if empty:
         reasons.append(f"{counted(empty, 'row')} of the feed without a value would be rejected")
     return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units), has_type)
+
+
+def _units(order_type: str, sides: Sequence[list[Any]]) -> list[str]:
+    """Return the units of order values that are times since 1970; none if they are not, by the rule of a run."""
+    found = joined(units_of(order_type, to_column(order_type, values)) for values in sides)
+    counts = {unit: count for unit, (count, _) in found.items() if unit in RANGES}
+    if not counts or sum(counts.values()) < _TIMES * sum(count for count, _ in found.values()):
+        return []
+    return sorted(several_units(found)) or [max(counts, key=counts.__getitem__)]
 
 
 def _type_of(values: Sequence[bytes], name: str, typed: dict[str, str | None]) -> str | None:
