@@ -8,7 +8,7 @@ from typing import Any
 
 from mutator.engine.receipts import Key, LateOrders, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
-from mutator.rules.order_units import Units, joined
+from mutator.rules.order_units import UnitCounter, Units, joined
 from mutator.rules.truth_table import Decision
 
 # Remark on a key: its delete has a partition field without a value, and its partition does not have the record.
@@ -24,7 +24,9 @@ class Tally:
     expired: Any = None  # highest order value of a tombstone that expired here
     highest: Any = None  # highest order value of a winner
     late: LateOrders | None = None
-    units: Units = field(default_factory=dict)  # of the order values of records and tombstones that mutations met
+    # The units of the order values of records and tombstones that mutations met, and a counter of such values.
+    units: Units = field(default_factory=dict)
+    orders: UnitCounter = field(default_factory=UnitCounter)
 
     def count(self, decision: Decision, count: int) -> None:
         """Count the outcomes of a decision about some keys."""
@@ -79,6 +81,6 @@ class Tally:
             expired=self.expired,
             highest=self.highest,
             late=self.late,
-            units=self.units,
+            units=joined([self.units, self.orders.units()]),
             **members,
         )

@@ -1,5 +1,6 @@
 """Count order values that are times since 1970, by unit: seconds and milliseconds cannot be compared."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from itertools import pairwise
@@ -13,6 +14,7 @@ from mutator.rules.order_columns import to_column, to_value
 _SMALL = 300_000  # numbers below it, such as 0 and -1, may be in place of times
 _OTHERS = 0.01  # the most numbers of another size among times
 SMALL, OTHER = "small", "other"
+_WAITING = 4096  # values that are counted together
 
 # The lowest number of each unit, and of the gaps between them.
 _STEPS: tuple[tuple[str, Any], ...] = (
@@ -63,13 +65,50 @@ def _scalar(order_type: str, number: int) -> Any:
     return to_column(order_type, [number if order_type == "long" else Decimal(number)])[0]
 
 
-def unit_of_one(value: Any) -> Units:
-    """Return the unit of one order value; none if it is no number.
+class UnitCounter:
+    """Count the units of the order values that arrive one at a time.
 
-    >>> unit_of_one(1425931207), unit_of_one(-1), unit_of_one(b"1")
-    ({'seconds': (1, 1425931207)}, {'small': (1, -1)}, {})
+    >>> counter = UnitCounter()
+    >>> for order in (1425931207, -1, 1425931207000): counter.add(order)
+    >>> counter.units()
+    {'small': (1, -1), 'seconds': (1, 1425931207), 'milliseconds': (1, 1425931207000)}
     """
-    return {_unit(value): (1, value)} if isinstance(value, int | Decimal) else {}
+
+    def __init__(self) -> None:
+        self._units = NO_UNITS
+        self._waiting: list[Any] = []
+
+    def add(self, order: Any) -> None:
+        """Count an order value."""
+        self._waiting.append(order)
+        if len(self._waiting) == _WAITING:
+            self.units()
+
+    def units(self) -> Units:
+        """Return the units of all values so far; none for a type without numbers."""
+        if self._waiting:
+            self._units = joined([self._units, _units_of_values(self._waiting)])
+            self._waiting.clear()
+        return self._units
+
+
+def _units_of_values(values: list[Any]) -> Units:
+    """Return the units of order values of one type; sorts them."""
+    if not isinstance(values[0], int | Decimal):
+        return NO_UNITS
+    low = min(values)
+    if _unit(low) == _unit(max(values)) != OTHER:
+        return {_unit(low): (len(values), low)}
+    values.sort()
+    found: dict[str, tuple[int, Any]] = {}
+    begin = 0
+    for (name, _), (_, end) in pairwise(_STEPS):
+        stop = len(values) if end is None else bisect_left(values, end)
+        if stop > begin:
+            count, lowest = found.get(name, (0, values[begin]))
+            found[name] = (count + stop - begin, lowest)
+        begin = stop
+    return found
 
 
 def _unit(number: int | Decimal) -> str:

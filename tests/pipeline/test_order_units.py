@@ -1,5 +1,6 @@
 """Order values in seconds and milliseconds since 1970: a run that compares them stops."""
 
+import random
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -8,8 +9,9 @@ import pytest
 
 import mutator
 from mutator.errors import DataError
+from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.order_columns import to_column
-from mutator.rules.order_units import SMALL, joined, unit_of_one, units_of
+from mutator.rules.order_units import OTHER, SMALL, UnitCounter, joined, units_of
 from tests.support.job import CONFIG, ENGINES, Job
 from tests.support.named_runs import TYPED, Work
 
@@ -106,6 +108,11 @@ def test_numbers_that_are_plausible(tmp_path, master, feed, kind):
     work.run({"null.order": "lowest", "max.duplicate.fraction": "1", **settings})
 
 
+def units_of_each(values):
+    """Return the units of some values, one after the other."""
+    return joined({SMALL if n < 300_000 else epoch_unit(n) or OTHER: (1, n)} for n in values)
+
+
 @pytest.mark.parametrize("order_type", ["long", "decimal"])
 def test_units_of_a_column_are_those_of_its_values(order_type):
     convert = int if order_type == "long" else Decimal
@@ -113,9 +120,31 @@ def test_units_of_a_column_are_those_of_its_values(order_type):
     numbers += [convert(n) for n in (-5, 0, 299_999, 300_000, 5 * 10**9)]
     for start in range(len(numbers)):
         values = numbers[start:]
-        found, expected = units_of(order_type, to_column(order_type, values)), joined(map(unit_of_one, values))
+        found, expected = units_of(order_type, to_column(order_type, values)), units_of_each(values)
         assert {unit: count for unit, (count, _) in found.items()} == {unit: one[0] for unit, one in expected.items()}
         assert [found[unit] for unit in found if unit in TIMES] == [expected[unit] for unit in found if unit in TIMES]
+
+
+@pytest.mark.parametrize("convert", [int, Decimal])
+@pytest.mark.parametrize("several", [True, False])
+def test_units_of_values_one_at_a_time(convert, several):
+    """They are counted together, some thousand at a time."""
+    chance = random.Random(7)
+    steps = [0, 299_999, 300_000, 5 * 10**9, *TIMES.values()] if several else [AT]
+    values = [convert(chance.choice(steps) + chance.randrange(-9, 9)) for _ in range(10_000)]
+    counter = UnitCounter()
+    for number, value in enumerate(values, 1):
+        counter.add(value)
+        if number in (1, 4095, 4096, 4097, 10_000):
+            assert counter.units() == units_of_each(values[:number])
+
+
+def test_units_of_values_without_numbers():
+    counter = UnitCounter()
+    for value in (b"1", b"2"):
+        counter.add(value)
+    assert counter.units() == {}
+    assert UnitCounter().units() == {}
 
 
 def test_units_of_rows_without_order_values():

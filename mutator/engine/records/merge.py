@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from mutator.engine.receipts import Key, LateOrders
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
-from mutator.rules.order_units import unit_of_one
 from mutator.rules.truth_table import Decision, decide
 
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
@@ -47,7 +46,7 @@ def merge_bucket(
         else:
             late = known != "nothing" and order > winner.order
             if known != "nothing":
-                tally.note_units(unit_of_one(order))
+                tally.orders.add(order)
             if late:
                 tally.note_late(LateOrders(winner.order, winner.order, order, order))
             same = record is not None and not winner.is_delete and record_row == winner.row

@@ -34,7 +34,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of
 from mutator.rules.op_codes import abridged, add_counts
-from mutator.rules.order_units import Units, joined, unit_of_one
+from mutator.rules.order_units import UnitCounter
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.storage import storage_for
 
@@ -60,7 +60,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     each_sequence = sequences.each()
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
-    units: Units = {}
+    units = UnitCounter()
     rows = rejected = ignored = lines = 0
     for record in records_of(plan, content, file):
         lines += 1
@@ -85,14 +85,14 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
         if by_file_name:
             order = sequence
         elif side == FEED:
-            units = joined([units, unit_of_one(order)])
+            units.add(order)
         if file.source.is_table:
             place: tuple[Any, ...] = (*precedence(order, sequence, rank, 0, row), offset)
         else:
             place = precedence(order, sequence, rank, offset, row)
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written)
     sequences.end()
-    read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes), units)
+    read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes), units.units())
     yield receipt_of(plan, split, read)
 
 
