@@ -5,6 +5,7 @@ import posixpath
 import time
 import weakref
 from contextlib import ExitStack, suppress
+from typing import Self
 
 from mutator.engine.scratch import scratch_directory
 from mutator.errors import MutatorError
@@ -13,20 +14,25 @@ from mutator.storage import located_to_write, storage_for
 
 
 class Scratch:
-    """A directory that lives as long as this object, at most as long as the process."""
+    """A directory for a ``with`` block; after ``keep_only`` it lives as long as this object, or as the process."""
 
     def __init__(self, parent: str | None = None) -> None:
         """Make the directory. parent: a directory that other machines reach, too; None for one of this machine."""
         stack = ExitStack()
         self.path = scratch_directory(stack) if parent is None else _directory_below(parent, stack)
+        self._is_kept = False
         self._finalizer = weakref.finalize(self, _close, stack, os.getpid())
 
-    def close(self) -> None:
-        """Remove the directory now."""
-        self._finalizer()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None or not self._is_kept:
+            self._finalizer()
 
     def keep_only(self, path: str) -> None:
-        """Remove all entries of the directory but one."""
+        """Remove all entries of the directory but one, and keep the directory when the ``with`` block ends."""
+        self._is_kept = True
         storage = storage_for(self.path)
         for entry in list(storage.entries(self.path)):
             if entry.path != path:

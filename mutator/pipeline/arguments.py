@@ -19,6 +19,7 @@ from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, SPARK, described, is_connect, kind_of
 from mutator.pipeline.missing_key import key_of_manifest
 from mutator.rules.file_names import base_name
+from mutator.storage import absolute, storage_for
 
 CALL = "mutator.merge()"
 _TABLE = "a table (a DataFrame of pandas, Polars or Spark, or anything with __arrow_c_stream__)"
@@ -184,6 +185,17 @@ def path_of(argument: str, value: Any, expected: str) -> str | None:
     if not isinstance(value, str | os.PathLike) or not str(value):
         raise wrong(argument, value, expected)
     return str(value)
+
+
+def scratch_of(value: Any) -> str | None:
+    """Return the path of the directory for temporary files; None if it is not given. Raises ConfigError."""
+    path = path_of("scratch", value, "the path of a directory that Spark's workers share, or None")
+    if path is None:
+        return None
+    storage = storage_for(path)
+    if storage.empty_directories and storage.stat(absolute(path)) is None:
+        raise wrong("scratch", value, "the path of a directory that is there, or None")
+    return path
 
 
 def _given(argument: str, value: Any, index: str = "") -> Given:

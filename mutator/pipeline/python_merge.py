@@ -7,13 +7,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mutator.config import Config
 from mutator.config.argument_names import as_arguments
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.frames.recognize import READER, SPARK
 from mutator.frames.scratch import Scratch
 from mutator.frames.write import valueless_columns, write_table
@@ -21,11 +22,11 @@ from mutator.pipeline import arguments
 from mutator.pipeline.arguments import CALL, Given
 from mutator.pipeline.merge import carry_out, prepare, with_tables
 from mutator.pipeline.report import Report
-from mutator.pipeline.runners import engine_on
+from mutator.pipeline.runners import Engine, engine_on
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.runner_choice import RUNNERS
 from mutator.plan.strategy import ENGINES
-from mutator.storage import absolute, storage_for
+from mutator.storage import storage_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,43 +100,66 @@ def merge(
         given["runner"] = arguments.one_of("runner", runner, RUNNERS)
     masters, feeds = arguments.master_of(master), arguments.feed_of(feed)
     target = arguments.path_of("output", output, "the path of a new directory, or None for a result in memory")
-    shared = arguments.path_of("scratch", scratch, "the path of a directory that Spark's workers share, or None")
-    # S3 has no empty directories, so a new prefix is no mistake.
-    if (
-        shared is not None
-        and not shared.startswith(("s3://", "s3a://"))
-        and storage_for(shared).stat(absolute(shared)) is None
-    ):
-        raise arguments.wrong("scratch", scratch, "the path of a directory that is there, or None")
+    shared = arguments.scratch_of(scratch)
     arguments.one_of("engine", engine, ENGINES)
     arguments.flag("dry_run", dry_run)
     checked = arguments.config_of(config, {**given, **settings}, masters[0].path)
-    tables = [one for one in (*masters, *feeds) if one.path is None]
     _check_feed(checked, feeds)
-    wanted, context = _spark(checked, session, tables, in_memory=target is None, shared=shared)
-    temporary = Scratch(shared) if tables or target is None else None
-    names = _Names(temporary, (*masters, *feeds))
-    try:
-        with names.in_errors():
-            master_path, master_tables = _written(masters, temporary, "master")
-            _check_master(masters, master_tables)
-            paths, feed_tables = _all_written(feeds, temporary)
-            path = target or f"{temporary.path if temporary else ''}/result"
-            prepared = prepare(checked, master_path, paths, path, engine=engine, tables=(*master_tables, *feed_tables))
-            _, report = carry_out(prepared, engine_on(wanted, context), dry_run=dry_run)
-            if temporary is not None and target is None and not dry_run:
-                temporary.keep_only(path)
-        unused = _unused(checked, {**given, "scratch": shared}, (*masters, *feeds), temporary)
-        report = replace(report, warnings=(*report.warnings, *unused, *_empty_readers(feeds, feed_tables)))
-        report = with_tables(prepared, report, temporary if target is None else None)
-        found = names.in_report(report, masters, feeds, target)
-    except BaseException:
-        if temporary is not None:
-            temporary.close()
-        raise
-    if temporary is not None and (target is not None or dry_run):
-        temporary.close()
-    return found
+    call = _Call(checked, given, masters, feeds, target, shared, engine, dry_run)
+    wanted, context = _spark(call, session)
+    with call.scratch() as temporary:
+        return _merged(call, temporary, engine_on(wanted, context))
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The checked arguments of a call."""
+
+    config: Config
+    given: Mapping[str, Any]  # the common settings by name; None: not given
+    masters: Sequence[Given]
+    feeds: Sequence[Given]
+    target: str | None  # None: the result stays in memory
+    shared: str | None  # a directory that Spark's workers share
+    engine: str
+    dry_run: bool
+
+    @property
+    def parts(self) -> Sequence[Given]:
+        """Return all inputs."""
+        return (*self.masters, *self.feeds)
+
+    @property
+    def tables(self) -> Sequence[Given]:
+        """Return the inputs in memory."""
+        return [part for part in self.parts if part.path is None]
+
+    @property
+    def has_files(self) -> bool:
+        """Return whether the merge needs temporary files."""
+        return bool(self.tables) or self.target is None
+
+    def scratch(self) -> AbstractContextManager[Scratch | None]:
+        """Open the directory of temporary files; None if the merge needs none."""
+        return Scratch(self.shared) if self.has_files else nullcontext()
+
+
+def _merged(call: _Call, temporary: Scratch | None, engine: Engine) -> Report:
+    """Carry out a merge; return its report, with the names of tables."""
+    names = _Names(temporary, call.parts)
+    with names.in_errors():
+        master_path, master_tables = _written(call.masters, temporary, "master")
+        _check_master(call.masters, master_tables)
+        paths, feed_tables = _all_written(call.feeds, temporary)
+        path = call.target or f"{temporary.path if temporary else ''}/result"
+        tables = (*master_tables, *feed_tables)
+        prepared = prepare(call.config, master_path, paths, path, engine=call.engine, tables=tables)
+        _, report = carry_out(prepared, engine, dry_run=call.dry_run)
+        if temporary is not None and call.target is None and not call.dry_run:
+            temporary.keep_only(path)
+    warnings = (*report.warnings, *_unused(call), *_empty_readers(call.feeds, feed_tables))
+    report = with_tables(prepared, replace(report, warnings=warnings), temporary if call.target is None else None)
+    return names.in_report(report, call.masters, call.feeds, call.target)
 
 
 def _check_feed(config: Config, parts: Sequence[Given]) -> None:
@@ -147,16 +171,16 @@ def _check_feed(config: Config, parts: Sequence[Given]) -> None:
             one.dataset.check_as_feed(config, one.label.rpartition("/")[0])
 
 
-def _unused(
-    config: Config, given: Mapping[str, Any], parts: Sequence[Given], temporary: Scratch | None
-) -> Iterator[str]:
-    """Yield a warning for arguments without effect. given: the arguments by name."""
-    is_text = config.output_format in ("csv", "escaped")
+def _unused(call: _Call) -> Iterator[str]:
+    """Yield a warning for arguments without effect."""
+    given = call.given
+    written = call.config.output_format
+    is_text = written is not None and not FILE_FORMATS[written].typed
     names = [] if is_text or given["delimiter"] is None else ["delimiter"]
     names += [] if given["header"] is None else ["header"]
-    if names and all(one.path is None for one in parts):
+    if names and len(call.tables) == len(call.parts):
         yield f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored: all inputs are tables"
-    if given["scratch"] is not None and temporary is None:
+    if call.shared is not None and not call.has_files:
         yield "scratch is ignored: all inputs and the output are paths, so there are no temporary files"
 
 
@@ -217,43 +241,39 @@ def _write(one: Given, path: str) -> TableInput:
 # --- where the tasks run
 
 
-def _spark(
-    config: Config, session: Any, tables: Sequence[Given], *, in_memory: bool, shared: str | None
-) -> tuple[str, Callable[[], AbstractContextManager[SparkContext]]]:
+def _spark(call: _Call, session: Any) -> tuple[str, Callable[[], AbstractContextManager[SparkContext]]]:
     """Return the runner that is wanted, and a function that opens the Spark context.
 
     Raises ConfigError for an unusable session, and where Spark's workers would not see the temporary files.
     """
-    frames = [one for one in tables if one.kind == SPARK]
+    frames = [one for one in call.tables if one.kind == SPARK]
     if session is not None:
-        return _given_session(config, session, tables, in_memory, shared)
-    wanted = config.runner
+        return _given_session(call, session)
+    wanted = call.config.runner
     active = None
     if "pyspark" in sys.modules:
         from mutator.engine.spark.frames import active_context, runs_elsewhere
 
         active = active_context()
-        if active is not None and runs_elsewhere(active) and (tables or in_memory) and shared is None:
+        if active is not None and runs_elsewhere(active) and call.has_files and call.shared is None:
             if frames or wanted == "spark":
                 raise error("table.shared", table=frames[0].label if frames else "the result in memory")
             wanted = "local"  # where the tables are
     return wanted, _own_context
 
 
-def _given_session(
-    config: Config, session: Any, tables: Sequence[Given], in_memory: bool, shared: str | None
-) -> tuple[str, Callable[[], AbstractContextManager[SparkContext]]]:
+def _given_session(call: _Call, session: Any) -> tuple[str, Callable[[], AbstractContextManager[SparkContext]]]:
     if not type(session).__module__.startswith("pyspark."):
         raise arguments.wrong("session", session, "a SparkSession or a SparkContext, or None")
-    if config.runner == "local":
+    if call.config.runner == "local":
         what = "session is given, and the runner is local"
         raise error("argument.both", call=CALL, what=what, cure="leave out one of them")
     from mutator.engine.spark.frames import context_of, runs_elsewhere
     from mutator.engine.spark.worker_python import use_own_python
 
     sc = context_of(session, CALL)
-    if (tables or in_memory) and shared is None and runs_elsewhere(sc):
-        raise error("table.shared", table=tables[0].label if tables else "the result in memory")
+    if call.has_files and call.shared is None and runs_elsewhere(sc):
+        raise error("table.shared", table=call.tables[0].label if call.tables else "the result in memory")
     use_own_python(sc)
     return "spark", lambda: nullcontext(sc)
 

@@ -26,6 +26,7 @@ class Storage(Protocol):
 
     renames: bool  # whether a file or directory gets another name in one step
     holds: bool = False  # whether ``hold`` can lock a directory
+    empty_directories: bool = True  # whether a directory without entries exists
 
     @abstractmethod
     def exclusive(self, path: str) -> bool:

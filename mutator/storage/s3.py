@@ -27,6 +27,7 @@ class S3Storage(Storage):
     """The storage contract on an object store."""
 
     renames = False
+    empty_directories = False
 
     def exclusive(self, path: str) -> bool:
         """Return whether the service honours conditional puts; tested with real puts, once per process and bucket."""

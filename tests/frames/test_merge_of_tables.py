@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gc
 import os
+from contextlib import suppress
 from decimal import Decimal
 
 import numpy as np
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutator
+from mutator.frames.scratch import Scratch
 
 BASE = {"key": "id", "order_by": "ts", "op": "op", "max_delete_fraction": 1}
 MASTER = {"id": [1, 2, 3], "name": ["a", "b", "c"], "ts": [1, 1, 1]}
@@ -586,7 +588,7 @@ def test_a_forked_process_leaves_the_result():
 
     child = os.fork()
     if child == 0:
-        scratch.close()
+        scratch._finalizer()
         os._exit(0)
     os.waitpid(child, 0)
     assert rows(report) == MERGED
@@ -596,6 +598,28 @@ def test_a_mistyped_scratch_directory_is_refused(tmp_path):
     with pytest.raises(mutator.ConfigError, match=r"scratch is .* should be the path of a directory that is there"):
         mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), scratch=f"{tmp_path}/nodir/sub", **BASE)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("url", ["s3://lake/new/tmp", "s3a://lake/new/tmp"])
+def test_a_storage_without_empty_directories_needs_no_scratch_directory(url):
+    from mutator.pipeline.arguments import scratch_of
+
+    assert scratch_of(url) == url  # without a request
+
+
+def test_a_scratch_directory_lives_for_a_block_or_is_kept(tmp_path):
+    with Scratch(str(tmp_path)) as scratch:
+        assert os.listdir(tmp_path)
+    assert not os.listdir(tmp_path)
+    with suppress(ZeroDivisionError), Scratch(str(tmp_path)) as scratch:
+        scratch.keep_only("none")
+        raise ZeroDivisionError
+    assert not os.listdir(tmp_path)
+    with Scratch(str(tmp_path)) as scratch:
+        scratch.keep_only("none")
+    assert os.listdir(tmp_path)
+    del scratch
+    assert not os.listdir(tmp_path)
 
 
 def test_secrets_and_other_paths_in_names():
