@@ -22,12 +22,14 @@ def renamed(text: str, written: Mapping[str, str]) -> str:
     "use '--delete-codes=D,d'"
     >>> renamed("use -D 'deleted.op.code=D,d'", {"deleted.op.code": "delete_codes"})
     "use -D 'delete_codes=D,d'"
+    >>> renamed("/lake/op.code.keep=1/f.txt: needs op.code.keep", {"op.code.keep": "-D op.code.keep"})
+    '/lake/op.code.keep=1/f.txt: needs -D op.code.keep'
     """
     if not written:
         return text
     keys = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
     text = re.sub(rf"-D ('?)({keys})(?==)", lambda match: _in_override(match[1], written[match[2]]), text)
-    return re.sub(rf"(?<![\w.'-])({keys})(?![\w']|\.\w)", lambda match: written[match[1]], text)
+    return re.sub(rf"(?<![\w.'/-])({keys})(?![\w']|\.\w)", lambda match: written[match[1]], text)
 
 
 def _in_override(quote: str, name: str) -> str:
