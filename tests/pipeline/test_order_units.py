@@ -70,6 +70,53 @@ def test_a_managed_master(tmp_path, engine):
     job.refused(DataError, "milliseconds in 1 row of the feed", "seconds in 1 row of the master that mutations met")
 
 
+SECONDS = b"".join(b"k%d,s%d,%d\n" % (n, n % 3, AT + n) for n in range(30))
+
+
+def test_broadcast(tmp_path):
+    """The records that mutations meet are in several splits of a master with unique IDs."""
+    job = Job(tmp_path, "blocks")
+    job.put("base.txt", SECONDS, "master")
+    settings = {**CONFIG, "master.unique": "true", "split.bytes": "100"}
+    job.put("ups_1.txt", b"k1,s1,%d\nk29,s2,%d\nk99,s2,%d\n" % ((AT * 1000,) * 3))
+    found = (
+        "milliseconds in 3 rows of the feed",
+        "seconds in 2 rows of the master that mutations met, such as 1427761081",
+    )
+    job.refused(DataError, *found, settings=settings)
+    report = job.run({**settings, "order.check": "false"})
+    assert (report.join, report.counts["feed updated"]) == ("broadcast", 2)
+
+
+@pytest.mark.parametrize("scope", ["table", "partition"])
+def test_partitioned_master(tmp_path, scope):
+    """Records of several partitions, then those of a master that a run wrote; k6 moves to another partition."""
+    job = Job(tmp_path, "blocks")
+    job.put("base.txt", SECONDS, "master")
+    settings = {**CONFIG, "partitioned.by": "shop=1", "key.scope": scope, "num.reducer": "2"}
+    feed = b"k4,s1,%d\nk5,s2,%d\nk6,s1,%d\n" % ((AT * 1000,) * 3)
+    met = f"seconds in {3 if scope == 'table' else 2} rows of the master that mutations met, such as 1427761084"
+    job.put("ups_1.txt", feed)
+    job.refused(DataError, "milliseconds in 3 rows of the feed", met, settings=settings)
+    job.put("ups_1.txt", b"k1,s1,%d\n" % (AT + 99))
+    job.follow(settings)
+    job.add("ups_2.txt", feed)
+    job.refused(DataError, "milliseconds in 3 rows of the feed", met, settings=settings)
+    job.run({**settings, "order.check": "false"})
+
+
+def test_records_that_move_alone(tmp_path):
+    """Their order values count, too, although no partition has both the record and the mutation."""
+    job = Job(tmp_path, "blocks")
+    job.put("base.txt", SECONDS, "master")
+    settings = {**CONFIG, "partitioned.by": "shop=1", "key.scope": "table", "num.reducer": "2"}
+    job.put("ups_1.txt", b"k1,s1,%d\n" % (AT + 99))
+    job.follow(settings)
+    job.add("ups_2.txt", b"k6,s1,%d\n" % (AT * 1000))
+    met = f"seconds in 1 row of the master that mutations met, such as {AT + 6}"
+    job.refused(DataError, "milliseconds in 1 row of the feed", met, settings=settings)
+
+
 def test_tables_in_memory():
     with pytest.raises(DataError, match=r"milliseconds in 1 row of the feed, such as 1427761080000; seconds in 1 row"):
         mutator.merge(master=table(AT, AT), feed=table(AT * 1000), key="id", order_by="at")

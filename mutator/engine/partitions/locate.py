@@ -47,6 +47,7 @@ from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.bloom_filter import may_contain
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts
+from mutator.rules.order_units import units_of
 from mutator.storage.compression import CorruptStream
 
 NOWHERE = ""  # the directory of tombstones without a partition
@@ -129,6 +130,8 @@ class _Search:
             gone = numbers[~stays]
             if not len(gone):
                 continue
+            met = part.orders.filter(pa.array(~stays))
+            self._tally.note_units(units_of(self._plan.rows.order_type, met))
             leaving.append((part.directory, gone))
             moves[gone] = REVIVES if part.buried else ARRIVES
             mixed[gone] |= flags(pc.equal(part.orders, order))[~stays]
