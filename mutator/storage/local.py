@@ -258,8 +258,7 @@ def _sync_change(directory: str) -> None:
 def _scratch(path: str) -> Iterator[str]:
     """Yield a hidden path beside a file, for its content while it is written; at the end, nothing is there."""
     directory, name = os.path.split(path)
-    begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
-    scratch = os.path.join(directory, f".{begin}.{uuid.uuid4().hex}")
+    scratch = os.path.join(directory, _scratch_name(name, uuid.uuid4().hex))
     try:
         yield scratch
     finally:
@@ -267,15 +266,27 @@ def _scratch(path: str) -> Iterator[str]:
             os.unlink(scratch)
 
 
+def _scratch_name(name: str, ending: str) -> str:
+    """Return the name of a hidden file beside a file. ending: what makes it unique, of 32 hexadecimal digits."""
+    begin = os.fsdecode(os.fsencode(name)[:100])  # a name is at most 255 bytes
+    return f".{begin}.{ending}"
+
+
 def remove_leftovers(path: str) -> None:
-    """Remove the hidden files that writers of a file left when they were killed, an hour ago or earlier."""
+    """Remove the hidden files that writers of a file left when they were killed, an hour ago or earlier.
+
+    One that cannot be removed stays; another process may remove it at the same time.
+    """
     directory, name = os.path.split(path)
-    begin = f".{os.fsdecode(os.fsencode(name)[:100])}."
-    with contextlib.suppress(OSError):  # of a directory that cannot be listed, and of another process that removes them
-        for found in list(os.scandir(directory)):
-            is_scratch = re.fullmatch(re.escape(begin) + "[0-9a-f]{32}", found.name)
-            if is_scratch and time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED:
-                os.unlink(found.path)
+    begin = _scratch_name(name, "")
+    entries: list[os.DirEntry[str]] = []
+    with contextlib.suppress(OSError):  # of a directory that cannot be listed
+        entries = list(os.scandir(directory))
+    for found in entries:
+        if found.name.startswith(begin) and re.fullmatch("[0-9a-f]{32}", found.name.removeprefix(begin)):
+            with contextlib.suppress(OSError):
+                if time.time() - found.stat(follow_symlinks=False).st_mtime > _ABANDONED:
+                    os.unlink(found.path)
 
 
 def _entry(path: str, status: os.stat_result) -> Entry:

@@ -424,3 +424,28 @@ def test_sniff(head, name):
 def test_sniff_recognises_the_output_of_compressors(compression):
     for content in (b"", b"x", CONTENT):
         assert sniff(COMPRESS[compression](content)) == compression
+
+
+@pytest.mark.parametrize("name", ["f.toml", "é" * 120, "f[1].toml"], ids=["short", "long", "brackets"])
+def test_leftovers_are_removed_one_by_one(tmp_path, monkeypatch, name):
+    """Those of killed writers of one file; one that cannot be removed keeps none of the others."""
+    path = str(tmp_path / name)
+    with monkeypatch.context() as patch:
+        patch.setattr(local.os, "unlink", lambda _: None)  # as after a kill
+        patch.setattr(local.os, "replace", lambda *_: None)
+        for _ in range(8):
+            LocalStorage().replace(path, b"x")
+    left = sorted(os.listdir(tmp_path))
+    assert len(left) == 8
+    stuck = {found[:-4] + f"{number:04x}" for number, found in enumerate(left)} - set(left)
+    others = {f".other.{'0' * 32}", f"{left[0]}0", left[0][:-1], left[0][1:]}
+    for found in stuck:
+        (tmp_path / found).mkdir()
+    for found in others:
+        (tmp_path / found).write_bytes(b"")
+    for found in os.listdir(tmp_path):
+        os.utime(tmp_path / found, (1, 1))
+    (tmp_path / (left[0][:-4] + "ffff")).write_bytes(b"of a writer that runs")
+    local.remove_leftovers(path)
+    assert set(os.listdir(tmp_path)) == stuck | others | {left[0][:-4] + "ffff"}
+    local.remove_leftovers(str(tmp_path / "none" / name))
