@@ -42,7 +42,7 @@ def murmur64a(data: bytes, seed: int = 0) -> int:
     """
     length = len(data)
     if length > 4 * _LONG:  # for less, the loop is faster
-        return int(_murmur64a_of(ByteColumn.of([data]), np.array([seed], np.uint64))[0])
+        return int(hash_more(np.array([seed], np.uint64), ByteColumn.of([data]))[0])
     h = seed ^ (length * _M & _MASK)
     whole = length & ~7
     for start in range(0, whole, 8):
@@ -84,11 +84,16 @@ def hash_columns(columns: Sequence[ByteColumn]) -> Hashes:
     """
     h = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        h = _murmur64a_of(column, h)
+        h = hash_more(h, column)
     return h
 
 
-def _murmur64a_of(values: ByteColumn, seeds: Hashes) -> Hashes:
+def hash_more(seeds: Hashes, values: ByteColumn) -> Hashes:
+    """Return the MurmurHash64A of each value with a seed of its own. seeds: one per value.
+
+    >>> int(hash_more(np.array([5], np.uint64), ByteColumn.of([b"ab"]))[0]) == murmur64a(b"ab", 5)
+    True
+    """
     starts, lengths = values.starts, values.ends - values.starts
     # The eight bytes from any position on, as one integer.
     words = np.ndarray((len(values.data) - 7,), "<u8", values.data, strides=(1,))
