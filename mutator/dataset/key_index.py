@@ -1,153 +1,233 @@
 """The key index of a data file or tombstone file of a table: which of its rows has a key.
 
 A file has one or more *extents*, runs of rows of one partition and bucket. Within each extent the entries are sorted by
-key hash; the entries of an extent are as many as its rows, and lie at the same numbers. The body is three columns, four
-where order comes from file names, one after the other:
+key hash; the entries of an extent are as many as its rows, and lie at the same numbers. The body is these columns, one
+after the other, with one value per row:
 
-    key hashes  uint64, position in the file  uint32, row hash  uint32, sequence  int64
+    key hash   uint64
+    position   uint32    of the row in the file
+    row hash   uint32
+    sequence   int64     only where order comes from file names
+    key end    uint32    of the key in the last column
+    key        bytes     as ``encoded_keys`` returns them
 
-all little-endian, and 16 or 24 bytes a row. The pages have checksums (``paged_file``).
+Numbers are little-endian. The pages have checksums (``paged_file``), so a search reads and verifies few bytes. Two keys
+may have one hash: the key itself decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from mutator.dataset.paged_file import PAGE, InMemory, PagedFile, open_paged, with_digests
-from mutator.rules.byte_columns import Bytes, Ints
+from mutator.dataset.paged_file import PAGE, DamagedPage, InMemory, PagedFile, body_of, open_paged, with_digests
+from mutator.rules.byte_columns import ByteColumn, Bytes, Ints, concatenated, joined, offsets_of
 from mutator.rules.key_hash import Hashes
+from mutator.rules.order_columns import flags
 from mutator.rules.row_hash import RowHashes
 
-_COLUMNS = (np.dtype("<u8"), np.dtype("<u4"), np.dtype("<u4"), np.dtype("<i8"))
-_HASHES, _POSITIONS, _ROW_HASHES, _SEQUENCES = range(4)
+MOST_KEY_BYTES = (1 << 32) - 1  # of one file
+
+_HASH, _POSITION, _ROW_HASH, _SEQUENCE, _KEY_END = range(5)
+_COLUMNS = tuple(map(np.dtype, ("<u8", "<u4", "<u4", "<i8", "<u4")))
+_EACH = PAGE // 8  # hashes of a page
 _SPARSE = 4  # a search reads single pages where an extent has more than this many for each wanted key
 
 
+def encoded_keys(keys: Sequence[Any]) -> Any:
+    """Return one value for each key (pa.Array of large_binary): its values, all but the last with a length before it.
+
+    keys: a pa.Array of large_binary for each ID field.
+
+    >>> encoded_keys([pa.array([b"ab"], pa.large_binary()), pa.array([b"c"], pa.large_binary())]).to_pylist()
+    [b'\\x02\\x00\\x00\\x00abc']
+    """
+    parts: list[Any] = []
+    for column in keys[:-1]:
+        lengths = np.diff(offsets_of(column)[0]).astype("<u4")
+        form = pa.binary(4)
+        parts.append(pa.Array.from_buffers(form, len(lengths), [None, pa.py_buffer(lengths)]).cast(pa.binary()))
+        parts[-1] = parts[-1].cast(pa.large_binary())
+        parts.append(column)
+    return concatenated(*parts, keys[-1]) if parts else keys[0]
+
+
+def decoded_key(encoded: bytes, width: int) -> tuple[bytes, ...]:
+    """Return the values of an encoded key. width: number of ID fields. Raises ValueError for other bytes.
+
+    >>> decoded_key(b"\\x02\\x00\\x00\\x00abc", 2)
+    (b'ab', b'c')
+    """
+    values, start = [], 0
+    for _ in range(width - 1):
+        end = start + 4 + int.from_bytes(encoded[start : start + 4], "little")
+        values.append(encoded[start + 4 : end])
+        start = end
+    if start > len(encoded):
+        raise ValueError("it is not an encoded key")
+    return (*values, encoded[start:])
+
+
 def index_bytes(
-    hashes: Hashes, row_hashes: RowHashes, extents: Ints, sequences: Ints | None = None
+    hashes: Hashes, keys: Any, row_hashes: RowHashes, extents: Ints, sequences: Ints | None = None
 ) -> tuple[bytes, str]:
     """Return the content of the key index of a file, and its checksum.
 
-    hashes, row_hashes, sequences: one per row, in the order of the rows. extents: int64 array, the number of rows of
-    each extent.
+    hashes, keys, row_hashes, sequences: one per row, in the order of the rows; keys as ``encoded_keys`` returns them.
+    extents: int64 array, the number of rows of each extent. Raises ValueError if the keys have too many bytes.
     """
     extent = np.repeat(np.arange(len(extents)), extents)
     order = np.lexsort((hashes, extent)) if len(extents) > 1 else np.argsort(hashes, kind="stable")
-    columns: list[Any] = [hashes[order], order, row_hashes[order]]
-    columns += [] if sequences is None else [sequences[order]]
-    body = b"".join(column.astype(form).tobytes() for column, form in zip(columns, _COLUMNS, strict=False))
+    keys = keys.take(pa.array(order))
+    ends = offsets_of(keys)[0][1:]
+    if len(ends) and ends[-1] > MOST_KEY_BYTES:
+        raise ValueError(f"the keys of one file have {ends[-1]:,} bytes, which is more than {MOST_KEY_BYTES:,}")
+    columns: list[Any] = [
+        hashes[order],
+        order,
+        row_hashes[order],
+        None if sequences is None else sequences[order],
+        ends,
+    ]
+    pairs = [(column, form) for column, form in zip(columns, _COLUMNS, strict=True) if column is not None]
+    body = b"".join([*(column.astype(form).tobytes() for column, form in pairs), joined(keys)])
     digests, checksum = with_digests(body)
     return body + digests, checksum
-
-
-def body_bytes(rows: int, *, sequences: bool) -> int:
-    """Return the size of the body of the index of a file, in bytes."""
-    return rows * sum(form.itemsize for form in (_COLUMNS if sequences else _COLUMNS[:_SEQUENCES]))
 
 
 class KeyIndex:
     """The key index of one file."""
 
-    def __init__(self, file: PagedFile, rows: int) -> None:
+    def __init__(self, file: PagedFile, rows: int, *, sequences: bool) -> None:
         self._file, self.rows = file, rows
+        widths = [form.itemsize if sequences or number != _SEQUENCE else 0 for number, form in enumerate(_COLUMNS)]
+        self._begins = [rows * sum(widths[:number]) for number in range(len(widths) + 1)]
+        if self._begins[-1] > file.size:
+            raise DamagedPage(f"it has {file.size:,} bytes, which are too few for {rows:,} rows")
 
     @classmethod
-    def open(cls, path: str, rows: int, checksum: str, *, sequences: bool, content: bytes | None = None) -> KeyIndex:
-        """Open an index. content: its bytes, if they are known. Raises DamagedPage, StorageError."""
-        size = body_bytes(rows, sequences=sequences)
-        if content is not None:
-            return cls(PagedFile(InMemory(content), size, checksum), rows)
-        return cls(open_paged(path, size, checksum), rows)
+    def open(
+        cls, path: str, rows: int, size: int, checksum: str, *, sequences: bool, content: bytes | None = None
+    ) -> KeyIndex:
+        """Open an index. size: bytes of the file. content: its bytes, if known. Raises DamagedPage, StorageError."""
+        body = body_of(size)
+        file = open_paged(path, body, checksum) if content is None else PagedFile(InMemory(content), body, checksum)
+        return cls(file, rows, sequences=sequences)
 
-    def find(self, wanted: Hashes, start: int, end: int) -> tuple[Ints, Ints]:
+    def find(self, hashes: Hashes, keys: Any, start: int, end: int) -> tuple[Ints, Ints]:
+        """Return (numbers of the wanted keys, numbers of entries) of all entries of an extent that have a wanted key.
+
+        hashes: of the wanted keys, ascending. keys: encoded, one for each hash. start, end: the extent. An extent may
+        have a key several times, of which at most one row is live.
+        """
+        numbers, entries = self.find_hashes(hashes, start, end)
+        if not len(numbers):
+            return numbers, entries
+        same = flags(pc.equal(self.keys(entries), keys.take(pa.array(numbers))))
+        return numbers[same], entries[same]
+
+    def find_hashes(self, wanted: Hashes, start: int, end: int) -> tuple[Ints, Ints]:
         """Return (numbers of wanted hashes, numbers of entries) of all entries of an extent that have a wanted hash.
 
-        wanted: ascending. start, end: the extent. A hash may have several entries, because keys may share one.
+        wanted: ascending. start, end: the extent.
         """
         if start == end or not len(wanted):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        known, numbers = self._near(wanted, start, end)
+        known, numbered = self._near(wanted, start, end)
         first = np.searchsorted(known, wanted, "left")
         counts = np.searchsorted(known, wanted, "right") - first
         found = np.flatnonzero(counts)
         counts = counts[found]
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(found, counts), numbers(np.repeat(first[found], counts) + within)
+        return np.repeat(found, counts), numbered(np.repeat(first[found], counts) + within)
 
     def _near(self, wanted: Hashes, start: int, end: int) -> tuple[Hashes, Callable[[Ints], Ints]]:
-        """Return the hashes of all entries, or of those pages that may have wanted ones, and how to number them."""
-        each = PAGE // 8
-        firsts = np.arange(start // each + 1, (end - 1) // each + 1)  # pages that begin within the extent
-        if len(firsts) <= _SPARSE * len(wanted):
-            return self._column(_HASHES, start, end), lambda found: found + start
+        """Return the hashes of all entries, or of the pages that may have wanted ones, and how to number them."""
+        if (end - start) // _EACH <= _SPARSE * len(wanted):
+            return self.hashes(start, end), lambda found: found + start
         pages = self._pages_of(wanted, start, end)
-        bounds = [(max(page * each, start), min((page + 1) * each, end)) for page in pages.tolist()]
+        bounds = [(max(page * _EACH, start), min((page + 1) * _EACH, end)) for page in pages.tolist()]
         self._file.load(pages)
-        known = np.concatenate([self._column(_HASHES, *bound) for bound in bounds])
-        lengths = np.array([last - first for first, last in bounds])
-        shift = np.array([first for first, _ in bounds]) - (np.cumsum(lengths) - lengths)
-        begins = np.cumsum(lengths)
-        return known, lambda found: found + shift[np.searchsorted(begins, found, "right")]
+        known = np.concatenate([self.hashes(*bound) for bound in bounds])
+        ends = np.cumsum([last - first for first, last in bounds])
+        shift = np.array([last for _, last in bounds]) - ends
+        return known, lambda found: found + shift[np.searchsorted(ends, found, "right")]
 
     def _pages_of(self, wanted: Hashes, start: int, end: int) -> Ints:
         """Return the pages that may have wanted hashes, found by a binary search of all of them at once."""
-        each = PAGE // 8
-        low = np.full(len(wanted), start // each)
-        high = np.full(len(wanted), (end - 1) // each)
-        last_page = (end - 1) // each
-        # The first page whose last hash is not below the wanted one.
-        while (open_ := low < high).any():
+        final = (end - 1) // _EACH
+        low = np.full(len(wanted), start // _EACH)
+        high = np.full(len(wanted), final)
+        while (open_ := low < high).any():  # the first page whose last hash is not below the wanted one
             middle = (low + high) // 2
-            below = np.zeros(len(wanted), np.bool_)
             pages = np.unique(middle[open_])
             self._file.load(pages)
-            ends = (min((page + 1) * each, end) for page in pages.tolist())
-            lasts = np.concatenate([self._column(_HASHES, number - 1, number) for number in ends])
+            ends = (min((page + 1) * _EACH, end) for page in pages.tolist())
+            lasts = np.concatenate([self.hashes(number - 1, number) for number in ends])
+            below = np.zeros(len(wanted), np.bool_)
             below[open_] = lasts[np.searchsorted(pages, middle[open_])] < wanted[open_]
             low = np.where(open_ & below, middle + 1, low)
             high = np.where(open_ & ~below, middle, high)
-        # A hash that several keys share may go on in the next page.
-        return np.unique(np.concatenate((low, np.minimum(low + 1, last_page))))
+        # The entries of a hash that several rows share may go on in the following pages.
+        pages = np.unique(low)
+        self._file.load(pages)
+        while True:
+            ends = (min((page + 1) * _EACH, end) for page in pages.tolist())
+            lasts = np.concatenate([self.hashes(number - 1, number) for number in ends])
+            more = np.setdiff1d(pages[np.isin(lasts, wanted)] + 1, pages)
+            more = more[more <= final]
+            if not len(more):
+                return pages
+            pages = np.union1d(pages, more)
 
     def hashes(self, start: int = 0, end: int | None = None) -> Hashes:
         """Return the key hashes of the entries of an extent."""
-        found: Hashes = self._column(_HASHES, start, self.rows if end is None else end)
-        return found
+        return self._range(_HASH, start, self.rows if end is None else end)  # type: ignore[no-any-return]
 
     def positions(self, entries: Ints) -> Ints:
         """Return the positions, in the file, of the rows of some entries."""
-        found: Ints = self._take(_POSITIONS, entries).astype(np.int64)
-        return found
+        return self._take(_POSITION, entries).astype(np.int64)  # type: ignore[no-any-return]
 
     def row_hashes(self, entries: Ints) -> RowHashes:
         """Return the row hashes of some entries."""
-        found: RowHashes = self._take(_ROW_HASHES, entries)
-        return found
+        return self._take(_ROW_HASH, entries)  # type: ignore[no-any-return]
 
     def sequences(self, entries: Ints) -> Ints:
         """Return the sequences of the rows of some entries."""
-        found: Ints = self._take(_SEQUENCES, entries)
-        return found
+        return self._take(_SEQUENCE, entries)  # type: ignore[no-any-return]
+
+    def keys(self, entries: Ints) -> Any:
+        """Return the encoded keys of some entries, a pa.Array of large_binary."""
+        ends = self._take(_KEY_END, entries).astype(np.int64)
+        starts = np.where(entries > 0, self._take(_KEY_END, np.maximum(entries - 1, 0)).astype(np.int64), 0)
+        begin = self._begins[-1]
+        if (ends < starts).any() or ends.max(initial=0) > self._file.size - begin:
+            raise DamagedPage("its keys do not follow each other")
+        spans = (begin + starts) // PAGE, (begin + ends) // PAGE
+        if len(entries) and (spans[1] - spans[0]).max() > 1:
+            self._file.read(begin, self._file.size)
+        else:
+            last = max(self._file.size - 1, 0) // PAGE
+            self._file.load(np.minimum(np.concatenate(spans), last))
+        data = self._file.view(begin, self._file.size)
+        return ByteColumn(data, starts, ends).take()
 
     def verify(self) -> None:
         """Read every page. Raises DamagedPage."""
         self._file.read(0, self._file.size)
 
-    def _begin(self, column: int) -> int:
-        return self.rows * sum(form.itemsize for form in _COLUMNS[:column])
-
-    def _column(self, column: int, start: int, end: int) -> Any:
-        begin, form = self._begin(column), _COLUMNS[column]
+    def _range(self, column: int, start: int, end: int) -> Any:
+        begin, form = self._begins[column], _COLUMNS[column]
         found: Bytes = self._file.read(begin + start * form.itemsize, begin + end * form.itemsize)
         return found.view(form)
 
     def _take(self, column: int, entries: Ints) -> Any:
         if not len(entries):
             return np.zeros(0, _COLUMNS[column])
-        begin, width = self._begin(column), _COLUMNS[column].itemsize
+        begin, width = self._begins[column], _COLUMNS[column].itemsize
         self._file.load(np.concatenate((begin + entries * width, begin + entries * width + width - 1)) // PAGE)
-        whole = self._file.view(begin, begin + self.rows * width).view(_COLUMNS[column])
-        return whole[entries]
+        return self._file.view(begin, begin + self.rows * width).view(_COLUMNS[column])[entries]

@@ -130,6 +130,15 @@ def open_paged(path: str, size: int, expected: str) -> PagedFile:
     return PagedFile(Remote(path, size), size, expected)
 
 
+def body_of(size: int) -> int:
+    """Return the size of the body of a file, in bytes. size: of the whole file.
+
+    >>> body_of(16), body_of(PAGE + 16), body_of(PAGE + 33)
+    (0, 65536, 65537)
+    """
+    return size - _DIGEST * -(-size // (PAGE + _DIGEST))
+
+
 def with_digests(body: Any) -> tuple[bytes, str]:
     """Return the digests that follow a body, and its checksum. body: anything with a buffer."""
     view = memoryview(body).cast("B")
