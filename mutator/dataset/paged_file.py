@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -48,10 +47,11 @@ class PagedFile:
         """Return the bytes of a range, of which only those in loaded pages are valid."""
         return self._source.view(start, end)
 
-    def load(self, pages: Iterable[int] | Ints) -> None:
+    def load(self, pages: range | Ints) -> None:
         """Read and verify pages. Raises DamagedPage."""
-        wanted = np.unique(np.fromiter(pages, np.int64))
-        wanted = wanted[~self._verified[wanted]]
+        asked = np.zeros(len(self._verified), np.bool_)
+        asked[list(pages) if isinstance(pages, range) else pages] = True
+        wanted = np.flatnonzero(asked & ~self._verified)
         if not len(wanted):
             return
         gaps = np.flatnonzero(np.diff(wanted) > _TOGETHER) + 1
