@@ -39,7 +39,7 @@ class State:
 
     def __init__(self, base: str) -> None:
         self._directory = posixpath.join(base, "_mutator", "bridge")
-        self._log = NumberedLog(self._directory, "mutator bridge", 1, _entry)
+        self._log = NumberedLog(self._directory, "mutator bridge", 1, _entry, checksummed_json.record_members)
 
     def entries(self) -> list[Entry]:
         """Return all entries, newest first. Raises StateError if one is damaged."""
@@ -48,7 +48,7 @@ class State:
     def add(self, entry: Entry) -> None:
         """Write a new entry. Raises StateError if another run has written one with its number."""
         with suppressed("storage.exists"):
-            self._log.create(entry.number, entry)
+            self._log.create(entry)
             return
         raise error("table.changed", table=entry.table, what="was merged, by another run")
 

@@ -32,7 +32,12 @@ def dump(name: str, version: int, members: Mapping[str, Any]) -> bytes:
 
 def dump_record(name: str, version: int, record: Any) -> bytes:
     """Write a document with the members of a dataclass. name, version: those of the format."""
-    return dump(name, version, asdict(record, dict_factory=json_members))
+    return dump(name, version, record_members(record))
+
+
+def record_members(record: Any) -> dict[str, Any]:
+    """Return the members of a dataclass, and of those in it, under their JSON names."""
+    return asdict(record, dict_factory=json_members)
 
 
 def json_members(attributes: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,13 +7,32 @@ it sees the same.
 import posixpath
 import re
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from mutator.dataset import checksummed_json
-from mutator.errors import error
-from mutator.storage import Entry, entries_of, read_file, storage_for
+from mutator.errors import MutatorError, error
+from mutator.storage import Entry, entries_of, read_file, read_if_exists, storage_for
+from mutator.storage.contract import CERTAIN
 
-Item = TypeVar("Item")
+
+class Numbered(Protocol):
+    """An entry of a log."""
+
+    @property
+    def number(self) -> int:
+        """Its number, from 1."""
+
+
+class Commit(Numbered, Protocol):
+    """An entry whose creation is a commit."""
+
+    @property
+    def id(self) -> str:
+        """An ID of this entry alone: shows whose entry was created if the answer is lost."""
+
+
+Item = TypeVar("Item", bound=Numbered)
+Committed = TypeVar("Committed", bound=Commit)
 
 
 class ExclusiveFiles:
@@ -45,15 +64,25 @@ class ExclusiveFiles:
 
 
 class NumberedLog(Generic[Item]):
-    """Entries in checksummed JSON: a file ``<20 digits>.json`` for each number.
+    """Entries in checksummed JSON: a file ``<20 digits>.json`` for each number."""
 
-    form, version: name and version of the format. parse: makes an entry, which has a ``number``, of its JSON members;
-    raises KeyError, TypeError or ValueError for other members.
-    """
+    def __init__(
+        self,
+        directory: str,
+        form: str,
+        version: int,
+        parse: Callable[[dict[str, Any]], Item],
+        members: Callable[[Item], dict[str, Any]],
+        faults: str = "log",
+    ) -> None:
+        """Describe a log; nothing is read yet.
 
-    def __init__(self, directory: str, form: str, version: int, parse: Callable[[dict[str, Any]], Item]) -> None:
+        form, version: name and version of the format. parse: makes an entry of its JSON members; raises KeyError,
+        TypeError or ValueError for other members. members: undoes it. faults: the kinds of its errors begin with it.
+        """
         self._files = ExclusiveFiles(directory, r"([0-9]{20})\.json")
-        self._form, self._version, self._parse = form, version, parse
+        self._form, self._version, self._faults = form, version, faults
+        self._parse, self._members = parse, members
 
     def path(self, number: int) -> str:
         """Return the path of an entry."""
@@ -63,27 +92,63 @@ class NumberedLog(Generic[Item]):
         """Return the numbers of all entries, ascending."""
         return [int(match[1]) for match, _ in self._files.entries()]
 
-    def create(self, number: int, entry: Any) -> None:
-        """Create an entry, a dataclass. Raises StorageError: ``storage.exists`` if the number is taken."""
-        self._files.create(_name(number), checksummed_json.dump_record(self._form, self._version, entry))
+    def create(self, entry: Item) -> None:
+        """Create an entry. Raises StorageError: ``storage.exists`` if its number is taken."""
+        content = checksummed_json.dump(self._form, self._version, self._members(entry))
+        self._files.create(_name(entry.number), content)
 
     def read(self, number: int) -> Item:
         """Return an entry. Raises StateError if it is damaged or newer than this program."""
+        return self._parsed(number, read_file(self.path(number)))
+
+    def find(self, number: int) -> Item | None:
+        """Return an entry, None if it does not exist. Raises StateError as ``read`` does."""
+        data = read_if_exists(self.path(number))
+        return None if data is None else self._parsed(number, data)
+
+    def _parsed(self, number: int, data: bytes) -> Item:
         path = self.path(number)
-        data = read_file(path)
         try:
             members = checksummed_json.parse(data, self._form, self._version)
             if members["number"] != number:
                 raise ValueError(f"it is the entry of version {members['number']}")
             return self._parse(members)
         except checksummed_json.Newer as fault:
-            raise error("log.newer", path=path, version=fault.version, known=self._version) from None
+            raise error(f"{self._faults}.newer", path=path, version=fault.version, known=self._version) from None
         except (KeyError, TypeError, ValueError) as fault:
-            raise error("log.damaged", path=path, why=fault) from None
+            raise error(f"{self._faults}.damaged", path=path, why=fault) from None
 
     def remove(self, number: int) -> None:
         """Remove an entry; it may be missing."""
         self._files.remove(_name(number))
+
+
+class CommitLog(NumberedLog[Committed]):
+    """A log whose entries are commits."""
+
+    def commit(self, entry: Committed) -> bool:
+        """Create an entry, and return whether it is there: False if another one has its number.
+
+        If the answer of the creation is lost, the entry is read back. Raises StorageError of the kind
+        ``commit.uncertain`` if it is unknown whether it was created.
+        """
+        try:
+            self.create(entry)
+        except MutatorError as fault:
+            path = self.path(entry.number)
+            try:
+                there = self.find(entry.number)
+                if there is not None and there.id == entry.id:
+                    storage_for(path).sync(self._files.directory)
+                    return True
+            except MutatorError as second:
+                raise error("commit.uncertain", path=path, version=entry.number, why=second) from None
+            if there is not None:
+                return False
+            if fault.kind in CERTAIN:
+                raise
+            raise error("commit.uncertain", path=path, version=entry.number, why=fault) from None
+        return True
 
 
 def _name(number: int) -> str:

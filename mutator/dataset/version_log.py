@@ -16,10 +16,9 @@ from typing import Any
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.manifest import FeedFile
-from mutator.dataset.numbered_log import NumberedLog
+from mutator.dataset.numbered_log import CommitLog
 from mutator.errors import MutatorError, error
 from mutator.storage import storage_for
-from mutator.storage.contract import CERTAIN
 
 FORMAT_VERSION = 1
 UNCHANGED = ("abandoned", "settled")  # actions that leave the dataset of the version before
@@ -73,7 +72,9 @@ class Log:
     def __init__(self, base: str) -> None:
         self._directory = posixpath.join(base, "_mutator", "log")
         self._storage = storage_for(base)
-        self._entries = NumberedLog(self._directory, "mutator log", FORMAT_VERSION, _version)
+        self._entries = CommitLog(
+            self._directory, "mutator log", FORMAT_VERSION, _version, checksummed_json.record_members
+        )
         self._known: dict[int, Version] = {}  # entries never change
 
     def numbers(self) -> list[int]:
@@ -153,32 +154,14 @@ class Log:
         """Make a version exist: the only commit point.
 
         Raises StateError if another version has its number, and StorageError of the kind ``commit.uncertain`` if
-        it is unknown whether it exists. If the answer of the creation is lost, the entry is read back.
+        it is unknown whether it exists.
         """
-        try:
-            self._entries.create(version.number, version)
-        except MutatorError as fault:
-            self._confirm(version, fault)
+        if not self._entries.commit(version):
+            raise lost(self._entries.path(version.number), version.number)
 
     def make_durable(self) -> None:
         """Make the entries durable; needed before acting on an entry that another process has created."""
         self._storage.sync(self._directory)
-
-    def _confirm(self, version: Version, fault: MutatorError) -> None:
-        """Return if a version exists although creating it failed with a fault; raise as ``commit`` does if not."""
-        path = self._entries.path(version.number)
-        try:
-            there = self.read(version.number) if self._storage.stat(path) is not None else None
-            if there is not None and there.id == version.id:
-                self.make_durable()
-                return
-        except MutatorError as second:
-            raise error("commit.uncertain", path=path, version=version.number, why=second) from None
-        if there is not None:
-            raise lost(path, version.number) from None
-        if fault.kind in CERTAIN:
-            raise fault
-        raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
 
 
 def lost(path: str, version: int, what: str = "run committed", cure: str = "run again") -> MutatorError:
