@@ -12,6 +12,7 @@ from mutator.errors.many_errors import MANY
 from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
+from mutator.errors.version_errors import VERSIONS
 
 NOTE = "(error {} of mutator)"
 _LAST_LINE = re.compile(
@@ -63,7 +64,7 @@ class StateError(MutatorError):
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
 CATALOGUE = {
     kind: (_FAMILIES[code], text)
-    for errors in (RUNS, MANY, TABLES, PYTHON)
+    for errors in (RUNS, MANY, TABLES, VERSIONS, PYTHON)
     for code, texts in errors.items()
     for kind, text in texts.items()
 }

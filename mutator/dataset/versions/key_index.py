@@ -24,7 +24,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.paged_file import PAGE, DamagedPage, InMemory, PagedFile, body_of, open_paged, with_digests
+from mutator.dataset.versions.paged_file import (
+    PAGE,
+    DamagedPage,
+    InMemory,
+    PagedFile,
+    body_of,
+    open_paged,
+    with_digests,
+)
 from mutator.rules.byte_columns import ByteColumn, Bytes, Ints, concatenated, joined, offsets_of
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags
@@ -70,6 +78,18 @@ def decoded_key(encoded: bytes, width: int) -> tuple[bytes, ...]:
     if start > len(encoded):
         raise ValueError("it is not an encoded key")
     return (*values, encoded[start:])
+
+
+def decoded_keys(encoded: Any, width: int) -> list[Any]:
+    """Return a column (pa.Array of large_binary) for each ID field; undoes ``encoded_keys``.
+
+    >>> decoded_keys(pa.array([b"\\x02\\x00\\x00\\x00abc"], pa.large_binary()), 2)[1].to_pylist()
+    [b'c']
+    """
+    if width == 1:
+        return [encoded]
+    keys = [decoded_key(one, width) for one in encoded.to_pylist()]
+    return [pa.array([key[field] for key in keys], pa.large_binary()) for field in range(width)]
 
 
 def index_bytes(

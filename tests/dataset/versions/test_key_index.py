@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.dataset import key_index, paged_file
-from mutator.dataset.key_index import KeyIndex, decoded_key, encoded_keys, index_bytes
-from mutator.dataset.paged_file import PAGE, DamagedPage, Remote
+from mutator.dataset.versions import key_index, paged_file
+from mutator.dataset.versions.key_index import KeyIndex, decoded_key, encoded_keys, index_bytes
+from mutator.dataset.versions.paged_file import PAGE, DamagedPage, Remote
 
 _SOME = np.array([7, 5, 7, 9, 1], np.uint64)
 

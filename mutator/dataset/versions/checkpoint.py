@@ -1,0 +1,221 @@
+"""A checkpoint of a table: everything that the entries of its log up to a version say, so that they need not be read.
+
+    <20 digits>-<digest>.parquet         the live files as columns; in its metadata, the state as sealed JSON
+    <20 digits>-<digest>.masks.parquet   for each file with hidden or touched rows, which these are
+
+A digest is that of the file's bytes, so a checkpoint verifies itself. Both files can be made again from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mutator.dataset import checksum, checksummed_json
+from mutator.dataset.gc_pause import paused
+from mutator.dataset.manifest import FeedFile
+from mutator.dataset.partition_index import form_of
+from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion, members_of, version_of
+from mutator.rules.byte_columns import Ints
+
+_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 1
+_STATE = b"mutator.state"
+_EXTENT = pa.struct(
+    [
+        pa.field("partition", pa.string()),
+        pa.field("bucket", pa.int32()),
+        pa.field("rows", pa.int64()),
+        pa.field("high", pa.string()),
+    ]
+)
+FILES = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("role", pa.string()),
+        pa.field("rows", pa.int64()),
+        pa.field("schema", pa.int64()),
+        pa.field("version", pa.int64()),  # that added the file
+        pa.field("bytes", pa.int64()),
+        pa.field("checksum", pa.string()),
+        pa.field("content", pa.string()),
+        pa.field("index_path", pa.string()),
+        pa.field("index_bytes", pa.int64()),
+        pa.field("index_checksum", pa.string()),
+        pa.field("index_content", pa.string()),
+        pa.field("extents", pa.list_(_EXTENT)),
+    ]
+)
+_MASKS = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("hidden", pa.list_(pa.uint32())),
+        pa.field("touched", pa.list_(pa.uint32())),
+        pa.field("orders", pa.list_(pa.large_binary())),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a table knows at a version, apart from its files and masks."""
+
+    version: TableVersion  # without its files
+    spec: Mapping[str, Any] | None  # the present specification; None before the first rows
+    schemas: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # version -> form that its files began with
+    feed: tuple[FeedFile, ...] = ()  # that are known to be merged
+    settings: Mapping[str, str] = field(default_factory=dict)  # of version 0
+
+    @property
+    def schema(self) -> int:
+        """The version that the present form of files began with."""
+        return max(self.schemas, default=0)
+
+    def schema_after(self, spec: Mapping[str, Any], number: int) -> int:
+        """Return the version that the form of files began with that a specification has. number: if it is a new one."""
+        return self.schema if self.schemas and self.schemas[self.schema] == form_of(spec, None) else number
+
+    def after(self, version: TableVersion) -> State:
+        """Return the state after the next version."""
+        spec, schemas = self.spec, self.schemas
+        if version.spec is not None:
+            spec = version.spec
+            if self.schema_after(spec, version.number) == version.number:
+                schemas = {**schemas, version.number: form_of(spec, None)}
+        since = version.feed_since or ""
+        kept = [file for file in self.feed if file.committed >= since]
+        feed = {(file.name, file.bytes, file.checksum): file for file in (*kept, *version.feed)}
+        return State(_bare(version), spec, schemas, tuple(feed.values()), self.settings)
+
+
+def first_state(version: TableVersion) -> State:
+    """Return the state of version 0 of a table."""
+    return State(_bare(version), None, settings=version.settings)
+
+
+def _bare(version: TableVersion) -> TableVersion:
+    return replace(version, files=(), removed=(), index=(), rejected=(), feed=())
+
+
+@paused()
+def file_columns(files: Iterable[TableFile], version: int) -> Any:
+    """Return files as a pa.Table with the columns of ``FILES``. version: that added them."""
+    rows = [
+        (
+            file.path,
+            file.role,
+            file.rows,
+            file.schema,
+            version,
+            file.data.bytes,
+            file.data.checksum,
+            file.data.content,
+            file.index.path,
+            file.index.bytes,
+            file.index.checksum,
+            file.index.content,
+            [vars(one) for one in file.extents],
+        )
+        for file in files
+    ]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(FILES)
+    return pa.table([pa.array(column, one.type) for column, one in zip(columns, FILES, strict=True)], schema=FILES)
+
+
+def file_of(columns: Any, row: int) -> TableFile:
+    """Return one of the files of a pa.Table of ``FILES``."""
+    (one,) = columns.slice(row, 1).to_pylist()
+    return TableFile(
+        role=one["role"],
+        rows=one["rows"],
+        schema=one["schema"],
+        data=Stored(path=one["path"], bytes=one["bytes"], checksum=one["checksum"], content=one["content"]),
+        index=Stored(
+            path=one["index_path"],
+            bytes=one["index_bytes"],
+            checksum=one["index_checksum"],
+            content=one["index_content"],
+        ),
+        extents=tuple(Extent(**extent) for extent in one["extents"]),
+    )
+
+
+def written_files(columns: Any, state: State, masks: str | None) -> bytes:
+    """Return the content of the first file of a checkpoint. masks: name of the second one."""
+    members = {
+        "state": members_of(state.version),
+        "spec": state.spec,
+        "schemas": [[number, form] for number, form in sorted(state.schemas.items())],
+        "feed": [vars(file) for file in state.feed],
+        "settings": dict(state.settings),
+        "masks": masks,
+    }
+    sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
+    return _parquet(columns.replace_schema_metadata({_STATE: sealed}), ["role"])
+
+
+def read_files(content: bytes) -> tuple[Any, State, str | None]:
+    """Return the columns of the live files, the state, and the name of the file of masks.
+
+    Raises ValueError for other bytes, ``checksummed_json.Newer`` for those of a newer program.
+    """
+    try:
+        table = pq.read_table(pa.BufferReader(content))
+        members = checksummed_json.parse((table.schema.metadata or {})[_STATE], _FORMAT, _FORMAT_VERSION)
+        feed = tuple(FeedFile(**file) for file in members["feed"])
+        state = State(
+            version_of(members["state"]), members["spec"], dict(members["schemas"]), feed, members["settings"]
+        )
+        return table.select(FILES.names).cast(FILES), state, members["masks"]
+    except (pa.ArrowException, OSError, KeyError, TypeError) as fault:
+        raise ValueError(str(fault)) from None
+
+
+def written_masks(masks: Sequence[tuple[str, Ints, Ints, Any]]) -> bytes:
+    """Return the content of the file of masks.
+
+    masks: (path, positions of hidden rows, positions of touched rows, order values of these as text) of each file.
+    """
+    paths = pa.array([path for path, _, _, _ in masks], pa.string())
+    columns = [
+        paths,
+        _listed([pa.array(hidden, pa.uint32()) for _, hidden, _, _ in masks], pa.uint32()),
+        _listed([pa.array(touched, pa.uint32()) for _, _, touched, _ in masks], pa.uint32()),
+        _listed([orders for _, _, _, orders in masks], pa.large_binary()),
+    ]
+    return _parquet(pa.table(columns, schema=_MASKS), False)
+
+
+def read_masks(content: bytes) -> dict[str, tuple[Ints, Ints, Any]]:
+    """Return (hidden rows, touched rows, order values of these) of each file that has any. Raises ValueError."""
+    try:
+        table = pq.read_table(pa.BufferReader(content)).select(_MASKS.names).cast(_MASKS).combine_chunks()
+    except (pa.ArrowException, OSError, KeyError) as fault:
+        raise ValueError(str(fault)) from None
+    lists = [table.column(name).combine_chunks() for name in _MASKS.names[1:]]
+    found = {}
+    for row, path in enumerate(table.column("path").to_pylist()):
+        hidden, touched, orders = (column[row].values for column in lists)
+        found[path] = (hidden.to_numpy().astype(np.int64), touched.to_numpy().astype(np.int64), orders)
+    return found
+
+
+def digest_of(content: bytes) -> str:
+    """Return the part of a checkpoint's name that verifies its bytes."""
+    return checksum.digest(content).hex()
+
+
+def _listed(parts: Sequence[Any], data_type: Any) -> Any:
+    offsets = np.concatenate(([0], np.cumsum([len(part) for part in parts], dtype=np.int64)))
+    values = pa.concat_arrays([pa.array([], data_type), *(part.cast(data_type) for part in parts)])
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+
+
+def _parquet(table: Any, dictionary: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", use_dictionary=dictionary, write_statistics=False)
+    return bytes(sink.getvalue())

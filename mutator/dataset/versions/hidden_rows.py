@@ -1,0 +1,108 @@
+"""The version index: the rows of older files that a version hides or touches, as an Arrow file.
+
+A row is *hidden* if its record was replaced or removed, or its tombstone was replaced or forgotten. It is *touched* if
+an equal mutation raised the order value of its record, which happens only where order comes from file names: elsewhere
+the order value is a field of the row.
+
+    file      path of the data or tombstone file
+    position  of the row in the file
+    hash      of its key
+    key       as ``key_index.encoded_keys`` returns it
+    order     order value of the mutation, as text; NULL for the lowest
+    touched   whether the row stays
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import flags
+
+SCHEMA = pa.schema(
+    [
+        pa.field("file", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("position", pa.uint32(), nullable=False),
+        pa.field("hash", pa.uint64(), nullable=False),
+        pa.field("key", pa.large_binary(), nullable=False),
+        pa.field("order", pa.large_binary()),
+        pa.field("touched", pa.bool_(), nullable=False),
+    ]
+)
+
+_ORDER = [("file", "ascending"), ("position", "ascending")]
+
+
+def index_table(file: str, positions: Ints, hashes: Any, keys: Any, orders: Any, *, touched: bool) -> Any:
+    """Return the pa.Table of some rows of one file.
+
+    hashes: uint64 array. keys: encoded. orders: as text.
+    """
+    count = len(positions)
+    files = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([file], pa.string()))
+    columns = [files, pa.array(positions, pa.uint32()), pa.array(hashes, pa.uint64()), keys.cast(pa.large_binary())]
+    columns += [orders.cast(pa.large_binary()), pa.array(np.full(count, touched))]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def written_index(tables: Iterable[Any]) -> bytes | None:
+    """Return the content of a version index; None if it has no rows. tables: of ``index_table``."""
+    whole = pa.concat_tables([SCHEMA.empty_table(), *tables]).unify_dictionaries().combine_chunks()
+    if not whole.num_rows:
+        return None
+    names = whole.column("file").cast(pa.string())
+    whole = whole.take(pc.sort_indices(whole.set_column(0, "file", names), sort_keys=_ORDER))
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, SCHEMA, options=options) as writer:
+        writer.write_table(whole)
+    return bytes(sink.getvalue())
+
+
+def read_index(content: bytes) -> Any:
+    """Return the pa.Table of a version index. Raises ValueError if its bytes are no version index."""
+    try:
+        table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
+        if table.schema != SCHEMA:
+            raise ValueError("it has other columns")
+        return table.combine_chunks()
+    except (pa.ArrowException, OSError) as fault:
+        raise ValueError(str(fault)) from None
+
+
+class Hidden:
+    """The rows that a version hides and touches, by file."""
+
+    def __init__(self, table: Any) -> None:
+        """Sort out the rows of a version index."""
+        self.table = table
+        column = table.column("file").combine_chunks()
+        names = column.dictionary.to_pylist()
+        codes = column.indices.to_numpy()
+        begins = np.flatnonzero(np.diff(codes, prepend=-1)) if len(codes) else np.zeros(0, np.int64)
+        ends = np.append(begins[1:], len(codes))
+        self._ranges = {names[codes[one]]: (int(one), int(end)) for one, end in zip(begins, ends, strict=True)}
+        self._positions = table.column("position").to_numpy().astype(np.int64)
+        self._touched = flags(table.column("touched").combine_chunks())
+
+    @property
+    def files(self) -> Iterable[str]:
+        """The paths of the files that have such rows."""
+        return self._ranges.keys()
+
+    def hidden(self, file: str) -> Ints:
+        """Return the positions of the hidden rows of a file, ascending."""
+        begin, end = self._ranges.get(file, (0, 0))
+        found: Ints = self._positions[begin:end][~self._touched[begin:end]]
+        return found
+
+    def touched(self, file: str) -> tuple[Ints, Any]:
+        """Return the positions of the touched rows of a file, ascending, and their order values as text."""
+        begin, end = self._ranges.get(file, (0, 0))
+        rows = begin + np.flatnonzero(self._touched[begin:end])
+        return self._positions[rows], self.table.column("order").combine_chunks().take(pa.array(rows))

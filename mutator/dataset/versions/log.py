@@ -1,0 +1,134 @@
+"""The log of a table: ``_mutator/table/log/<20 digits>.json``, one entry a version, and checkpoints of it.
+
+Creating an entry is the one commit point of every operation on the table. A checkpoint spares reading the entries up to
+its version. ``_mutator/table/hint.json`` names the newest checkpoint and a version that exists: with it a table is
+opened without a listing. The hint and the checkpoints are derived; if they are lost or damaged, the log is read.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from mutator.dataset import checksummed_json
+from mutator.dataset.numbered_log import CommitLog
+from mutator.dataset.versions import checkpoint
+from mutator.dataset.versions.checkpoint import State
+from mutator.dataset.versions.version import TableVersion, members_of, version_of
+from mutator.errors import MutatorError, error, suppressed
+from mutator.storage import entries_of, read_if_exists, storage_for
+
+DIRECTORY = "_mutator/table"
+FORMAT_VERSION = 1
+_HINT = ("mutator table hint", 1)
+_CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
+
+
+class TableLog:
+    """The versions of a table."""
+
+    def __init__(self, table: str) -> None:
+        self.path = posixpath.join(table, DIRECTORY)
+        self._checkpoints = posixpath.join(self.path, "checkpoints")
+        self._hint = posixpath.join(self.path, "hint.json")
+        directory = posixpath.join(self.path, "log")
+        self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, "table.log")
+
+    def entry_path(self, number: int) -> str:
+        """Return the path of an entry."""
+        return self._entries.path(number)
+
+    def read(self, number: int) -> TableVersion:
+        """Return a version. Raises StateError if its entry is missing, damaged, or newer than this program."""
+        found = self._entries.find(number)
+        if found is None:
+            path = self._entries.path(number)
+            raise error("table.log.damaged", path=path, why="it is missing, and later versions exist")
+        return found
+
+    def following(self, number: int) -> Iterator[TableVersion]:
+        """Yield the versions after one, as far as there are any."""
+        while (found := self._entries.find(number + 1)) is not None:
+            yield found
+            number += 1
+
+    def newest(self) -> int | None:
+        """Return the number of the newest version, found by a listing; None without versions."""
+        with suppressed("storage.missing"):
+            return max(self._entries.numbers(), default=None)
+        return None
+
+    def commit(self, version: TableVersion) -> bool:
+        """Make a version exist; return False if another one has its number.
+
+        Raises StorageError of the kind ``commit.uncertain`` if it is unknown whether it exists.
+        """
+        return self._entries.commit(version)
+
+    def hinted(self) -> tuple[int, str | None]:
+        """Return a version that exists, and the name of a checkpoint; (0, None) without a hint that can be read."""
+        content = read_if_exists(self._hint)
+        if content is None:
+            return 0, None
+        with suppress(ValueError, KeyError, TypeError):
+            members = checksummed_json.parse(content, *_HINT)
+            return int(members["number"]), members["checkpoint"]
+        return 0, None
+
+    def write_hint(self, number: int, name: str | None) -> None:
+        """Write a hint. number: of a version that exists. name: of a checkpoint."""
+        content = checksummed_json.dump(*_HINT, {"number": number, "checkpoint": name})
+        storage_for(self._hint).replace(self._hint, content)
+
+    def checkpoints(self) -> list[tuple[int, str]]:
+        """Return (version, name) of all checkpoints, newest first, found by a listing."""
+        with suppressed("storage.missing"):
+            names = [entry.name for entry in entries_of(self._checkpoints)]
+            found = ((match, name) for name in names if (match := _CHECKPOINT.fullmatch(name)))
+            return sorted(((int(match[1]), name) for match, name in found), reverse=True)
+        return []
+
+    def checkpoint(self, name: str) -> tuple[Any, State, str | None] | None:
+        """Return the files, the state and the name of the masks of a checkpoint; None if it is missing or damaged."""
+        content = self._verified(name)
+        if content is None:
+            return None
+        try:
+            return checkpoint.read_files(content)
+        except ValueError:  # also if it is newer than this program, which then reads the log
+            return None
+
+    def masks(self, name: str) -> dict[str, Any] | None:
+        """Return the masks of a checkpoint; None if they are missing or damaged."""
+        content = self._verified(name)
+        return None if content is None else checkpoint.read_masks(content)
+
+    def write_checkpoint(self, columns: Any, state: State, masks: list[Any]) -> str:
+        """Write a checkpoint, and return its name. It may exist."""
+        number = state.version.number
+        masks_name = None
+        if masks:
+            content = checkpoint.written_masks(masks)
+            masks_name = f"{number:020d}-{checkpoint.digest_of(content)}.masks.parquet"
+            self._create(masks_name, content)
+        content = checkpoint.written_files(columns, state, masks_name)
+        name = f"{number:020d}-{checkpoint.digest_of(content)}.parquet"
+        self._create(name, content)
+        return name
+
+    def _create(self, name: str, content: bytes) -> None:
+        storage = storage_for(self._checkpoints)
+        storage.make_directory(self._checkpoints)
+        with suppressed("storage.exists"), storage.create_new(posixpath.join(self._checkpoints, name)) as stream:
+            stream.write(content)
+
+    def _verified(self, name: str) -> bytes | None:
+        try:
+            content = read_if_exists(posixpath.join(self._checkpoints, name))
+        except MutatorError:
+            return None
+        digest = name.partition("-")[2].partition(".")[0]
+        return content if content is not None and checkpoint.digest_of(content) == digest else None

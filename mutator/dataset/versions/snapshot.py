@@ -1,0 +1,298 @@
+"""The snapshot of a version of a table: its live files, which of their rows are hidden, and its state.
+
+A snapshot is a value: applying a version to it gives the next one. Files are columns (``checkpoint.FILES``), because a
+table may have a million of them. Masks are read when they are needed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset import checksum
+from mutator.dataset.versions.checkpoint import FILES, State, file_columns, file_of, first_state
+from mutator.dataset.versions.hidden_rows import Hidden, read_index
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion
+from mutator.errors import MutatorError, error
+from mutator.rules.byte_columns import Ints
+from mutator.storage import read_file
+
+_NONE = np.zeros(0, np.int64)
+_EVERY = 32  # versions between two checkpoints
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Which rows of the live files are hidden or touched: those of a checkpoint, and of the versions after it."""
+
+    table: str
+    base: Callable[[], dict[str, tuple[Ints, Ints, Any]]] = dict
+    later: tuple[Stored, ...] = ()
+    _read: dict[str, Any] = field(default_factory=dict, compare=False)  # what was read so far
+
+    def after(self, index: Sequence[Stored]) -> Masks:
+        """Return the masks after a version with some version index."""
+        return replace(self, later=(*self.later, *index)) if index else self
+
+    def hidden(self, file: str) -> Ints:
+        """Return the positions of the hidden rows of a file, ascending."""
+        parts = [self._of_base().get(file, (_NONE,))[0]]
+        parts += [found.hidden(file) for found in self._indexes() if file in found.files]
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return _NONE
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    def touched(self, file: str) -> tuple[Ints, Any]:
+        """Return the positions of the touched rows of a file, ascending, and their newest order values as text."""
+        _, positions, orders = self._of_base().get(file, (_NONE, _NONE, pa.array([], pa.large_binary())))
+        for found in self._indexes():
+            if file not in found.files:
+                continue
+            newer, own = found.touched(file)
+            if len(newer):
+                keep = ~np.isin(positions, newer)
+                positions = np.concatenate((positions[keep], newer))
+                orders = pa.concat_arrays([orders.filter(pa.array(keep)), own])
+                order = np.argsort(positions, kind="stable")
+                positions, orders = positions[order], orders.take(pa.array(order))
+        return positions, orders
+
+    def files(self) -> set[str]:
+        """Return the paths of all files with hidden or touched rows."""
+        return {*self._of_base(), *(file for found in self._indexes() for file in found.files)}
+
+    def _of_base(self) -> dict[str, tuple[Ints, Ints, Any]]:
+        if "base" not in self._read:
+            self._read["base"] = self.base()
+        return self._read["base"]  # type: ignore[no-any-return]
+
+    def _indexes(self) -> Iterator[Hidden]:
+        for one in self.later:
+            if one.path not in self._read:
+                self._read[one.path] = hidden_rows(self.table, one)
+            yield self._read[one.path]
+
+
+def hidden_rows(table: str, index: Stored) -> Hidden:
+    """Read a version index. Raises StateError if it is lost or damaged."""
+    content = content_of(table, index)
+    try:
+        return Hidden(read_index(content))
+    except ValueError as fault:
+        raise damaged(table, index, str(fault)) from None
+
+
+def content_of(table: str, stored: Stored) -> bytes:
+    """Return the bytes of a file of a table. Raises StateError if it is lost or damaged."""
+    content = stored.inline
+    if content is None:
+        try:
+            content = read_file(posixpath.join(table, stored.path))
+        except MutatorError as fault:
+            if fault.kind != "storage.missing":
+                raise
+            raise damaged(table, stored, "it is missing") from None
+    found = checksum.of_blocks([content], checksum.chunk_of(stored.checksum))
+    if found != stored.checksum:
+        raise damaged(table, stored, f"its checksum is {found} and should be {stored.checksum}")
+    return content
+
+
+def damaged(table: str, stored: Stored, why: object) -> MutatorError:
+    """Return the error of a file of a table that is lost or damaged."""
+    return error("table.file", path=posixpath.join(table, stored.path), why=why)
+
+
+@dataclass(frozen=True)
+class LiveExtent:
+    """An extent of a live file."""
+
+    file: TableFile
+    extent: Extent
+    start: int  # position of its first row
+
+    @property
+    def end(self) -> int:
+        """Position after its last row."""
+        return self.start + self.extent.rows
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One version of a table."""
+
+    table: str  # path
+    state: State
+    files: Any  # pa.Table with the columns of ``checkpoint.FILES``
+    masks: Masks
+
+    @property
+    def version(self) -> TableVersion:
+        """The version, without its files."""
+        return self.state.version
+
+    def after(self, version: TableVersion) -> Snapshot:
+        """Return the snapshot after the next version."""
+        files = self.files
+        if version.removed:
+            gone = pc.is_in(files.column("path"), value_set=pa.array(version.removed, pa.string()))
+            files = files.filter(pc.invert(gone))
+        if version.files:
+            files = pa.concat_tables([files, file_columns(version.files, version.number)])
+        return Snapshot(self.table, self.state.after(version), files, self.masks.after(version.index))
+
+    def of_role(self, role: str) -> Iterable[TableFile]:
+        """Yield the live files of a role, in the order in which they were added."""
+        rows = np.flatnonzero(pc.equal(self.files.column("role"), role).to_numpy())
+        return (file_of(self.files, int(row)) for row in rows)
+
+    def extents(
+        self, role: str, buckets: Collection[int] | None = None, partitions: Collection[str] | None = None
+    ) -> Iterator[LiveExtent]:
+        """Yield the extents of the live files of a role, in the order in which the files were added.
+
+        buckets, partitions: of the wanted extents; None for all.
+        """
+        found = self._extents
+        chosen = found["role"] == role
+        if buckets is not None:
+            chosen &= np.isin(found["bucket"], np.array(sorted(buckets), np.int64))
+        if partitions is not None:
+            codes = [code for code, name in enumerate(self._partitions) if name in partitions]
+            chosen &= np.isin(found["partition"], codes)
+        known: tuple[int, TableFile] | None = None
+        for row in np.flatnonzero(chosen).tolist():
+            number = int(found["file"][row])
+            if known is None or known[0] != number:
+                known = number, file_of(self.files, number)
+            yield LiveExtent(known[1], known[1].extents[int(found["number"][row])], int(found["start"][row]))
+
+    @cached_property
+    def _extents(self) -> dict[str, Any]:
+        """One row for each extent: numbers of the file and in it, first row, bucket, partition, and role."""
+        column = self.files.column("extents").combine_chunks()
+        counts = pc.list_value_length(column).to_numpy()
+        values = column.flatten()
+        file = np.repeat(np.arange(len(counts)), counts)
+        number = np.arange(len(file)) - np.repeat(np.cumsum(counts) - counts, counts)
+        rows = values.field("rows").to_numpy()
+        before = np.cumsum(rows) - rows
+        start = before - np.repeat(before[np.flatnonzero(number == 0)], counts[counts > 0])
+        roles = self.files.column("role").to_numpy(zero_copy_only=False)[file] if len(file) else np.array([], object)
+        partitions = values.field("partition").dictionary_encode()
+        return {
+            "file": file,
+            "number": number,
+            "start": start,
+            "bucket": values.field("bucket").to_numpy(),
+            "partition": pc.fill_null(partitions.indices, -1).to_numpy(),
+            "role": roles,
+        }
+
+    @cached_property
+    def _partitions(self) -> list[str]:
+        """The directories that the codes of ``_extents`` stand for."""
+        column = self.files.column("extents").combine_chunks().flatten().field("partition")
+        return column.dictionary_encode().dictionary.to_pylist()  # type: ignore[no-any-return]
+
+    def mask_rows(self) -> list[tuple[str, Ints, Ints, Any]]:
+        """Return the masks of all live files, for a checkpoint."""
+        live = set(self.files.column("path").to_pylist())
+        paths = sorted(path for path in self.masks.files() if path in live)
+        return [(path, self.masks.hidden(path), *self.masks.touched(path)) for path in paths]
+
+
+def open_snapshot(table: str, number: int | None = None) -> Snapshot:
+    """Return the snapshot of a version, by default the newest. Raises StateError, ConfigError for an unknown version.
+
+    The hint names a checkpoint, and the entries after it are read one by one until there is none.
+    """
+    log = TableLog(table)
+    hinted, name = log.hinted()
+    found = None if name is None else _from_checkpoint(log, table, name, number)
+    if found is None:
+        found = _from_listed(log, table, number)
+    found = forward(log, found, number)
+    if number is None and found.version.number < hinted:
+        log.read(found.version.number + 1)  # raises the error of the missing entry
+    return found
+
+
+def forward(log: TableLog, snapshot: Snapshot, number: int | None = None) -> Snapshot:
+    """Return the snapshot of a later version, by default the newest, given an earlier one."""
+    for version in log.following(snapshot.version.number) if number != snapshot.version.number else ():
+        snapshot = snapshot.after(version)
+        if version.number == number:
+            break
+    if number is not None and snapshot.version.number != number:
+        raise unknown(snapshot.table, number, snapshot.version.number)
+    return snapshot
+
+
+def unknown(table: str, number: int, newest: int) -> MutatorError:
+    """Return the error of a version that does not exist."""
+    return error("table.version", path=table, version=number, newest=newest)
+
+
+def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> str | None:
+    """Write a hint, and a checkpoint if the last one is some versions ago; return the name of the newest checkpoint.
+
+    checkpoint: name of the newest one. Nothing depends on either.
+    """
+    number = snapshot.version.number
+    if number % _EVERY == 0:
+        checkpoint = log.write_checkpoint(snapshot.files, snapshot.state, snapshot.mask_rows())
+    log.write_hint(number, checkpoint)
+    return checkpoint
+
+
+def _from_checkpoint(log: TableLog, table: str, name: str, number: int | None) -> Snapshot | None:
+    """Return the snapshot of a checkpoint; None if it cannot be read, or is of a later version than a wanted one."""
+    read = log.checkpoint(name)
+    if read is None:
+        return None
+    files, state, masks = read
+    if number is not None and state.version.number > number:
+        return None
+    if masks is None:
+        return Snapshot(table, state, files, Masks(table))
+    return Snapshot(table, state, files, Masks(table, lambda: _masks_of(log, table, state.version.number, masks)))
+
+
+def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tuple[Ints, Ints, Any]]:
+    found = log.masks(name)
+    if found is not None:
+        return found
+    snapshot = _replayed(log, table, number)  # the log has all that the lost file had
+    return {path: (hidden, touched, orders) for path, hidden, touched, orders in snapshot.mask_rows()}
+
+
+def _from_listed(log: TableLog, table: str, number: int | None) -> Snapshot:
+    """Return the snapshot of the newest checkpoint that can be read, else of version 0."""
+    for _, name in log.checkpoints():
+        found = _from_checkpoint(log, table, name, number)
+        if found is not None:
+            return found
+    return _replayed(log, table, 0)
+
+
+def _replayed(log: TableLog, table: str, number: int) -> Snapshot:
+    """Return the snapshot of a version by reading all entries up to it."""
+    first = next(log.following(-1), None)
+    if first is None:
+        if log.newest() is not None:
+            log.read(0)  # raises the error of the missing entry
+        raise error("table.missing", path=table)
+    snapshot = Snapshot(table, first_state(first), FILES.empty_table(), Masks(table))
+    for later in range(1, number + 1):
+        snapshot = snapshot.after(log.read(later))
+    return snapshot

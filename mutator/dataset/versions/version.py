@@ -1,0 +1,159 @@
+"""One version of a table, as an entry of its log: the files that it adds and removes, and what it hides.
+
+Small files can be in the entry itself (``content``), so that a small version is one object. A stored file is known by
+its path in either case.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mutator.dataset.manifest import FeedFile, is_safe
+
+_Bytes = bytes  # in ``Stored``, ``bytes`` is a size
+DATA, TOMBSTONES = "data", "tombstones"  # roles of files
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """The bytes of a file. path: relative to the table."""
+
+    path: str
+    bytes: int
+    checksum: str
+    content: str | None = None  # the bytes themselves, in base 64; None: they are at the path
+
+    @property
+    def inline(self) -> _Bytes | None:
+        """The bytes, if the entry has them."""
+        return None if self.content is None else base64.b64decode(self.content, validate=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """Successive rows of a file that belong to one partition and bucket."""
+
+    partition: str | None  # directory; "" for tombstones without a partition; None: the table has no partitions
+    bucket: int
+    rows: int
+    high: str | None  # highest order value, as text; None: the lowest value there is
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A file of rows, its key index, and its extents in the order of the rows."""
+
+    role: str  # data | tombstones
+    rows: int
+    data: Stored
+    index: Stored
+    extents: tuple[Extent, ...]
+    schema: int = 0  # version whose specification describes the rows
+
+    @property
+    def path(self) -> str:
+        """The path that identifies the file."""
+        return self.data.path
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableVersion:
+    """A version of a table. Order values are text in the format of their type."""
+
+    number: int
+    id: str  # of this entry alone: shows whose entry was created if the answer is lost
+    action: str  # create | apply; in JSON its name is "kind"
+    run: str
+    committed: str  # ISO 8601, UTC
+    as_of: int  # version that the decisions of this commit were made against
+    spec: Mapping[str, Any] | None  # None: that of the version before, or none at all before the first rows
+    buckets: int
+    hash: str
+    horizon: str | None
+    snapshot: str | None
+    records: int  # live after this version
+    tombstones: int
+    settings: Mapping[str, str] = field(default_factory=dict)  # of version 0: of the rows that are to come
+    counts: Mapping[str, int] = field(default_factory=dict)
+    feed: tuple[FeedFile, ...] = ()  # merged by this version
+    feed_since: str | None = None  # feed files that were merged earlier than this time are forgotten
+    files: tuple[TableFile, ...] = ()  # added
+    removed: tuple[str, ...] = ()  # paths of files that are no longer live
+    index: tuple[Stored, ...] = ()  # the version index: rows that this version hides or touches
+    rejected: tuple[Stored, ...] = ()
+    transaction: tuple[str, int] | None = None  # application, and number of its transaction
+    seconds: float = 0.0
+
+    def stored(self) -> Iterator[Stored]:
+        """Yield every file that the version added, those in the entry too."""
+        for file in self.files:
+            yield file.data
+            yield file.index
+        yield from self.index
+        yield from self.rejected
+
+
+def members_of(version: TableVersion) -> dict[str, Any]:
+    """Return a version as the members of a JSON document."""
+    members = dict(vars(version))
+    members["kind"] = members.pop("action")
+    members["feed"] = [vars(file) for file in version.feed]
+    members["files"] = [_file_members(file) for file in version.files]
+    for name in ("index", "rejected"):
+        members[name] = [_stored_members(one) for one in members[name]]
+    return members
+
+
+def version_of(members: dict[str, Any]) -> TableVersion:
+    """Return the version of a JSON document. Raises KeyError, TypeError or ValueError for other members."""
+    members["action"] = members.pop("kind")
+    members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
+    members["files"] = tuple(_file_of(file) for file in members["files"])
+    for name in ("index", "rejected"):
+        members[name] = tuple(Stored(**one) for one in members[name])
+    members["removed"] = tuple(members["removed"])
+    if members["transaction"] is not None:
+        application, number = members["transaction"]
+        members["transaction"] = (application, number)
+    version = TableVersion(**members)
+    for one in version.stored():
+        if not is_safe(one.path):
+            raise ValueError(f"it names a file outside of the directory: {one.path}")
+    return version
+
+
+def stored_here(path: str, content: _Bytes, checksum: str) -> Stored:
+    """Return a file whose bytes are in the entry."""
+    return Stored(path=path, bytes=len(content), checksum=checksum, content=base64.b64encode(content).decode())
+
+
+def _stored_members(one: Stored) -> dict[str, Any]:
+    return {name: value for name, value in vars(one).items() if name != "content" or value is not None}
+
+
+def _file_members(file: TableFile) -> dict[str, Any]:
+    return {
+        "role": file.role,
+        "rows": file.rows,
+        "data": _stored_members(file.data),
+        "index": _stored_members(file.index),
+        # A packed file has very many extents, so their members have no names.
+        "extents": [[one.partition, one.bucket, one.rows, one.high] for one in file.extents],
+        "schema": file.schema,
+    }
+
+
+def _file_of(members: dict[str, Any]) -> TableFile:
+    extents = tuple(
+        Extent(partition=partition, bucket=bucket, rows=rows, high=high)
+        for partition, bucket, rows, high in members["extents"]
+    )
+    file = TableFile(
+        **{**members, "extents": extents, "data": Stored(**members["data"]), "index": Stored(**members["index"])}
+    )
+    if sum(one.rows for one in extents) != file.rows or file.role not in (DATA, TOMBSTONES):
+        raise ValueError(f"its description of {file.path} contradicts itself")
+    return file

@@ -1,0 +1,27 @@
+"""The error catalogue of versioned tables: exit code to the messages of its error kinds."""
+
+VERSIONS: dict[int, dict[str, str]] = {
+    2: {  # usage and configuration
+        "table.missing": "{path}: is not a versioned table; check the path, or make one with: mutator table create",
+        "table.version": "{path}: version {version} does not exist; the newest version is {newest}",
+    },
+    5: {  # state
+        "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
+        "table.log.damaged": (
+            "{path}: the log entry of the table is damaged ({why}); restore it from a copy of the table, because no "
+            "other file has what it says"
+        ),
+        "table.log.newer": (
+            "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
+        ),
+        "table.file": (
+            "{path}: this file of the table is damaged ({why}); restore it from a copy of the table, or if it is a key "
+            "index, run: mutator table verify --repair"
+        ),
+        "table.lost": (
+            "{path}: another process committed version {version} in the meantime, so the result of this run is out of "
+            "date and was removed; run again"
+        ),
+        "table.settings": "{path}: the table has {name} {before}, and this command would use {now}; give {before}",
+    },
+}
