@@ -104,15 +104,26 @@ class Winners:
         index = pa.array(positions)
         orders = found.orders.take(index)
         deletes = found.deletes[positions]
-        late = self._late(old_orders, orders)
+        late = self.late(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~same
-        for decision, chosen in _cases("record", deletes, late, same):
-            actions[rows[chosen]] = _ACTIONS[decision.result]
+        actions[rows] = self.decide_rows(positions, late, same, flags(pc.equal(old_orders, orders)))
+        return actions
+
+    def decide_rows(self, positions: Ints, late: Flags, same: Flags, level: Flags) -> Ints:
+        """Decide about records and their winners, and count them; return the action on each record.
+
+        positions: numbers of the winners. late: the record is newer. same: the winner is an upsert with equal bytes.
+        level: the order values are equal.
+        """
+        self.met[positions] = True
+        actions = np.zeros(len(positions), np.int64)
+        self.mixed[positions] |= level & ~same
+        for decision, chosen in _cases("record", self.found.deletes[positions], late, same):
+            actions[chosen] = _ACTIONS[decision.result]
             self.tally.count(decision, int(chosen.sum()))
         return actions
 
-    def _late(self, old_orders: Any, orders: Any) -> Flags:
+    def late(self, old_orders: Any, orders: Any) -> Flags:
         """Return which winners are older than the records or tombstones that they meet, and note the order values."""
         column = pc.greater(old_orders, orders)
         late = flags(column)
@@ -135,7 +146,7 @@ class Winners:
         """
         orders = self.found.orders.take(pa.array(positions))
         deletes = self.found.deletes[positions]
-        late = self._late(old_orders, orders)
+        late = self.late(old_orders, orders)
         self.met[positions] = True
         stays = self.found.moves[positions] != LEAVES
         self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays

@@ -77,10 +77,22 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str], tables: Sequ
     Raises ConfigError, DataError, StorageError or StateError, naming the path.
     """
     storage, master = located_to_write(master)
+    survey = _survey_master(_own_format(config, master, tables), storage, master)
+    return survey_feed(config, survey, feed, tables)
+
+
+def _own_format(config: Config, master: str, tables: Sequence[TableInput]) -> Config:
+    """Return the configuration of a master, whose format is its own where it has the rows of a table in memory."""
+    return replace(config, master_format=None) if is_below(tables, master) else config
+
+
+def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Sequence[TableInput] = ()) -> Survey:
+    """Find and probe the files of a feed, and add them to the survey of a master.
+
+    tables: as for ``survey_inputs``, which names the errors, too.
+    """
+    master, known = survey.master_path, survey.manifest
     paths = tuple(absolute(path) for path in feed)
-    own = replace(config, master_format=None) if is_below(tables, master) else config
-    survey = _survey_master(own, storage, master)
-    known = survey.manifest
     named = _has_names(config, known)
     adopted = masters_below(master, survey.ignored)
     of_tables = {table.path for table in tables}
@@ -96,7 +108,8 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str], tables: Sequ
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
         found = _probe_feed(config, entries, True, survey.field_names, tables)
         if known is None:
-            survey = replace(survey, master=unmanaged_sources(own, storage, master, named=True)[0])
+            own = _own_format(config, master, tables)
+            survey = replace(survey, master=unmanaged_sources(own, storage_for(master), master, named=True)[0])
     if tables:
         stored = Source(master, "", 0, file_schema=survey.dataset_schema)
         known_master, found = with_tables(tables, stored, survey.master, found, config.id_fields)
