@@ -38,7 +38,7 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
         files=tuple(map(checked.noted, files)),
         beside=tuple(map(checked.noted, result.beside)),
         feed=_merged_feed(plan, known, merged),
-        counts=_counts(result.counts),
+        counts=committed_counts(result.counts),
         copy=copy_path(plan.run),
     )
 
@@ -90,7 +90,8 @@ def _merged_feed(plan: Plan, known: Manifest | None, now: Iterable[FeedFile]) ->
     return tuple({(part.name, part.bytes, part.checksum): part for part in (*before, *now)}.values())
 
 
-def _counts(counts: Counter[str]) -> dict[str, int]:
+def committed_counts(counts: Counter[str]) -> dict[str, int]:
+    """Return the counts that a commit records."""
     names = ["feed rows", *(f"feed {name}" for name in FEED_OUTCOMES)]
     names += ["master rows", *(f"master {name}" for name in MASTER_OUTCOMES), "output rows"]
     names += ["tombstones in", "tombstones out", "expired", *NOTES, "feed ignored", "master ignored"]

@@ -69,18 +69,18 @@ class Rows(NamedTuple):
     sequences: bytes | None  # int64
 
 
-def read_runs(plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
-    """Read the splits of one task; errors in a file travel as data."""
+def read_runs(plan: Plan, splits: Iterable[Split], feed: "type[Feed] | None" = None) -> Iterator[Any]:
+    """Read the splits of one task; errors in a file travel as data. feed: collects the mutations."""
     keep_freed_memory()
-    feed, master = Feed(plan), _Master(plan)
+    mutations, master = (feed or Feed)(plan), _Master(plan)
 
     def read(split: Split, file: Input) -> Iterator[Any]:
         if file.side == "tombstones":
             return _read_tombstones(plan, split, file)
-        return feed.read(split, file) if file.side == "feed" else master.read(split, file)
+        return mutations.read(split, file) if file.side == "feed" else master.read(split, file)
 
     yield from read_splits(plan, splits, read)
-    yield from feed.runs()
+    yield from mutations.runs()
     yield from master.pieces()
 
 
@@ -155,7 +155,7 @@ class Feed:
         plan = self.plan
         form = plan.block_type
         for layout, parts in self.waiting.items():
-            found = fold_parts(plan, parts)
+            found = self.folded(parts)
             whole = bool((found.counts > 1).any())
             order, pieces = grouped(found.hashes, plan.groups)
             rows = found.rows.take(pa.array(order))
@@ -171,6 +171,10 @@ class Feed:
                 self._number += 1
                 yield (group, (), RUN, (*self._split, self._number)), tuple(run)
         self.forget()
+
+    def folded(self, parts: list[Mutations]) -> Mutations:
+        """Fold mutations; the list is emptied."""
+        return fold_parts(self.plan, parts)
 
     def forget(self) -> None:
         """Remove all mutations."""

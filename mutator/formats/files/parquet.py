@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
 _GROUP_ROWS = 1 << 20  # of a written row group
 _GROUP_BYTES = 64 << 20
+_SMALL_GROUP_ROWS = 1 << 16
 _LEVELS = {"zstd": 1}
 _ROWS = 1 << 17  # of a batch
 _SAMPLE = 1 << 14  # rows in which repeated values are counted
@@ -31,12 +33,12 @@ class ParquetFiles(ArrowFiles):
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
         """Return the schema in the footer."""
         with faults("Parquet"):
-            return FileSchema(readable(_opened(stream).schema_arrow))
+            return FileSchema(readable(opened(stream).schema_arrow))
 
     def count(self, content: Content, dialect: Dialect) -> int:
         """Return the number of rows in the footer."""
         with content.file() as stream, faults("Parquet"):
-            file = _opened(stream)
+            file = opened(stream)
             _check_footer(file, stream)
             return int(file.metadata.num_rows)
 
@@ -44,7 +46,7 @@ class ParquetFiles(ArrowFiles):
         """Yield the row groups that begin in the window."""
         start, end = content.window.start, content.window.end
         with content.file() as stream, faults("Parquet"):
-            file = _opened(stream)
+            file = opened(stream)
             _check_footer(file, stream)
             before = seen = 0
             for number in range(file.metadata.num_row_groups):
@@ -71,11 +73,22 @@ class ParquetFiles(ArrowFiles):
         return _Writer(stream, schema, dialect.codec or "snappy")
 
 
+@contextmanager
+def table_writer(stream: BinaryIO, schema: Any, codec: str | None) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that writes pa.RecordBatches of a versioned table.
+
+    Row groups are small, so that a row is read without many others.
+    """
+    writer = _Writer(stream, schema, codec or "snappy", _SMALL_GROUP_ROWS)
+    yield writer.write
+    writer.close()
+
+
 class _Writer:
     """Collects rows into row groups."""
 
-    def __init__(self, stream: BinaryIO, schema: Any, codec: str) -> None:
-        self._stream, self._schema, self._codec = stream, schema, codec
+    def __init__(self, stream: BinaryIO, schema: Any, codec: str, group_rows: int = _GROUP_ROWS) -> None:
+        self._stream, self._schema, self._codec, self._group_rows = stream, schema, codec, group_rows
         self._writer: Any = None
         self._batches_of_group: list[Any] = []
         self._rows = self._bytes = 0
@@ -99,7 +112,7 @@ class _Writer:
                 write_page_checksum=True,
             )
         if table.num_rows:
-            self._writer.write_table(table, row_group_size=table.num_rows)
+            self._writer.write_table(table, row_group_size=min(table.num_rows, self._group_rows))
         self._batches_of_group, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> None:
@@ -115,7 +128,8 @@ def _repeating(table: Any) -> Any:
     return [one for one in table.column_names if pc.count_distinct(sample.column(one)).as_py() * 2 <= sample.num_rows]
 
 
-def _opened(stream: BinaryIO) -> Any:
+def opened(stream: BinaryIO) -> Any:
+    """Return the pq.ParquetFile of a stream, whose pages are verified when they are read."""
     # Spark writes timestamps as INT96. They are read as microseconds, Spark's unit: nanoseconds have too short a range.
     return pq.ParquetFile(stream, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
 

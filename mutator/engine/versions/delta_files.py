@@ -1,0 +1,193 @@
+"""The files that an apply adds to a table: rows or tombstones, each file with its key index.
+
+Rows are sorted by partition, bucket and key. An extent with many rows is a file of its own, in its partition; the
+others share one packed file, so that a version that touches a thousand partitions does not make a thousand files.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.checksum import whole
+from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.side_columns import TombstoneWriter
+from mutator.dataset.versions.key_index import index_bytes
+from mutator.dataset.versions.log import DIRECTORY
+from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile, stored_here
+from mutator.engine.task_files import create
+from mutator.errors.failpoints import failpoint
+from mutator.formats.files.parquet import table_writer
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import Ints
+from mutator.rules.key_hash import Hashes
+from mutator.rules.order_columns import to_texts
+from mutator.rules.row_hash import row_hashes
+from mutator.storage import storage_for
+
+_OWN = 1 << 16  # rows of an extent that is a file of its own
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an apply writes."""
+
+    table: str | None  # path; None: nowhere, because it is a dry run
+    version: int  # the number that it expects to get
+    schema: int  # version whose specification describes the rows
+    buckets: int
+    inline: bool = False  # files go into the log entry
+
+
+@dataclass(frozen=True)
+class Delta:
+    """Rows or tombstones to write, sorted by partition, bucket and key."""
+
+    partitions: Sequence[str | None]  # directories, by code
+    codes: Ints  # of each row's partition
+    rows: Any  # pa.StructArray of written rows, or pa.Table of tombstones
+    hashes: Hashes
+    keys: Any  # encoded
+    orders: Any  # order values
+
+
+class DeltaWriter:
+    """Writes the files of one task."""
+
+    def __init__(self, plan: Plan, target: Target, group: int, attempt: int) -> None:
+        """Create no file yet."""
+        self._plan, self._target, self._group, self._attempt = plan, target, group, attempt
+        self._count = 0
+        self.files: list[TableFile] = []
+        self.rows = {DATA: 0, TOMBSTONES: 0}
+
+    def write(self, role: str, delta: Delta) -> None:
+        """Write a delta. role: data or tombstones."""
+        self.rows[role] += len(delta.hashes)
+        if self._target.table is None or not len(delta.hashes):
+            return
+        buckets = (delta.hashes % np.uint64(self._target.buckets)).astype(np.int64)
+        unit = delta.codes * self._target.buckets + buckets
+        begins = np.flatnonzero(np.diff(unit, prepend=unit[0] - 1))
+        ends = np.append(begins[1:], len(unit))
+        small = []
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            if end - begin < _OWN:
+                small.append((begin, end))
+            else:
+                self._write(role, delta, [(begin, end)], buckets)
+        if small:
+            self._write(role, delta, small, buckets)
+
+    def _write(self, role: str, delta: Delta, extents: Sequence[tuple[int, int]], buckets: Ints) -> None:
+        """Write one file. extents: first row, and the one after the last."""
+        chosen = np.concatenate([np.arange(begin, end) for begin, end in extents])
+        rows = delta.rows.take(pa.array(chosen))
+        described = tuple(
+            Extent(
+                partition=delta.partitions[int(delta.codes[begin])],
+                bucket=int(buckets[begin]),
+                rows=end - begin,
+                high=self._high(delta.orders.slice(begin, end - begin)),
+            )
+            for begin, end in extents
+        )
+        path = self._path(role, described)
+        data = self._stored(path, self._writing(role, rows))
+        failpoint(f"apply.{role}.written", self._attempt)
+        index = self._index(role, path, delta, rows, chosen, np.array([end - begin for begin, end in extents]))
+        failpoint("apply.keys.written", self._attempt)
+        self.files.append(
+            TableFile(
+                role=role, rows=len(chosen), data=data, index=index, extents=described, schema=self._target.schema
+            )
+        )
+
+    def _index(self, role: str, path: str, delta: Delta, rows: Any, chosen: Ints, counts: Ints) -> Stored:
+        numbers = row_hashes(rows) if role == DATA else np.zeros(len(chosen), np.uint32)
+        orders = delta.orders.take(pa.array(chosen)).to_numpy() if self._plan.by_file_name else None
+        keys = delta.keys.take(pa.array(chosen))
+        content, checksum = index_bytes(delta.hashes[chosen], keys, numbers, counts, orders)
+        path = f"{DIRECTORY}/keys/{path}.keys"
+        if self._target.inline:
+            return stored_here(path, content, checksum)
+        with created(self._plan, str(self._target.table), path) as stream:
+            stream.write(content)
+        return Stored(path=path, bytes=len(content), checksum=checksum)
+
+    def _writing(self, role: str, rows: Any) -> Callable[[BinaryIO], None]:
+        if role == TOMBSTONES:
+            return lambda stream: write_tombstones(stream, rows, self._plan.key_width)
+        output = self._plan.rows.output
+        return lambda stream: write_rows(stream, rows, output.schema, output.dialect.codec)
+
+    def _stored(self, path: str, write: Callable[[BinaryIO], None]) -> Stored:
+        if self._target.inline:
+            sink = io.BytesIO()
+            write(sink)
+            content = sink.getvalue()
+            return stored_here(path, content, whole(content))
+        with created(self._plan, str(self._target.table), path) as stream:
+            write(stream)  # type: ignore[arg-type]  # as much of a stream as it needs
+        return _described(stream)
+
+    def _path(self, role: str, extents: Sequence[Extent]) -> str:
+        """Return the path of a file, below its partition if it has only rows of one."""
+        number, self._count = self._count, self._count + 1
+        attempt = f"-{self._attempt}" if self._attempt else ""
+        name = f"part-{self._group:05d}-{self._plan.run}{f'-{number}' if number else ''}{attempt}.parquet"
+        if role == TOMBSTONES:
+            return f"{DIRECTORY}/tombstones/{name}"
+        partitions = {one.partition for one in extents}
+        if len(partitions) > 1:
+            return f"{DIRECTORY}/packed/{name}"
+        (partition,) = partitions
+        return f"{partition}/version_id={self._target.version}/{name}" if partition else self._unpartitioned(name)
+
+    def _unpartitioned(self, name: str) -> str:
+        return f"version_id={self._target.version}/{name}"
+
+    def _high(self, orders: Any) -> str | None:
+        texts = to_texts(self._plan.rows.order_type, pa.array([pc.max(orders)], orders.type))
+        return text_of_order(texts[0].as_py())
+
+
+def created(plan: Plan, table: str, path: str) -> AbstractContextManager[StagedFile]:
+    """Create a file of a table, and its directory. path: relative to the table."""
+    storage_for(table).make_directory(posixpath.dirname(f"{table}/{path}"))
+    return create(plan, table, path)
+
+
+def text_of_order(value: bytes | None) -> str | None:
+    """Return an order value as the text that JSON can have."""
+    return None if value is None else value.decode("utf-8", "surrogateescape")
+
+
+def order_bytes(text: str | None) -> bytes | None:
+    """Undo ``text_of_order``."""
+    return None if text is None else text.encode("utf-8", "surrogateescape")
+
+
+def write_rows(stream: BinaryIO, rows: Any, schema: Any, codec: str | None) -> None:
+    """Write a pa.StructArray of rows as Parquet."""
+    with table_writer(stream, schema, codec) as write:
+        write(pa.RecordBatch.from_arrays(rows.flatten(), schema=schema))
+
+
+def write_tombstones(stream: BinaryIO, table: Any, width: int) -> None:
+    """Write a pa.Table of tombstones. width: number of ID fields."""
+    writer = TombstoneWriter(stream, width)
+    writer.write(table)
+    writer.close()
+
+
+def _described(stream: StagedFile) -> Stored:
+    return Stored(path=stream.path, bytes=stream.bytes, checksum=stream.checksum.text())

@@ -1,0 +1,167 @@
+"""Rows of the live files of a table at some positions, and the entries of their key indexes."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.dataset.versions.key_index import KeyIndex
+from mutator.dataset.versions.paged_file import DamagedPage
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged
+from mutator.dataset.versions.version import Stored, TableFile
+from mutator.errors import MutatorError
+from mutator.formats.blocks.column_rows import ColumnBlock, ColumnLayout, trusted_block
+from mutator.formats.content import NotReadable
+from mutator.formats.files.arrow_files import faults
+from mutator.formats.files.parquet import opened
+from mutator.plan.inspect.managed import stored_schema
+from mutator.rules.byte_columns import Ints
+from mutator.rules.key_hash import Hashes
+from mutator.rules.row_hash import RowHashes
+from mutator.storage import storage_for
+
+
+class LiveRows:
+    """The live files of a snapshot, read where they are needed."""
+
+    def __init__(self, snapshot: Snapshot, *, by_file_name: bool) -> None:
+        """Read nothing yet. by_file_name: the key indexes have sequences."""
+        self.snapshot = snapshot
+        self._by_file_name = by_file_name
+        self._indexes: dict[str, KeyIndex] = {}
+
+    def find(self, extent: LiveExtent, hashes: Hashes, keys: Any) -> tuple[Ints, Ints, Ints]:
+        """Return (numbers of the wanted keys, entries, positions) of the live rows of an extent with wanted keys.
+
+        hashes, keys: as ``KeyIndex.find`` takes them. Raises StateError for a damaged index.
+        """
+        file = extent.file
+        with self._verified(file):
+            index = self.index(file)
+            numbers, entries = index.find(hashes, keys, extent.start, extent.end)
+            positions = index.positions(entries)
+        live = self.are_live(file, positions)
+        return numbers[live], entries[live], positions[live]
+
+    def are_live(self, file: TableFile, positions: Ints) -> Any:
+        """Return which rows of a file are not hidden."""
+        hidden = self.snapshot.masks.hidden(file.path)
+        if not len(hidden):
+            return np.ones(len(positions), np.bool_)
+        at = np.minimum(np.searchsorted(hidden, positions), len(hidden) - 1)
+        return hidden[at] != positions
+
+    def entries(self, extent: LiveExtent) -> tuple[Hashes, Any, Ints]:
+        """Return (hashes, encoded keys, positions) of all rows of an extent, hidden ones too, by hash."""
+        with self._verified(extent.file):
+            index = self.index(extent.file)
+            entries = np.arange(extent.start, extent.end)
+            return index.hashes(extent.start, extent.end), index.keys(entries), index.positions(entries)
+
+    def row_hashes(self, file: TableFile, entries: Ints) -> RowHashes:
+        """Return the row hashes of some entries."""
+        with self._verified(file):
+            return self.index(file).row_hashes(entries)
+
+    def sequences(self, file: TableFile, entries: Ints) -> Ints:
+        """Return the sequences of the rows of some entries."""
+        with self._verified(file):
+            return self.index(file).sequences(entries)
+
+    @contextmanager
+    def _verified(self, file: TableFile) -> Iterator[None]:
+        try:
+            yield
+        except DamagedPage as fault:
+            raise damaged(self.snapshot.table, file.index, fault) from None
+
+    def index(self, file: TableFile) -> KeyIndex:
+        """Return the key index of a file. Raises DamagedPage, StateError."""
+        if file.index.path not in self._indexes:
+            stored, table = file.index, self.snapshot.table
+            path = posixpath.join(table, stored.path)
+            try:
+                self._indexes[stored.path] = KeyIndex.open(
+                    path,
+                    file.rows,
+                    stored.bytes,
+                    stored.checksum,
+                    sequences=self._by_file_name,
+                    content=stored.inline,
+                )
+            except MutatorError as fault:
+                if fault.kind != "storage.missing":
+                    raise
+                raise damaged(table, stored, "it is missing") from None
+        return self._indexes[file.index.path]
+
+    def rows(self, file: TableFile, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
+        """Return the rows of a file at some positions, which are ascending, with the types of a layout's result."""
+        spec = self.snapshot.state.schemas[file.schema]
+        own = stored_schema(spec, self.snapshot.table).schema
+        return taken_rows(self.snapshot.table, file.data, file.rows, positions, replace(layout, schema=own))
+
+
+def taken_rows(table: str, data: Stored, rows: int, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
+    """Read the rows of a Parquet file of a table at some positions, which are ascending. rows: of the file."""
+    try:
+        with faults("Parquet"), opened_file(table, data) as stream:
+            file = opened(stream)
+            if file.metadata.num_rows != rows:
+                raise NotReadable(f"it has {file.metadata.num_rows:,} rows and should have {rows:,}")
+            found = list(_taken(file, positions, layout))
+    except NotReadable as fault:
+        raise damaged(table, data, fault) from None
+    return trusted_block(found, positions, layout)
+
+
+def _taken(file: Any, positions: Ints, layout: ColumnLayout) -> Iterator[Any]:
+    """Yield a pa.RecordBatch of the wanted rows of each row group that has any."""
+    start = 0
+    for number in range(file.metadata.num_row_groups):
+        end = start + file.metadata.row_group(number).num_rows
+        first, last = np.searchsorted(positions, [start, end])
+        if first < last:
+            table = file.read_row_group(number, columns=list(layout.wanted), use_threads=False)
+            chosen = table.select(list(layout.wanted)).take(pa.array(positions[first:last] - start))
+            yield from chosen.combine_chunks().to_batches()
+        start = end
+
+
+def opened_file(table: str, stored: Stored) -> BinaryIO:
+    """Open a file of a table for reading. Raises StateError if it is lost or has another size."""
+    content = stored.inline
+    if content is not None:
+        return io.BytesIO(content)
+    path = posixpath.join(table, stored.path)
+    try:
+        stream = storage_for(path).open(path)
+    except MutatorError as fault:
+        if fault.kind != "storage.missing":
+            raise
+        raise damaged(table, stored, "it is missing") from None
+    size = stream.seek(0, 2)
+    stream.seek(0)
+    if size != stored.bytes:
+        stream.close()
+        raise damaged(table, stored, f"it has {size:,} bytes and should have {stored.bytes:,}")
+    return stream
+
+
+def taken_tombstones(table: str, data: Stored, rows: int, positions: Ints) -> Any:
+    """Return the tombstones of a file at some positions, a pa.Table. rows: of the file."""
+    try:
+        with faults("Parquet"), opened_file(table, data) as stream:
+            found = opened(stream).read()
+            if found.num_rows != rows:
+                raise NotReadable(f"it has {found.num_rows:,} rows and should have {rows:,}")
+            return found.take(pa.array(positions)).combine_chunks()
+    except NotReadable as fault:
+        raise damaged(table, data, fault) from None

@@ -1,0 +1,38 @@
+"""Order values of live records, and tombstones that take them over."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.dataset.side_columns import tombstone_schema
+from mutator.dataset.versions.version import TableFile
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import from_texts, to_texts
+
+
+def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
+    """Return the order values of some records, touches included. entries, positions: of their rows, ascending."""
+    if plan.by_file_name:
+        old = live.sequences(file, entries)
+        touched, texts = live.snapshot.masks.touched(file.path)
+        if len(touched):
+            at = np.minimum(np.searchsorted(touched, positions), len(touched) - 1)
+            newer = from_texts(plan.rows.order_type, texts).to_numpy()
+            old = np.where(touched[at] == positions, newer[at], old)
+        return pa.array(old, pa.int64())
+    layout = plan.rows.layouts["master"]
+    order = layout.result.field(layout.order_field)
+    only = replace(layout, result=pa.schema([order]), id_fields=(), order_field=0, op_field=None)
+    return live.rows(file, positions, only).orders()
+
+
+def tombstone_rows(plan: Plan, keys: list[Any], orders: Any) -> Any:
+    """Return new tombstones, a pa.Table. keys: a column for each ID field. orders: order values."""
+    schema = tombstone_schema(len(keys))
+    times = pa.array(np.full(len(orders), plan.now), pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    columns = [*keys, to_texts(plan.rows.order_type, orders), times]
+    return pa.table([column.cast(one.type) for column, one in zip(columns, schema, strict=True)], schema=schema)

@@ -1,0 +1,259 @@
+"""Apply a feed to a table: plan, read, shuffle, meet the live rows, write, verify, commit."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mutator.config import Config
+from mutator.config.written_names import renamed, renamed_in_errors
+from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.partition_index import SPEC
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot, add_hint
+from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.engine.receipts import Receipts
+from mutator.engine.runner import Runner
+from mutator.engine.versions.apply_task import Written
+from mutator.engine.versions.delta_files import Target
+from mutator.errors import MutatorError, error
+from mutator.errors.failpoints import failpoint
+from mutator.errors.interrupts import check_signals
+from mutator.pipeline.accounting import Result, add_up
+from mutator.pipeline.limits import check
+from mutator.pipeline.next_manifest import committed_counts
+from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
+from mutator.plan.inspect.survey import Survey, survey_feed
+from mutator.plan.inspect.table_inputs import TableInput
+from mutator.plan.run_plan import Plan, make_plan
+from mutator.plan.runner_choice import RunnerChoice
+from mutator.rules.file_names import new_run_id
+from mutator.rules.key_hash import HASH_NAME
+from mutator.rules.order_values import order_text
+from mutator.storage import storage_for
+
+_log = logging.getLogger(__name__)
+
+_GROUP = 8 << 20  # bytes of a feed that one task merges at least
+_INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
+_INLINE = 1 << 16  # bytes of the files of a version that is one log entry
+OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The result of an apply, or of a dry run."""
+
+    plan: Plan
+    survey: Survey
+    result: Result
+    version: TableVersion
+    snapshot: Snapshot  # after it
+    runner: RunnerChoice
+    seconds: float
+
+
+def apply_feed(
+    snapshot: Snapshot,
+    config: Config,
+    feed: Sequence[str],
+    open_runner: OpenRunner,
+    *,
+    tables: Sequence[TableInput] = (),
+    dry_run: bool = False,
+    action: str = "apply",
+    warn: Callable[[Sequence[str]], None] = lambda warnings: None,
+) -> Applied:
+    """Merge a feed into the next version of a table.
+
+    snapshot: the newest one. tables: the paths among the feed that have the rows of tables in memory. Raises the errors
+    of the catalogue; then there is no new version.
+    """
+    started = time.monotonic()
+    with renamed_in_errors(config.names):
+        survey, plan = prepare(snapshot, config, feed, tables)
+        warn(plan.warnings)
+        target = Target(
+            table=None if dry_run else snapshot.table,
+            version=snapshot.version.number + 1,
+            schema=snapshot.state.schema_after(plan.rows.spec, snapshot.version.number + 1),
+            buckets=snapshot.version.buckets,
+            inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
+        )
+        written: tuple[Written, ...] = ()
+        try:
+            with open_runner(plan.bytes_to_read) as (runner, choice):
+                receipts, written = _merged(runner, plan, snapshot, target)
+            result = _verified(plan, survey, snapshot, receipts)
+            check_signals()
+            seconds = time.monotonic() - started
+            version = _version(snapshot, plan, result, written, action, seconds)
+            after = snapshot.after(version)
+            if not dry_run:
+                version = _placed(snapshot.table, version)
+                commit(snapshot, version)
+        except MutatorError as fault:
+            if fault.kind != "commit.uncertain":
+                discard(snapshot.table, written)
+            raise
+    return Applied(plan, survey, result, version, after, choice, time.monotonic() - started)
+
+
+def prepare(
+    snapshot: Snapshot, config: Config, feed: Sequence[str], tables: Sequence[TableInput] = ()
+) -> tuple[Survey, Plan]:
+    """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
+    config = replace(
+        config, output_format="parquet", num_reducer=snapshot.version.buckets, master_adopt=False, master_format=None
+    )
+    known = manifest_of(snapshot)
+    partitioned = None
+    if config.partitioned_by or (known is not None and SPEC in known.spec):
+        spec = known.spec if known is not None else {"format": "parquet"}
+        partitioned = PartitionedMaster(snapshot.table, spec, {}, (), ())
+    schema = None if known is None else dataset_schema(known, snapshot.table)
+    master = Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned)
+    survey = survey_feed(config, master, feed, tables)
+    now = max(int(time.time() * 1000), _milliseconds(snapshot.version.committed))
+    plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
+    groups = max(min(plan.groups, plan.bytes_to_read // _GROUP), 1)
+    warnings = tuple(renamed(warning, config.names) for warning in plan.warnings)
+    return survey, replace(plan, groups=groups, warnings=warnings)
+
+
+def manifest_of(snapshot: Snapshot) -> Manifest | None:
+    """Return the manifest that a dataset with the rows of a snapshot would have, without files; None before any."""
+    version, spec = snapshot.version, snapshot.state.spec
+    if spec is None:
+        return None
+    return Manifest(
+        commit=version.id,
+        parent=None,
+        run=version.run,
+        committed=version.committed,
+        spec=spec,
+        buckets=None if SPEC in spec else version.buckets,
+        hash=version.hash,
+        horizon=version.horizon,
+        snapshot=version.snapshot,
+        files=(),
+        beside=(),
+        feed=snapshot.state.feed,
+        counts=version.counts,
+    )
+
+
+def commit(snapshot: Snapshot, version: TableVersion) -> None:
+    """Make a version exist. Raises StateError if another process has committed one with its number."""
+    log = TableLog(snapshot.table)
+    failpoint("table.commit")
+    if not log.commit(version):
+        raise error("table.lost", path=snapshot.table, version=version.number)
+    failpoint("table.committed")
+    with suppress(MutatorError):  # derived: the next version writes it
+        add_hint(log, snapshot.after(version), log.hinted()[1])
+
+
+def discard(table: str, written: Sequence[Written]) -> None:
+    """Remove the files of a version that will never exist."""
+    for stored in _stored(written):
+        if stored.content is None:
+            with suppress(MutatorError):
+                storage_for(table).remove(posixpath.join(table, stored.path))
+
+
+def _stored(written: Sequence[Written]) -> list[Stored]:
+    found = []
+    for one in written:
+        found += [part for file in one.files for part in (file.data, file.index)]
+        found += [] if one.index is None else [one.index]
+    return found
+
+
+def _merged(runner: Runner, plan: Plan, snapshot: Snapshot, target: Target) -> tuple[Receipts, tuple[Written, ...]]:
+    from mutator.engine.versions.steps import apply  # loads the engine
+
+    return apply(runner, plan, snapshot, target)
+
+
+def _verified(plan: Plan, survey: Survey, snapshot: Snapshot, receipts: Receipts) -> Result:
+    """Return the sums of the receipts. Raises the error of a merge that must not be committed."""
+    result = add_up(plan, receipts)
+    counts = result.counts
+    version = snapshot.version
+    gone = sum(counts[f"master {name}"] for name in ("replaced", "removed", "deleted by absence"))
+    counts["master rows"] = version.records
+    counts["master kept"] = version.records - gone
+    counts["output rows"] = counts["master kept"] + counts["rows written"]
+    counts["tombstones in"] = counts["tombstones read"] = version.tombstones
+    counts["tombstones out"] = version.tombstones + counts["tombstones written"] - counts["tombstones hidden"]
+    check(plan, survey, result)
+    return result
+
+
+def _version(
+    snapshot: Snapshot, plan: Plan, result: Result, written: Sequence[Written], action: str, seconds: float
+) -> TableVersion:
+    before, counts = snapshot.version, result.counts
+    committed = datetime.fromtimestamp(plan.now / 1000, UTC).isoformat(timespec="milliseconds")
+    since = plan.forget_feed_before
+    high = None if result.highest is None else order_text(plan.rows.order_type, result.highest)
+    rejected = [side for side in result.beside if side.role == "rejected"]
+    return TableVersion(
+        number=before.number + 1,
+        id=uuid.uuid4().hex,
+        action=action,
+        run=plan.run,
+        committed=committed,
+        as_of=before.number,
+        spec=_spec_of(snapshot, plan),
+        buckets=before.buckets,
+        hash=HASH_NAME,
+        horizon=before.horizon,
+        snapshot=high if plan.full and high is not None else before.snapshot,
+        records=counts["output rows"],
+        tombstones=counts["tombstones out"],
+        counts=committed_counts(counts),
+        feed=tuple(FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed),
+        feed_since=None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds"),
+        files=tuple(file for one in written for file in one.files),
+        index=tuple(one.index for one in written if one.index is not None),
+        rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
+        seconds=round(seconds, 3),
+    )
+
+
+def _spec_of(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:
+    """Return the specification that an apply begins; None if it is the present one."""
+    return None if plan.rows.spec == snapshot.state.spec else plan.rows.spec
+
+
+def _placed(table: str, version: TableVersion) -> TableVersion:
+    """Write the files that are too large for the log entry; return the version that names them."""
+    held = [one for one in version.stored() if one.content is not None]
+    if sum(one.bytes for one in held) <= _INLINE:
+        return version
+
+    def placed(one: Stored) -> Stored:
+        content = one.inline
+        if content is None:
+            return one
+        storage, path = storage_for(table), posixpath.join(table, one.path)
+        storage.make_directory(posixpath.dirname(path))
+        with storage.create_new(path) as stream:
+            stream.write(content)
+        return replace(one, content=None)
+
+    files = tuple(replace(file, data=placed(file.data), index=placed(file.index)) for file in version.files)
+    return replace(version, files=files, index=tuple(map(placed, version.index)))
+
+
+def _milliseconds(committed: str) -> int:
+    return int(datetime.fromisoformat(committed).timestamp() * 1000)
