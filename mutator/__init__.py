@@ -24,6 +24,7 @@ The rooms, in the order of the data flow. A room imports only from the rooms abo
 ``pipeline`` one merge, step by step; accounting, report, verify
 ``workflow`` repeated runs: the directory workflow, many tables, one run per partition
 ``bridge``   tables that other systems own, merged by way of delimited text: files, Hive
+``table``    the versioned table: it takes mutations without touching existing data
 ``cli``      the command line
 ============ ==================================================================================================
 """

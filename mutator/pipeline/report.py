@@ -1,36 +1,32 @@
 """The report of a run, as text for people and as JSON for programs."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, asdict, dataclass
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
-from mutator.errors.display import counted, key_text, text_of, without_secrets
+from mutator.errors.display import counted, text_of, without_secrets
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.late_feed import empty_feed_warnings, late_warnings, superseded_warnings
-from mutator.pipeline.op_codes import op_code_warnings
-from mutator.pipeline.reject_hints import reject_hints
 from mutator.pipeline.report_html import html_of
+from mutator.pipeline.report_lines import (
+    ignored_lines,
+    merge_warnings,
+    outcome_lines,
+    reject_lines,
+    reject_members,
+    remark_lines,
+    samples_of,
+)
 from mutator.pipeline.text_tables import aligned, listed
-from mutator.pipeline.unmatched_deletes import unmatched_deletes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
 _PARTITIONS = 20  # shown as text; the JSON has them all
-
-_NOTES = {  # count -> noun, and the rest of a line
-    "tied": ("tied key", ": mutations with the highest order value that differ"),
-    "inserted and deleted": ("key", " inserted and deleted within this feed"),
-    "revived": ("key", " inserted again after a remembered delete"),
-    "duplicate IDs": ("ID", " with more than one row in the master, of which the last was kept"),
-    "below horizon": ("insert", " older than the newest expired tombstone"),
-}
 
 
 @dataclass(frozen=True)
@@ -108,34 +104,17 @@ class Report:
         lines += [f"  plan   {shape}: {self.reason}"]
         lines += [f"  runner {self.runner}"] if self.runner is not None else []
         lines += [f"  note   {note}" for note in self.notes]
-        left = [("feed rows", n["feed rows"]), *((f"  {name}", n[f"feed {name}"]) for name in FEED_OUTCOMES)]
-        right = [("master rows", n["master rows"]), *((f"  {name}", n[f"master {name}"]) for name in MASTER_OUTCOMES)]
-        right += [("output rows", n["output rows"])]
-        right += [("tombstones", n["tombstones out"])]
-        lines.append("")
-        for number in range(max(len(left), len(right))):
-            cells = [
-                f"{name:<24}{count:>12,}"
-                for name, count in (column[number] for column in (left, right) if number < len(column))
-            ]
-            lines.append("    ".join(cells))
-        lines.append("")
+        lines += ["", *outcome_lines(n), ""]
         if self.partitions:
             lines += [*_table(self.partitions), ""]
-        for name, (noun, rest) in _NOTES.items():
-            if n.get(name):
-                lines.append(f"{counted(n[name], noun)}{rest}, for example {'; '.join(self.samples[name])}")
+        lines += remark_lines(n, self.samples)
         if n["expired"]:
             horizon = self.horizon or "the lowest order value"
             lines.append(f"{counted(n['expired'], 'tombstone')} expired; the horizon is {horizon}")
-        for side in ("master", "feed"):
-            for reject in self.rejects.get(side, []):
-                lines.append(f"rejected: {reject['path']}: {reject['place']}: {reject['reason']}")
+        lines += reject_lines(self.rejects)
         if self.rejected_file:
             lines.append(f"all rejected rows: {self.rejected_file}")
-        if n["feed ignored"] or n["master ignored"]:
-            ignored = n["feed ignored"] + n["master ignored"]
-            lines.append(f"{counted(ignored, 'blank or header line')} ignored")
+        lines += ignored_lines(n)
         for what, paths in (
             ("skipped, consumed before", self.consumed),
             ("ignored, hidden name", self.ignored),
@@ -169,17 +148,6 @@ def _search_notes(result: Result) -> tuple[str, ...]:
     ids, filters, files = counted(n["looked for"], "ID"), counted(n["filters"], "filter"), n["files looked into"]
     searched = f"{counted(files, 'file')} {'was' if files == 1 else 'were'} looked into"
     return (f"{ids} may have records in other partitions, by {filters}: {searched}",)
-
-
-def _warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
-    """Yield the warnings that are known only after a merge."""
-    yield from unmatched_deletes(plan, result)
-    yield from op_code_warnings(plan, result)
-    yield from empty_feed_warnings(plan, survey, result)
-    yield from late_warnings(plan, result)
-    yield from superseded_warnings(plan, survey, result)
-    for side, samples in result.rejects.items():
-        yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, survey, side, samples))
 
 
 def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | None:
@@ -226,7 +194,7 @@ def report_of(
         buckets=strategy.buckets,
         tasks=len(plan.tasks),
         counts=made.counts,
-        samples={name: [key_text(key) for key in keys] for name, keys in result.samples.items() if name in _NOTES},
+        samples=samples_of(result.samples),
         rejects=Rejects({side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()}),
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
@@ -239,17 +207,11 @@ def report_of(
         ignored=tuple(map(without_secrets, survey.ignored)),
         litter=tuple(map(without_secrets, litter)),
         notes=tuple(map(without_secrets, (*plan.notes, *_search_notes(result)))),
-        warnings=tuple(map(without_secrets, (*plan.warnings, *_warnings(plan, survey, result)))),
+        warnings=tuple(map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result)))),
         horizon=made.horizon,
         seconds=round(seconds, 3),
         runner=None if runner is None else runner.text(),
     )
-
-
-def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> Mapping[str, Any]:
-    """Return a rejected row as the JSON of a report has it."""
-    text = row.decode("utf-8", "backslashreplace")
-    return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}
 
 
 def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:

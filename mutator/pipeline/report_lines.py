@@ -1,0 +1,77 @@
+"""The lines that reports of all merges share: outcomes, remarks, rejected rows, warnings."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mutator.engine.receipts import Key
+from mutator.errors.display import counted, key_text
+from mutator.pipeline.accounting import Result
+from mutator.pipeline.late_feed import empty_feed_warnings, late_warnings, superseded_warnings
+from mutator.pipeline.op_codes import op_code_warnings
+from mutator.pipeline.reject_hints import reject_hints
+from mutator.pipeline.unmatched_deletes import unmatched_deletes
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.run_plan import Plan
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+
+_REMARKS = {  # count -> noun, and the rest of a line
+    "tied": ("tied key", ": mutations with the highest order value that differ"),
+    "inserted and deleted": ("key", " inserted and deleted within this feed"),
+    "revived": ("key", " inserted again after a remembered delete"),
+    "duplicate IDs": ("ID", " with more than one row in the master, of which the last was kept"),
+    "below horizon": ("insert", " older than the newest expired tombstone"),
+}
+
+
+def samples_of(samples: Mapping[str, Sequence[Key]]) -> dict[str, list[str]]:
+    """Return the sample keys of each remark, as text."""
+    return {name: [key_text(key) for key in keys] for name, keys in samples.items() if name in _REMARKS}
+
+
+def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> Mapping[str, Any]:
+    """Return a rejected row as the JSON of a report has it."""
+    text = row.decode("utf-8", "backslashreplace")
+    return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}
+
+
+def outcome_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield the counts of all outcomes, in two columns."""
+    left = [("feed rows", counts["feed rows"]), *((f"  {name}", counts[f"feed {name}"]) for name in FEED_OUTCOMES)]
+    right = [("master rows", counts["master rows"])]
+    right += [(f"  {name}", counts[f"master {name}"]) for name in MASTER_OUTCOMES]
+    right += [("output rows", counts["output rows"]), ("tombstones", counts["tombstones out"])]
+    for number in range(max(len(left), len(right))):
+        pairs = [column[number] for column in (left, right) if number < len(column)]
+        yield "    ".join(f"{name:<24}{count:>12,}" for name, count in pairs)
+
+
+def remark_lines(counts: Mapping[str, int], samples: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each remark on keys. samples: keys for each, as text."""
+    for name, (noun, rest) in _REMARKS.items():
+        if counts.get(name):
+            yield f"{counted(counts[name], noun)}{rest}, for example {'; '.join(samples[name])}"
+
+
+def reject_lines(rejects: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield a line for each of the first rejected rows. rejects: by side."""
+    for side in ("master", "feed"):
+        for reject in rejects.get(side, []):
+            yield f"rejected: {reject['path']}: {reject['place']}: {reject['reason']}"
+
+
+def ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line on blank and header lines."""
+    ignored = counts["feed ignored"] + counts["master ignored"]
+    if ignored:
+        yield f"{counted(ignored, 'blank or header line')} ignored"
+
+
+def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
+    """Yield the warnings that are known only after a merge."""
+    yield from unmatched_deletes(plan, result)
+    yield from op_code_warnings(plan, result)
+    yield from empty_feed_warnings(plan, survey, result)
+    yield from late_warnings(plan, result)
+    yield from superseded_warnings(plan, survey, result)
+    for side, samples in result.rejects.items():
+        yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, survey, side, samples))

@@ -1,0 +1,97 @@
+"""The report of an apply, as text for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mutator.errors.display import counted, text_of, without_secrets
+from mutator.pipeline.report_lines import (
+    ignored_lines,
+    merge_warnings,
+    outcome_lines,
+    reject_lines,
+    reject_members,
+    remark_lines,
+    samples_of,
+)
+from mutator.pipeline.text_tables import listed
+from mutator.table.apply import Applied
+
+
+@dataclass(frozen=True)
+class ApplyReport:
+    """What an apply did, or what a dry run would do. ``counts`` has the number of rows of each outcome."""
+
+    table: str
+    version: int
+    run: str
+    dry_run: bool
+    feed: tuple[str, ...]
+    counts: Mapping[str, int]
+    samples: Mapping[str, list[str]]  # note -> the smallest keys
+    rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
+    rejected_file: str | None
+    files: int  # that the version added, those in the log entry too
+    bytes: int
+    consumed: tuple[str, ...]  # feed files that were skipped, because an earlier version has them
+    ignored: tuple[str, ...]  # files whose names start with _ or .
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+    runner: str | None = None  # where the tasks ran, and why
+
+    def json(self) -> str:
+        """Return the report as a JSON document."""
+        return json.dumps(asdict(self), indent=1)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self) -> str:
+        """Return the report as lines for a terminal."""
+        n = self.counts
+        verb = "would become" if self.dry_run else "is now"
+        lines = [f"table {self.table} {verb} version {self.version}"]
+        lines += [f"  feed   {path}" for path in self.feed]
+        lines += [f"  runner {self.runner}"] if self.runner is not None else []
+        lines += [f"  note   {note}" for note in self.notes]
+        lines += ["", *outcome_lines(n), "", *remark_lines(n, self.samples), *reject_lines(self.rejects)]
+        lines += [f"all rejected rows: {self.rejected_file}"] if self.rejected_file else []
+        lines += ignored_lines(n)
+        lines += listed("skipped, consumed before", self.consumed)
+        lines += listed("ignored, hidden name", self.ignored)
+        if self.dry_run:
+            lines.append(f"dry run: nothing was written; {self.seconds:.1f} s")
+        else:
+            lines.append(f"added {counted(self.files, 'file')} ({counted(self.bytes, 'byte')}); {self.seconds:.1f} s")
+        return text_of(lines)
+
+
+def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyReport:
+    """Return the report of an apply. feed: paths as the user wrote them."""
+    plan, survey, result, version = applied.plan, applied.survey, applied.result, applied.version
+    added = list(version.stored())
+    rejected = next((one.path for one in version.rejected), None)
+    table = without_secrets(applied.snapshot.table)
+    return ApplyReport(
+        table=table,
+        version=version.number,
+        run=plan.run,
+        dry_run=dry_run,
+        feed=tuple(map(without_secrets, feed)),
+        counts=version.counts,
+        samples=samples_of(result.samples),
+        rejects={side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
+        rejected_file=f"{table}/{rejected}" if rejected else None,
+        files=len(added),
+        bytes=sum(one.bytes for one in added),
+        consumed=tuple(without_secrets(source.path) for source in survey.consumed),
+        ignored=tuple(map(without_secrets, survey.ignored)),
+        notes=tuple(map(without_secrets, plan.notes)),
+        warnings=tuple(map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result)))),
+        seconds=round(applied.seconds, 3),
+        runner=None if applied.runner is None else applied.runner.text(),
+    )

@@ -1,0 +1,123 @@
+"""A versioned table, as an object: what the commands ``mutator table …`` do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from mutator.config import Config, parse
+from mutator.config.reader import completed
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot, forward, open_snapshot
+from mutator.engine.runner import Runner
+from mutator.pipeline import runners
+from mutator.pipeline.master_settings import settings_of_manifest
+from mutator.plan.runner_choice import RunnerChoice
+from mutator.storage import located
+from mutator.table.apply import OpenRunner, apply_feed, manifest_of
+from mutator.table.create import create_empty
+from mutator.table.report import ApplyReport, report_of
+from mutator.table.scan import scan_batches, schema_of
+
+
+@contextmanager
+def run_here(size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
+    """Yield a runner on this machine. size: bytes to read."""
+    choice = runners.choice_for("local", size)
+    with runners.open_runner(choice, lambda: nullcontext()) as runner:  # type: ignore[arg-type]  # it is not called
+        yield runner, choice
+
+
+class Table:
+    """A versioned table. ``version`` is the newest one that this object knows; ``refresh`` finds newer ones.
+
+    >>> table = Table.create("products", key="id", order_by="updated_at")    # doctest: +SKIP
+    >>> table.apply("incr").counts["feed inserted"]                          # doctest: +SKIP
+    30
+    """
+
+    def __init__(self, path: str) -> None:
+        """Open a table. Raises ConfigError where the path has none."""
+        storage, found = located(str(path))
+        self._snapshot = open_snapshot(storage.resolve(found))
+
+    @classmethod
+    def create(cls, path: str, *, buckets: int | None = None, **settings: Any) -> Table:
+        """Create an empty table. settings: key, order_by and others, as for ``mutator.merge``."""
+        create_empty(str(path), recorded(settings), buckets=buckets)
+        return cls(path)
+
+    @property
+    def path(self) -> str:
+        """The full path."""
+        return self._snapshot.table
+
+    @property
+    def version(self) -> int:
+        """The number of the newest version that this object knows."""
+        return self._snapshot.version.number
+
+    @property
+    def schema(self) -> Any:
+        """The pa.Schema of its rows."""
+        return schema_of(self._snapshot)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest version that this object knows."""
+        return self._snapshot
+
+    def refresh(self) -> Table:
+        """Find the versions that were committed since; return the table."""
+        self._snapshot = forward(TableLog(self.path), self._snapshot)
+        return self
+
+    def apply(
+        self,
+        feed: str | Sequence[str],
+        *,
+        config: Config | None = None,
+        dry_run: bool = False,
+        open_runner: OpenRunner = run_here,
+        **settings: Any,
+    ) -> ApplyReport:
+        """Merge a feed into a new version; return the report.
+
+        feed: files, directories or patterns. config, settings: those that the table does not have.
+        """
+        paths = [feed] if isinstance(feed, str) else list(feed)
+        self.refresh()
+        own = config if config is not None else self.config_of(settings)
+        applied = apply_feed(self._snapshot, own, paths, open_runner, dry_run=dry_run)
+        if not dry_run:
+            self._snapshot = applied.snapshot
+        return report_of(applied, paths, dry_run=dry_run)
+
+    def scan(self, columns: Sequence[str] | None = None, *, version: int | None = None) -> Iterator[Any]:
+        """Yield the rows as pa.RecordBatches. columns: the wanted ones. version: by default the newest."""
+        return scan_batches(self.at(version), columns)
+
+    def at(self, version: int | None) -> Snapshot:
+        """Return the snapshot of a version, by default the newest that this object knows."""
+        if version is None or version == self.version:
+            return self._snapshot
+        return open_snapshot(self.path, version)
+
+    def config_of(self, settings: Mapping[str, Any]) -> Config:
+        """Return the configuration of an apply with some settings: the others are those of the table."""
+        return completed(settings, recorded_settings(self._snapshot, settings), "mutator.Table", whose="table")
+
+
+def recorded(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as version 0 of a table records them. Raises ConfigError for wrong ones."""
+    parse(settings, "mutator.Table")
+    return {key: str(value) for key, value in settings.items() if value is not None}
+
+
+def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a table that a user has not set. settings: those of the user."""
+    known = manifest_of(snapshot)
+    if known is None:
+        return {key: value for key, value in snapshot.state.settings.items() if key not in settings}
+    return settings_of_manifest(known, settings)
