@@ -91,13 +91,19 @@ def config_of(arguments: argparse.Namespace, recorded: Recorded | None = None) -
 
 
 def loaded(
-    arguments: argparse.Namespace, settings: Sequence[str] | None = None, recorded: Recorded | None = None
+    arguments: argparse.Namespace,
+    settings: Sequence[str] | None = None,
+    recorded: Recorded | None = None,
+    **source: str,
 ) -> Config:
-    """Read the configuration of a command line. settings: instead of those that were given."""
+    """Read the configuration of a command line.
+
+    settings: instead of those that were given. recorded, source: as for ``config.load``.
+    """
     given = settings_of(arguments)
     words = [one if one.startswith("--") else f"-D {one}" for one in given]
     _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
-    return load(arguments.config, given if settings is None else settings, recorded)
+    return load(arguments.config, given if settings is None else settings, recorded, **source)
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:

@@ -8,6 +8,7 @@
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
     mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
     mutator run-many TABLES.toml
+    mutator table create|apply TABLE
     mutator settings [NAME]
     mutator demo [DIR]
     mutator completion bash|zsh|fish
@@ -39,6 +40,7 @@ from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
 from mutator.cli.settings_commands import SETTINGS
+from mutator.cli.table_commands import TABLES
 from mutator.cli.workflow_commands import WORKFLOW
 from mutator.engine.hidden_pandas import hide_pandas
 from mutator.errors import MutatorError, error
@@ -97,6 +99,7 @@ COMMANDS = (
     RUN,
     VERIFY,
     WORKFLOW,
+    TABLES,
     BRIDGE,
     PARTITION,
     PARTITION_RUNS,

@@ -31,30 +31,39 @@ _KNOWN = (*SETTINGS, *SHORT)
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def load(path: str | Path | None, overrides: Iterable[str] = (), recorded: Recorded | None = None) -> Config:
+def load(
+    path: str | Path | None,
+    overrides: Iterable[str] = (),
+    recorded: Recorded | None = None,
+    source: str = "in the manifest of the master",
+) -> Config:
     """Read a configuration file and ``key=value`` overrides, which win.
 
-    recorded: returns the settings that the master's manifest adds to the given ones. Raises ConfigError with every
-    fault found.
+    recorded: returns the settings that the master's manifest adds to the given ones. source: as for ``completed``.
+    Raises ConfigError with every fault found.
     """
     overrides = tuple(overrides)
     overridden = parse_overrides(overrides)
     where = "the command line" if path is None else str(path)
     settings = read_settings(path, overrides)
-    return completed(settings, {} if recorded is None else recorded(settings), where, overridden)
+    return completed(settings, {} if recorded is None else recorded(settings), where, overridden, source)
 
 
 def completed(
-    settings: Mapping[str, Any], recorded: Mapping[str, Any], where: str, overridden: Iterable[str] = ()
+    settings: Mapping[str, Any],
+    recorded: Mapping[str, Any],
+    where: str,
+    overridden: Iterable[str] = (),
+    source: str = "in the manifest of the master",
 ) -> Config:
-    """Return the configuration of settings and of those that the master's manifest adds, with a note on these.
+    """Return the configuration of settings and of recorded ones, with a note on these. source: where they are recorded.
 
     >>> completed({"header": True}, {"key": ["id", "day"]}, "a.toml").notes
     ('not set, so as in the manifest of the master: key=id,day',)
     """
     config = parse({**settings, **recorded}, where, overridden)
     found = ", ".join(f"{key}={one_line(shown(value))}" for key, value in recorded.items())
-    return replace(config, notes=(f"not set, so as in the manifest of the master: {found}",)) if found else config
+    return replace(config, notes=(f"not set, so as {source}: {found}",)) if found else config
 
 
 def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:

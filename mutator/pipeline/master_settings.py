@@ -18,18 +18,25 @@ def recorded_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any
 
     settings: those of the user. None are returned for a master without a manifest, nor with ``master.adopt=true``.
     """
-    given = {published(key): shown(value) for key, value in settings.items() if shown(value)}
-    if given.get(_ADOPT) == "true":
+    if _given(settings).get(_ADOPT) == "true":
         return {}
     storage, path = located(master)
     entry = storage.stat(path)
     known = read_manifest(storage, path) if entry is not None and entry.type == "directory" else None
-    if known is None or is_without_key(known):
-        return {}
+    return {} if known is None or is_without_key(known) else settings_of_manifest(known, settings)
+
+
+def settings_of_manifest(known: Manifest, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a manifest that a user has not set, by the names in files. settings: those of the user."""
+    given = _given(settings)
     found = {**_op(known), **_key_and_order(known, given), **_delimiter(known)}
     if _NUMERIC in given:  # the older name of the order type
         found.pop("order_type", None)
     return {key: value for key, value in found.items() if published(key) not in given}
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {published(key): shown(value) for key, value in settings.items() if shown(value)}
 
 
 def _key_and_order(known: Manifest, given: Mapping[str, str]) -> dict[str, Any]:

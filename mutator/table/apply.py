@@ -6,7 +6,7 @@ import logging
 import posixpath
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -54,7 +54,8 @@ class Applied:
     plan: Plan
     survey: Survey
     result: Result
-    version: TableVersion
+    counts: Mapping[str, int]
+    version: TableVersion | None  # None: there was nothing to merge
     snapshot: Snapshot  # after it
     runner: RunnerChoice
     seconds: float
@@ -95,6 +96,8 @@ def apply_feed(
             check_signals()
             seconds = time.monotonic() - started
             version = _version(snapshot, plan, result, written, action, seconds)
+            if not survey.feed:
+                return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
             after = snapshot.after(version)
             if not dry_run:
                 version = _placed(snapshot.table, version)
@@ -103,7 +106,7 @@ def apply_feed(
             if fault.kind != "commit.uncertain":
                 discard(snapshot.table, written)
             raise
-    return Applied(plan, survey, result, version, after, choice, time.monotonic() - started)
+    return Applied(plan, survey, result, version.counts, version, after, choice, time.monotonic() - started)
 
 
 def prepare(
@@ -119,7 +122,7 @@ def prepare(
         spec = known.spec if known is not None else {"format": "parquet"}
         partitioned = PartitionedMaster(snapshot.table, spec, {}, (), ())
     schema = None if known is None else dataset_schema(known, snapshot.table)
-    master = Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned)
+    master = Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned, versioned=True)
     survey = survey_feed(config, master, feed, tables)
     now = max(int(time.time() * 1000), _milliseconds(snapshot.version.committed))
     plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")

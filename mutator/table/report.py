@@ -53,7 +53,7 @@ class ApplyReport:
     def text(self) -> str:
         """Return the report as lines for a terminal."""
         n = self.counts
-        verb = "would become" if self.dry_run else "is now"
+        verb = "would become" if self.dry_run else "is now" if self.files else "is still"
         lines = [f"table {self.table} {verb} version {self.version}"]
         lines += [f"  feed   {path}" for path in self.feed]
         lines += [f"  runner {self.runner}"] if self.runner is not None else []
@@ -73,16 +73,16 @@ class ApplyReport:
 def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyReport:
     """Return the report of an apply. feed: paths as the user wrote them."""
     plan, survey, result, version = applied.plan, applied.survey, applied.result, applied.version
-    added = list(version.stored())
-    rejected = next((one.path for one in version.rejected), None)
+    added = [] if version is None else list(version.stored())
+    rejected = next((one.path for one in version.rejected), None) if version is not None else None
     table = without_secrets(applied.snapshot.table)
     return ApplyReport(
         table=table,
-        version=version.number,
+        version=applied.snapshot.version.number,
         run=plan.run,
         dry_run=dry_run,
         feed=tuple(map(without_secrets, feed)),
-        counts=version.counts,
+        counts=applied.counts,
         samples=samples_of(result.samples),
         rejects={side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
         rejected_file=f"{table}/{rejected}" if rejected else None,

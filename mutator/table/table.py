@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config, parse
+from mutator.config.definitions import SHORT, published
 from mutator.config.reader import completed
+from mutator.config.sources import shown
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, forward, open_snapshot
 from mutator.engine.runner import Runner
@@ -20,19 +22,32 @@ from mutator.table.create import create_empty
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
 
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+SHORT_OF = {published(name): name for name in SHORT}
+SOURCE = "in the table"  # of settings that nobody set
+
+
+def spark_context() -> AbstractContextManager[SparkContext]:
+    """Return the running Spark context, or a new one."""
+    from mutator.engine.spark.session import spark_context as opened
+
+    return opened("mutator.Table")
+
 
 @contextmanager
 def run_here(size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
-    """Yield a runner on this machine. size: bytes to read."""
-    choice = runners.choice_for("local", size)
-    with runners.open_runner(choice, lambda: nullcontext()) as runner:  # type: ignore[arg-type]  # it is not called
+    """Yield the runner that suits a number of bytes to read."""
+    choice = runners.choice_for("auto", size)
+    with runners.open_runner(choice, spark_context) as runner:
         yield runner, choice
 
 
 class Table:
     """A versioned table. ``version`` is the newest one that this object knows; ``refresh`` finds newer ones.
 
-    >>> table = Table.create("products", key="id", order_by="updated_at")    # doctest: +SKIP
+    >>> table = Table.create("products", {"key": "id", "order_by": "updated_at"})    # doctest: +SKIP
     >>> table.apply("incr").counts["feed inserted"]                          # doctest: +SKIP
     30
     """
@@ -43,8 +58,8 @@ class Table:
         self._snapshot = open_snapshot(storage.resolve(found))
 
     @classmethod
-    def create(cls, path: str, *, buckets: int | None = None, **settings: Any) -> Table:
-        """Create an empty table. settings: key, order_by and others, as for ``mutator.merge``."""
+    def create(cls, path: str, settings: Mapping[str, Any], *, buckets: int | None = None) -> Table:
+        """Create an empty table. settings: of the rows that are to come, such as key and order_by."""
         create_empty(str(path), recorded(settings), buckets=buckets)
         return cls(path)
 
@@ -106,18 +121,21 @@ class Table:
 
     def config_of(self, settings: Mapping[str, Any]) -> Config:
         """Return the configuration of an apply with some settings: the others are those of the table."""
-        return completed(settings, recorded_settings(self._snapshot, settings), "mutator.Table", whose="table")
+        return completed(settings, recorded_settings(self._snapshot, settings), "mutator.Table", source=SOURCE)
 
 
 def recorded(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as version 0 of a table records them. Raises ConfigError for wrong ones."""
+    """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones."""
     parse(settings, "mutator.Table")
-    return {key: str(value) for key, value in settings.items() if value is not None}
+    return {
+        SHORT_OF.get(published(key), published(key)): shown(value) for key, value in settings.items() if shown(value)
+    }
 
 
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a table that a user has not set. settings: those of the user."""
+    given = {published(key) for key, value in settings.items() if shown(value)}
     known = manifest_of(snapshot)
-    if known is None:
-        return {key: value for key, value in snapshot.state.settings.items() if key not in settings}
-    return settings_of_manifest(known, settings)
+    own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
+    found = {} if known is None else settings_of_manifest(known, {**own, **settings})
+    return {**{name: value for name, value in found.items() if published(name) not in map(published, own)}, **own}

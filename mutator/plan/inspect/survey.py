@@ -53,6 +53,7 @@ class Survey:
     output_schema: tuple[str, FileSchema] | None = None  # the schema that the user wants, and its path
     field_names: tuple[str, ...] = ()  # of a feed row in order, where the manifest of escaped text has them
     partitioned: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
+    versioned: bool = False  # the master is a versioned table, whose files stay as they are
 
     @property
     def formats(self) -> set[str]:

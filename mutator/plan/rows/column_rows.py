@@ -41,7 +41,13 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     dialect = _written_dialect(run, output, schema, dialect)
     spec = _spec(run, rows, output, known_spec, dialect)
     same = known is not None and all(known_spec.get(name) == spec.get(name) for name in _AS_WRITTEN)
-    rewrites = known is not None and not is_without_key(known) and not same and not run.survey.partitioned
+    rewrites = (
+        known is not None
+        and not is_without_key(known)
+        and not same
+        and not run.survey.partitioned
+        and not run.survey.versioned
+    )
     return RowPlan(
         block_type="columns",
         layouts=layouts,

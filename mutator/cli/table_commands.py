@@ -1,0 +1,83 @@
+"""The commands ``mutator table …``.
+
+mutator table create --config FILE TABLE          a table without rows
+mutator table apply TABLE --feed PATH […]         merge a feed into a new version
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, Group, Report, option, option_type
+from mutator.cli.messages import warn
+from mutator.config import parsers
+from mutator.config.sources import parse_overrides, read_settings
+
+if TYPE_CHECKING:
+    from mutator.engine.runner import Runner
+    from mutator.plan.runner_choice import RunnerChoice
+
+TABLE = option("table", metavar="TABLE", help="directory of the table")
+
+
+def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.table.table import Table
+
+    overrides = options.settings_of(arguments)
+    parse_overrides(overrides)
+    settings = read_settings(arguments.config, overrides)
+    table = Table.create(arguments.table, settings, buckets=arguments.buckets)
+    yield Report(f"table {table.path} is version {table.version}: empty, {table.snapshot.version.buckets} buckets")
+
+
+def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.table.table import SOURCE, Table, recorded_settings
+
+    table = Table(arguments.table)
+    config = options.loaded(arguments, recorded=partial(recorded_settings, table.snapshot), source=SOURCE)
+    warn(arguments, config.warnings)
+    report = table.apply(
+        arguments.feed,
+        config=config,
+        dry_run=arguments.dry_run,
+        open_runner=partial(_open_runner, config.runner, arguments),
+    )
+    yield Report(options.shown(report, arguments), report.warnings)
+
+
+@contextmanager
+def _open_runner(wanted: str, arguments: argparse.Namespace, size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
+    from mutator.pipeline import runners
+
+    choice = runners.choice_for(wanted, size)
+    with runners.open_runner(choice, options.spark("mutator table", arguments)) as runner:
+        yield runner, choice
+
+
+CREATE = Command(
+    "create",
+    "create a versioned table without rows",
+    (
+        TABLE,
+        *options.CONFIG,
+        options.PARTITIONED_BY,
+        option("--buckets", type=option_type(parsers.positive), metavar="N", help="of the table, or each partition"),
+        options.JSON,
+    ),
+    _create,
+    examples=("mutator table create products --key id --order-by updated_at --op op",),
+)
+APPLY = Command(
+    "apply",
+    "merge feed files into a new version of a table",
+    (TABLE, options.FEED, *options.CONFIG, options.RUNNER, options.DRY_RUN, options.JSON),
+    _apply,
+    when_stopped="no version was committed",
+    examples=("mutator table apply products --feed incr", "mutator table apply products --feed incr --dry-run --json"),
+)
+TABLES = Group("table", "versioned tables, which take mutations without touching existing data", (CREATE, APPLY))
