@@ -17,6 +17,7 @@ from mutator.cli.command import Answer, Command, Group, Report, option, option_t
 from mutator.cli.messages import warn
 from mutator.config import parsers
 from mutator.config.sources import parse_overrides, read_settings
+from mutator.errors.display import counted
 
 if TYPE_CHECKING:
     from mutator.engine.runner import Runner
@@ -31,8 +32,14 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     overrides = options.settings_of(arguments)
     parse_overrides(overrides)
     settings = read_settings(arguments.config, overrides)
-    table = Table.create(arguments.table, settings, buckets=arguments.buckets)
-    yield Report(f"table {table.path} is version {table.version}: empty, {table.snapshot.version.buckets} buckets")
+    opened = partial(_open_runner, str(settings.get("runner", "auto")), arguments)
+    table = Table.create(
+        arguments.table, settings, dataset=arguments.dataset, buckets=arguments.buckets, open_runner=opened
+    )
+    version = table.snapshot.version
+    rows = f"{counted(version.records, 'record')}, {counted(version.tombstones, 'tombstone')}"
+    buckets = counted(version.buckets, "bucket")
+    yield Report(f"table {table.path} is version {version.number}: {rows}, {buckets}")
 
 
 def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -61,16 +68,20 @@ def _open_runner(wanted: str, arguments: argparse.Namespace, size: int) -> Itera
 
 CREATE = Command(
     "create",
-    "create a versioned table without rows",
+    "create a versioned table, empty or with the rows of a dataset",
     (
         TABLE,
         *options.CONFIG,
         options.PARTITIONED_BY,
+        option("--from", dest="dataset", metavar="DIR", help="dataset whose rows the table begins with"),
         option("--buckets", type=option_type(parsers.positive), metavar="N", help="of the table, or each partition"),
-        options.JSON,
+        options.RUNNER,
     ),
     _create,
-    examples=("mutator table create products --key id --order-by updated_at --op op",),
+    examples=(
+        "mutator table create products --key id --order-by updated_at --op op",
+        "mutator table create products --from master",
+    ),
 )
 APPLY = Command(
     "apply",

@@ -6,7 +6,7 @@ import logging
 import posixpath
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -104,7 +104,7 @@ def apply_feed(
                 commit(snapshot, version)
         except MutatorError as fault:
             if fault.kind != "commit.uncertain":
-                discard(snapshot.table, written)
+                discard_files(snapshot.table, _stored(written))
             raise
     return Applied(plan, survey, result, version.counts, version, after, choice, time.monotonic() - started)
 
@@ -164,9 +164,9 @@ def commit(snapshot: Snapshot, version: TableVersion) -> None:
         add_hint(log, snapshot.after(version), log.hinted()[1])
 
 
-def discard(table: str, written: Sequence[Written]) -> None:
+def discard_files(table: str, files: Iterable[Stored]) -> None:
     """Remove the files of a version that will never exist."""
-    for stored in _stored(written):
+    for stored in files:
         if stored.content is None:
             with suppress(MutatorError):
                 storage_for(table).remove(posixpath.join(table, stored.path))

@@ -1,4 +1,4 @@
-"""Create a table: version 0, which has settings and no rows."""
+"""Create a table: version 0 has settings and no rows, version 1 the rows of a dataset."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, forward, open_snapshot
 from mutator.engine.runner import Runner
 from mutator.pipeline import runners
+from mutator.pipeline.master_settings import recorded_settings as recorded_of_master
 from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.storage import located
@@ -21,6 +22,7 @@ from mutator.table.apply import OpenRunner, apply_feed, manifest_of
 from mutator.table.create import create_empty
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
+from mutator.table.take_over import create_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -58,9 +60,24 @@ class Table:
         self._snapshot = open_snapshot(storage.resolve(found))
 
     @classmethod
-    def create(cls, path: str, settings: Mapping[str, Any], *, buckets: int | None = None) -> Table:
-        """Create an empty table. settings: of the rows that are to come, such as key and order_by."""
-        create_empty(str(path), recorded(settings), buckets=buckets)
+    def create(
+        cls,
+        path: str,
+        settings: Mapping[str, Any],
+        *,
+        dataset: str | None = None,
+        buckets: int | None = None,
+        open_runner: OpenRunner = run_here,
+    ) -> Table:
+        """Create a table. settings: of its rows, such as key and order_by.
+
+        dataset: whose rows it begins with; by default it is empty. buckets: of the table, or of each partition.
+        """
+        if dataset is None:
+            create_empty(str(path), recorded(settings), buckets=buckets)
+            return cls(path)
+        whole = {**settings, **recorded_of_master(str(dataset), settings)}
+        create_of(str(path), parse(whole, "mutator.Table"), recorded(whole), str(dataset), buckets, open_runner)
         return cls(path)
 
     @property

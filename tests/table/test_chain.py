@@ -6,7 +6,7 @@ import pickle
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from mutator.table import apply
 from mutator.table.apply import Applied, apply_feed
 from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches, schema_of
+from mutator.table.take_over import create_of
 from tests.support import local_engine
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, put, worlds
@@ -103,29 +104,42 @@ def _some(counts: Mapping[str, int]) -> dict[str, int]:
     st.sampled_from(["parquet", "avro"]),
     st.sampled_from(SCOPES),
     st.booleans(),
+    st.sampled_from(["empty", "dataset of mutator", "other dataset"]),
 )
 def test_a_chain_of_applies_equals_a_chain_of_runs(
-    world: World, feed_format: str, scope: dict[str, str], inline: bool
+    world: World, feed_format: str, scope: dict[str, str], inline: bool, beginning: str
 ) -> None:
     rng = random.Random(world.seed)
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         patch.setattr(delta_files, "_OWN", rng.choice([1, 2, 1 << 16]))
+        settings = {**world.settings("parquet", feed_format), **scope, "output.format": "parquet"}
+        settings["memory.bytes"] = str(rng.choice([1, 200, 1 << 27]))
         table, master = work / "table", work / "master"
         master.mkdir()
-        create_empty(str(table), scope, buckets=rng.choice([1, 2, 5]))
+        buckets = rng.choice([1, 2, 5])
+        if beginning == "empty":
+            create_empty(str(table), scope, buckets=buckets)
+        else:
+            for number, rows in enumerate(world.master):
+                put(master / f"m{number}.parquet", "parquet", rows, world_schema(world.order, op=False), 2, ",")
+            partial = config.parse({**settings, "sync.mode": "partial"})
+            local_engine.mutate(partial, master=str(master), feed=[], output=str(work / "begun"))
+            source = master if beginning == "other dataset" else work / "begun"
+            create_of(str(table), partial, scope, str(source), buckets, open_runner)
+            master = work / "begun"
+            snapshot = open_snapshot(str(table))
+            assert left_of(snapshot, {}) == replace(left_by_run(master), counts={})
         for number, files in enumerate(world.feeds):
             feed = work / f"feed{number}"
             for stem, rows in files:
                 path = feed / f"{stem}.{feed_format}"
                 put(path, feed_format, rows, world_schema(world.order, op=world.op), rng.randint(1, 3), ",")
-            settings = {**world.settings("parquet", feed_format), **scope, "output.format": "parquet"}
-            settings["memory.bytes"] = str(rng.choice([1, 200, 1 << 27]))
             output = work / f"out{number}"
             local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output))
             applied = apply_here(table, config.parse(settings), feed, rng.randrange(9))
             master = output
             snapshot = open_snapshot(str(table))
-            assert left_of(snapshot, applied.counts) == left_by_run(output)
-            assert snapshot.version.records == sum(1 for _ in left_of(snapshot, {}).rows)
-            assert snapshot.version.tombstones == len(left_of(snapshot, {}).tombstones)
+            left = left_of(snapshot, applied.counts)
+            assert left == left_by_run(output)
+            assert (snapshot.version.records, snapshot.version.tombstones) == (len(left.rows), len(left.tombstones))

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import FeedFile
-from mutator.dataset.partition_index import form_of
+from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion, members_of, version_of
 from mutator.rules.byte_columns import Ints
 
@@ -66,7 +66,9 @@ class State:
 
     version: TableVersion  # without its files
     spec: Mapping[str, Any] | None  # the present specification; None before the first rows
-    schemas: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)  # version -> form that its files began with
+    schemas: Mapping[int, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # version -> form that its files began with; negative: of a dataset that it took over
     feed: tuple[FeedFile, ...] = ()  # that are known to be merged
     settings: Mapping[str, str] = field(default_factory=dict)  # of version 0
 
@@ -85,7 +87,8 @@ class State:
         if version.spec is not None:
             spec = version.spec
             if self.schema_after(spec, version.number) == version.number:
-                schemas = {**schemas, version.number: form_of(spec, None)}
+                earlier = {-1 - number: form_of(spec, number) for number in range(len(spec.get(EARLIER, ())))}
+                schemas = {**schemas, **earlier, version.number: form_of(spec, None)}
         since = version.feed_since or ""
         kept = [file for file in self.feed if file.committed >= since]
         feed = {(file.name, file.bytes, file.checksum): file for file in (*kept, *version.feed)}

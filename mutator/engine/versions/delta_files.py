@@ -46,6 +46,10 @@ class Target:
     buckets: int
     inline: bool = False  # files go into the log entry
 
+    def index_path(self, path: str) -> str:
+        """Return the path of the key index of a file."""
+        return f"{DIRECTORY}/keys/{path}.keys"
+
 
 @dataclass(frozen=True)
 class Delta:
@@ -116,7 +120,7 @@ class DeltaWriter:
         orders = delta.orders.take(pa.array(chosen)).to_numpy() if self._plan.by_file_name else None
         keys = delta.keys.take(pa.array(chosen))
         content, checksum = index_bytes(delta.hashes[chosen], keys, numbers, counts, orders)
-        path = f"{DIRECTORY}/keys/{path}.keys"
+        path = self._target.index_path(path)
         if self._target.inline:
             return stored_here(path, content, checksum)
         with created(self._plan, str(self._target.table), path) as stream:

@@ -1,0 +1,142 @@
+"""Key indexes of files that a table takes over from a dataset as they are."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset import checksum
+from mutator.dataset.manifest import DataFile, Part, SideFile
+from mutator.dataset.side_columns import read_sequences, tombstone_tables
+from mutator.dataset.versions.key_index import encoded_keys, index_bytes
+from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
+from mutator.engine.versions.delta_files import Target, created, text_of_order
+from mutator.errors import error
+from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
+from mutator.formats.content import NotReadable
+from mutator.formats.files.arrow_files import faults
+from mutator.formats.files.parquet import opened
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.key_hash import Hashes, hash_columns
+from mutator.rules.order_columns import from_texts, to_texts
+from mutator.rules.row_hash import RowHashes, row_hashes
+from mutator.storage import link_or_copy, storage_for
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A file of a dataset, and what the table will say of it."""
+
+    source: str  # path of the dataset
+    part: Part
+    path: str  # relative to the table
+    partition: str | None
+    bucket: int
+    schema: int
+    layout: ColumnLayout | None = None  # None: of tombstones
+    order: SideFile | None = None  # the file with the sequences of its rows
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The columns of a key index, and the order values, of all rows of a file."""
+
+    hashes: Hashes
+    keys: Any
+    numbers: RowHashes
+    orders: Any
+
+
+def take_over(plan: Plan, target: Target, taken: Taken) -> TableFile:
+    """Link a file to a table, and write its key index. Raises StateError if it is not as its manifest says."""
+    table = str(target.table)
+    source = posixpath.join(taken.source, taken.part.path)
+    why = checksum.difference(source, taken.part.checksum)
+    if why is None:
+        try:
+            rows = _joined(list(_tombstones(plan, source) if taken.layout is None else _rows(plan, source, taken)))
+            if len(rows.hashes) != taken.part.rows:
+                why = f"it has {len(rows.hashes):,} rows and should have {taken.part.rows:,}"
+        except NotReadable as fault:
+            why = str(fault)
+    if why is not None:
+        raise error("manifest.damage", path=source, why=why)
+    storage_for(table).make_directory(posixpath.dirname(f"{table}/{taken.path}"))
+    link_or_copy(source, posixpath.join(table, taken.path))
+    sequences = rows.orders.to_numpy() if plan.by_file_name else None
+    content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, np.array([taken.part.rows]), sequences)
+    with created(plan, table, target.index_path(taken.path)) as stream:
+        stream.write(content)
+    high = to_texts(plan.rows.order_type, pa.array([pc.max(rows.orders)], rows.orders.type))[0].as_py()
+    return TableFile(
+        role=TOMBSTONES if taken.layout is None else DATA,
+        rows=taken.part.rows,
+        data=Stored(path=taken.path, bytes=taken.part.bytes, checksum=taken.part.checksum),
+        index=Stored(path=target.index_path(taken.path), bytes=len(content), checksum=digest),
+        extents=(
+            Extent(partition=taken.partition, bucket=taken.bucket, rows=taken.part.rows, high=text_of_order(high)),
+        ),
+        schema=taken.schema,
+    )
+
+
+def _rows(plan: Plan, path: str, taken: Taken) -> Iterator[_Rows]:
+    """Yield the rows of a data file, a row group at a time."""
+    layout, start = taken.layout, 0
+    assert layout is not None
+    sequences = _sequences(plan, taken)
+    with faults("Parquet"), storage_for(path).open(path) as stream:
+        file = opened(stream)
+        for number in range(file.metadata.num_row_groups):
+            table = file.read_row_group(number, columns=list(layout.wanted), use_threads=False)
+            batches = table.select(list(layout.wanted)).combine_chunks().to_batches()
+            positions = start + np.arange(table.num_rows)
+            block = trusted_block(batches, positions, layout)
+            orders = pa.array(sequences[positions], pa.int64()) if sequences is not None else block.orders()
+            yield _Rows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders)
+            start += table.num_rows
+
+
+def _sequences(plan: Plan, taken: Taken) -> Ints | None:
+    """Return the sequence of each row; None where order does not come from file names."""
+    if not plan.by_file_name:
+        return None
+    assert isinstance(taken.part, DataFile)
+    if taken.order is None:
+        raise NotReadable("its manifest names no file with the sequences of its rows")
+    path = posixpath.join(taken.source, taken.order.path)
+    why = checksum.difference(path, taken.order.checksum)
+    if why is not None:
+        raise NotReadable(f"{path}, with the sequences of its rows: {why}")
+    chunks = max(-(-taken.part.bytes // (checksum.chunk_of(taken.part.checksum) or taken.part.bytes or 1)), 1)
+    found = []
+    for chunk in range(chunks):
+        with storage_for(path).open(path) as stream:
+            found.append(read_sequences(stream, chunk))
+    return np.concatenate(found)
+
+
+def _tombstones(plan: Plan, path: str) -> Iterator[_Rows]:
+    """Yield the tombstones of a file, a row group at a time."""
+    with faults("Parquet"), storage_for(path).open(path) as stream:
+        for table in tombstone_tables(stream):
+            keys = [table.column(f"key_{n}").combine_chunks().cast(pa.large_binary()) for n in range(plan.key_width)]
+            hashes = hash_columns([ByteColumn.of_array(column) for column in keys])
+            orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks())
+            yield _Rows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders)
+
+
+def _joined(parts: list[_Rows]) -> _Rows:
+    return _Rows(
+        np.concatenate([part.hashes for part in parts]),
+        pa.concat_arrays([part.keys for part in parts]),
+        np.concatenate([part.numbers for part in parts]),
+        pa.concat_arrays([part.orders for part in parts]),
+    )

@@ -1,0 +1,197 @@
+"""Version 1 of a table: the files of a dataset that mutator wrote, linked as they are, with key indexes.
+
+Any other dataset is merged into one first, with an empty feed: so duplicates, rejects and limits are those of a run.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from mutator.config import Config
+from mutator.dataset.directory import check_files, read_manifest
+from mutator.dataset.manifest import Manifest, is_without_key
+from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, form_of
+from mutator.dataset.versions.checkpoint import FILES, State
+from mutator.dataset.versions.log import DIRECTORY
+from mutator.dataset.versions.snapshot import Masks, Snapshot
+from mutator.dataset.versions.version import DATA, TOMBSTONES, TableVersion
+from mutator.engine.receipts import Receipts
+from mutator.engine.runner import Runner, each_on
+from mutator.engine.versions.delta_files import Target
+from mutator.engine.versions.index_files import Taken, take_over
+from mutator.errors import error
+from mutator.formats.blocks.column_rows import ColumnLayout
+from mutator.pipeline import merge
+from mutator.pipeline.runners import engine_of
+from mutator.plan.inspect.managed import stored_schema
+from mutator.plan.run_plan import Plan
+from mutator.rules.file_names import base_name, new_run_id
+from mutator.rules.key_hash import HASH_NAME
+from mutator.storage import located, located_to_write, storage_for
+from mutator.table.apply import OpenRunner, commit, discard_files, prepare
+from mutator.table.create import create_empty
+
+_FORMAT = "parquet"
+
+
+def create_of(
+    path: str,
+    config: Config,
+    settings: Mapping[str, str],
+    dataset: str,
+    buckets: int | None,
+    open_runner: OpenRunner,
+) -> Snapshot:
+    """Create a table with the rows of a dataset; return its version 1. settings: that version 0 records.
+
+    If it fails, there is no table.
+    """
+    storage, path = located_to_write(path)
+    if storage.stat(path) is not None and storage.entries(path):
+        raise error("table.exists", path=path)
+    work = f"{path}.mutator-{new_run_id(time.time())}"
+    try:
+        own = config if buckets is None else replace(config, num_reducer=buckets)
+        own_path = as_parquet(work, own, dataset, open_runner)
+        snapshot = create_empty(path, settings, buckets=buckets_of(own_path))
+        return take_over_dataset(snapshot, config, own_path, open_runner)
+    finally:
+        storage.remove(work)
+
+
+def as_parquet(work: str, config: Config, dataset: str, open_runner: OpenRunner) -> str:
+    """Return the path of a dataset that a table can take over: the given one, or a new one at the path ``work``.
+
+    A table can take over datasets that mutator wrote, as Parquet with buckets.
+    """
+    storage, path = located(dataset)
+    path = storage.resolve(path)
+    entry = storage.stat(path)
+    if entry is None or entry.type != "directory":
+        raise error("path.missing", path=path, what="directory")
+    known = read_manifest(storage, path)
+    if known is not None and _fits(known):
+        return path
+
+    def merge_on(plan: Plan, staging: str | None) -> Receipts:
+        with open_runner(plan.bytes_to_read) as (runner, choice):
+            return engine_of(runner, choice)(plan, staging)
+
+    merge.carry_out(
+        merge.prepare(replace(config, output_format=_FORMAT, master_unique=False), path, [], work), merge_on
+    )
+    return work
+
+
+def _fits(known: Manifest) -> bool:
+    forms = [known.spec, *known.spec.get(EARLIER, ())]
+    has_buckets = known.buckets is not None or SPEC in known.spec
+    return has_buckets and not is_without_key(known) and all(form.get("format") == _FORMAT for form in forms)
+
+
+def buckets_of(path: str) -> int:
+    """Return the number of buckets of a table with the files of a dataset: those of partitions may differ."""
+    known = _manifest(path)
+    return 1 if SPEC in known.spec else known.buckets or 1
+
+
+def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner: OpenRunner) -> Snapshot:
+    """Commit version 1 of a table with the files of a dataset. snapshot: version 0. path: of the dataset."""
+    started = time.monotonic()
+    known = _manifest(path)
+    if SPEC not in known.spec:  # files of partitions are checked one by one
+        check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
+    spec = {name: value for name, value in known.spec.items() if name != EARLIER}
+    schemas = {1: form_of(known.spec, None)}
+    schemas |= {-1 - number: form_of(known.spec, number) for number in range(len(known.spec.get(EARLIER, ())))}
+    state = State(snapshot.version, spec, schemas, known.feed, snapshot.state.settings)
+    _, plan = prepare(Snapshot(snapshot.table, state, FILES.empty_table(), Masks(snapshot.table)), config, [])
+    target = Target(snapshot.table, 1, 1, snapshot.version.buckets)
+    tasks = list(_files(plan, known, path, snapshot))
+    with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
+        files = _taken(runner, plan, target, tasks)
+    records = sum(file.rows for file in files if file.role == DATA)
+    tombstones = sum(file.rows for file in files if file.role == TOMBSTONES)
+    version = TableVersion(
+        number=1,
+        id=uuid.uuid4().hex,
+        action="create",
+        run=plan.run,
+        committed=max(known.committed, snapshot.version.committed),
+        as_of=0,
+        spec=dict(known.spec),
+        buckets=snapshot.version.buckets,
+        hash=HASH_NAME,
+        horizon=known.horizon,
+        snapshot=known.snapshot,
+        records=records,
+        tombstones=tombstones,
+        counts={"master rows": records, "master kept": records, "output rows": records, "tombstones in": tombstones}
+        | {"tombstones out": tombstones},
+        feed=known.feed,
+        files=tuple(files),
+        seconds=round(time.monotonic() - started, 3),
+    )
+    try:
+        commit(snapshot, version)
+    except BaseException:
+        discard_files(snapshot.table, version.stored())
+        raise
+    return snapshot.after(version)
+
+
+def _taken(runner: Runner, plan: Plan, target: Target, tasks: list[Taken]) -> list[Any]:
+    return each_on(runner)(tasks, partial(_take_over, plan, target))
+
+
+def _take_over(plan: Plan, target: Target, taken: Taken, number: int, attempt: int) -> Any:
+    return take_over(plan, target, taken)
+
+
+def _files(plan: Plan, known: Manifest, path: str, snapshot: Snapshot) -> Iterator[Taken]:
+    """Yield the data and tombstone files of a dataset."""
+    beside = {side.path: side for side in known.beside}
+    partitioned = SPEC in known.spec
+    for directory, files in by_partition(known).items():
+        partition = directory if partitioned else None
+        for part in files.data:
+            schema = 1 if part.form is None else -1 - part.form
+            yield Taken(
+                source=path,
+                part=part,
+                path=_own_path(part.path, partition, "version_id=1"),
+                partition=partition,
+                bucket=0 if partitioned else part.bucket or 0,
+                schema=schema,
+                layout=_layout(plan, known, part.form, path),
+                order=beside.get(part.order or ""),
+            )
+        for side in files.tombstones:
+            bucket = 0 if partitioned else side.bucket or 0
+            yield Taken(path, side, f"{DIRECTORY}/tombstones/{side.path.split('/', 2)[2]}", partition, bucket, 1)
+
+
+def _own_path(path: str, partition: str | None, version: str) -> str:
+    return posixpath.join(partition or "", version, base_name(path))
+
+
+def _layout(plan: Plan, known: Manifest, form: int | None, path: str) -> ColumnLayout:
+    """Return how the files of a form are read, with their own types."""
+    layout: ColumnLayout = plan.rows.layouts["master"]
+    schema = stored_schema(form_of(known.spec, form), path).schema
+    names = layout.result.names
+    order = None if layout.order_field is None else schema.get_field_index(names[layout.order_field])
+    ids = tuple(schema.get_field_index(names[position]) for position in layout.id_fields)
+    return replace(layout, schema=schema, result=schema, id_fields=ids, order_field=order)
+
+
+def _manifest(path: str) -> Manifest:
+    known = read_manifest(storage_for(path), path)
+    assert known is not None
+    return known
