@@ -4,6 +4,13 @@ VERSIONS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "table.missing": "{path}: is not a versioned table; check the path, or make one with: mutator table create",
         "table.version": "{path}: version {version} does not exist; the newest version is {newest}",
+        "table.changes.order": (
+            "{path}: the changes from version {start} to {end} run backwards; name the earlier version with --from"
+        ),
+        "table.changes.field": (
+            "{path}: its rows have a field {name}, which is also the name of a field of changes; "
+            "compare two scans instead"
+        ),
     },
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",

@@ -52,7 +52,7 @@ def _live(snapshot: Snapshot, file: TableFile, wanted: Any) -> Iterator[Any]:
                 if last - first < end - start:
                     group = found.read_row_group(number, columns=names, use_threads=False).select(names)
                     group = _without(group, hidden[first:last] - start)
-                    yield from _typed(group, wanted).to_batches()
+                    yield from typed(group, wanted).to_batches()
                 start = end
     except NotReadable as fault:
         raise damaged(snapshot.table, file.data, fault) from None
@@ -67,7 +67,7 @@ def _without(table: Any, hidden: Ints) -> Any:
     return table.filter(pa.array(keep))
 
 
-def _typed(table: Any, wanted: Any) -> Any:
+def typed(table: Any, wanted: Any) -> Any:
     """Return the columns of a table with the names and types of a schema; NULL where it lacks one."""
     if table.schema.equals(wanted):
         return table

@@ -19,6 +19,7 @@ from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.storage import located
 from mutator.table.apply import OpenRunner, apply_feed, manifest_of
+from mutator.table.changes import changes_of
 from mutator.table.create import create_empty
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
@@ -129,6 +130,14 @@ class Table:
     def scan(self, columns: Sequence[str] | None = None, *, version: int | None = None) -> Iterator[Any]:
         """Yield the rows as pa.RecordBatches. columns: the wanted ones. version: by default the newest."""
         return scan_batches(self.at(version), columns)
+
+    def changes(self, from_version: int, to_version: int | None = None, net: bool = False) -> Any:
+        """Return a pa.RecordBatchReader of the changes of the versions after ``from_version`` up to ``to_version``.
+
+        to_version: by default the newest. net: at most one change of each record. The fields ``_change_type``,
+        ``_commit_version`` and ``_commit_timestamp`` come before those of the rows.
+        """
+        return changes_of(self.path, from_version, self.at(to_version), net=net)
 
     def at(self, version: int | None) -> Snapshot:
         """Return the snapshot of a version, by default the newest that this object knows."""

@@ -2,101 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import config
-from mutator.config import Config
-from mutator.dataset.directory import read_manifest
-from mutator.dataset.side_columns import read_tombstones
-from mutator.dataset.versions.snapshot import Snapshot, open_snapshot
-from mutator.dataset.versions.version import TOMBSTONES
+from mutator.dataset.versions.snapshot import open_snapshot
 from mutator.engine.versions import delta_files
-from mutator.engine.versions.live_rows import taken_tombstones
-from mutator.rules.typed_values import comparable
-from mutator.storage import storage_for
 from mutator.table import apply
-from mutator.table.apply import Applied, apply_feed
 from mutator.table.create import create_empty
-from mutator.table.scan import scan_batches, schema_of
 from mutator.table.take_over import create_of
 from tests.support import local_engine
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, put, worlds
 from tests.support.typed_worlds import schema_of as world_schema
-
-SCOPES: list[dict[str, str]] = [
-    {},
-    {"partitioned.by": "shop", "key.scope": "table"},
-    {"partitioned.by": "shop", "key.scope": "partition"},
-]
-
-
-@dataclass(frozen=True)
-class Left:
-    """What a merge leaves."""
-
-    rows: list[Any]
-    tombstones: list[Any]
-    counts: dict[str, int]
-
-
-@contextmanager
-def open_runner(_: int, seed: int = 0) -> Iterator[Any]:
-    with local_engine.runner(seed) as runner:
-        yield runner, None
-
-
-def apply_here(table: Path, settings: Config, feed: Path, seed: int) -> Applied:
-    snapshot = pickle.loads(pickle.dumps(open_snapshot(str(table))))
-    return apply_feed(snapshot, settings, [str(feed)], lambda size: open_runner(size, seed))
-
-
-def left_of(snapshot: Snapshot, counts: Mapping[str, int]) -> Left:
-    rows = pa.Table.from_batches(scan_batches(snapshot), schema_of(snapshot))
-    buried = []
-    for file in snapshot.of_role(TOMBSTONES):
-        hidden = set(snapshot.masks.hidden(file.path).tolist())
-        live = [row for row in range(file.rows) if row not in hidden]
-        buried += taken_tombstones(snapshot.table, file.data, file.rows, pa.array(live, pa.int64())).to_pylist()
-    width = 2
-    tombstones = [(tuple(one[f"key_{number}"] for number in range(width)), one["order"]) for one in buried]
-    return Left(_rows(rows), sorted(tombstones, key=repr), _some(counts))
-
-
-def left_by_run(output: Path) -> Left:
-    import pyarrow.parquet as pq
-
-    known = read_manifest(storage_for(str(output)), str(output))
-    assert known is not None
-    tables = [pq.read_table(output / part.path, partitioning=None) for part in known.files]
-    tombstones = []
-    for side in known.beside:
-        if side.role == "tombstones":
-            with open(output / side.path, "rb") as stream:
-                tombstones += [(key, order) for key, order, _ in read_tombstones(stream)]
-    rows = [row for table in tables for row in _rows(table)]
-    return Left(sorted(rows, key=repr), sorted(tombstones, key=repr), _some(known.counts))
-
-
-def _rows(table: Any) -> list[Any]:
-    batches = table.combine_chunks().to_batches()
-    structs = [comparable(pa.StructArray.from_arrays(batch.columns, batch.schema.names)) for batch in batches]
-    return sorted((row for part in structs for row in part.to_pylist()), key=repr)
-
-
-def _some(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if count and not name.endswith("ignored")}
+from tests.support.versioned import SCOPES, apply_here, left_by_run, left_of, open_runner, put_feeds
 
 
 @given(
@@ -130,11 +53,7 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
             master = work / "begun"
             snapshot = open_snapshot(str(table))
             assert left_of(snapshot, {}) == replace(left_by_run(master), counts={})
-        for number, files in enumerate(world.feeds):
-            feed = work / f"feed{number}"
-            for stem, rows in files:
-                path = feed / f"{stem}.{feed_format}"
-                put(path, feed_format, rows, world_schema(world.order, op=world.op), rng.randint(1, 3), ",")
+        for number, feed in enumerate(put_feeds(world, work, rng, feed_format)):
             output = work / f"out{number}"
             local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output))
             applied = apply_here(table, config.parse(settings), feed, rng.randrange(9))

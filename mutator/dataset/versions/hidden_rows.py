@@ -101,6 +101,12 @@ class Hidden:
         found: Ints = self._positions[begin:end][~self._touched[begin:end]]
         return found
 
+    def hidden_keys(self, file: str) -> Any:
+        """Return the encoded keys of the hidden rows of a file, in the order of ``hidden``."""
+        begin, end = self._ranges.get(file, (0, 0))
+        rows = begin + np.flatnonzero(~self._touched[begin:end])
+        return self.table.column("key").combine_chunks().take(pa.array(rows))
+
     def touched(self, file: str) -> tuple[Ints, Any]:
         """Return the positions of the touched rows of a file, ascending, and their order values as text."""
         begin, end = self._ranges.get(file, (0, 0))

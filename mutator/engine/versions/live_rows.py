@@ -65,6 +65,15 @@ class LiveRows:
             entries = np.arange(extent.start, extent.end)
             return index.hashes(extent.start, extent.end), index.keys(entries), index.positions(entries)
 
+    def keys(self, file: TableFile) -> Any:
+        """Return the encoded keys of all rows of a file, in the order of the rows."""
+        with self._verified(file):
+            index = self.index(file)
+            entries = np.arange(file.rows)
+            order = np.empty(file.rows, np.int64)
+            order[index.positions(entries)] = entries
+            return index.keys(order)
+
     def row_hashes(self, file: TableFile, entries: Ints) -> RowHashes:
         """Return the row hashes of some entries."""
         with self._verified(file):

@@ -1,0 +1,326 @@
+"""The changes between two versions of a table, as Arrow batches.
+
+A row that a version hides is an old image, a row of a file that it adds is a new one. An old and a new image of one key
+are an update. Tombstones are no rows: a delete is a change if it removed a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.partition_index import SPEC
+from mutator.dataset.versions.checkpoint import file_of
+from mutator.dataset.versions.key_index import encoded_keys
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot, damaged, hidden_rows, open_snapshot, unknown
+from mutator.dataset.versions.version import DATA, TableFile, TableVersion
+from mutator.engine.versions.live_rows import LiveRows, opened_file
+from mutator.errors import error
+from mutator.formats.blocks.contract import unequal
+from mutator.formats.content import NotReadable
+from mutator.formats.files.arrow_files import faults
+from mutator.formats.files.parquet import opened
+from mutator.plan.inspect.managed import stored_schema
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.order_columns import flags
+from mutator.table.scan import schema_of, typed
+
+INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
+FIELDS = (
+    pa.field("_change_type", pa.string(), nullable=False),
+    pa.field("_commit_version", pa.int64(), nullable=False),
+    pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False),
+)
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class _Images:
+    """Old or new images: rows of one data file."""
+
+    file: TableFile
+    positions: Ints  # ascending
+    keys: Any  # encoded, with the partition where keys are unique only within one; None: not read
+    versions: Ints  # that changed the records
+
+    def chosen(self, rows: Ints) -> _Images:
+        """Return some of the images."""
+        keys = None if self.keys is None else self.keys.take(pa.array(rows))
+        return replace(self, positions=self.positions[rows], keys=keys, versions=self.versions[rows])
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the images of a table with the types of one version."""
+
+    snapshot: Snapshot  # of that version
+    wanted: Any  # pa.Schema of the rows
+
+    def batches(self, images: _Images) -> Iterator[tuple[int, Any]]:
+        """Yield (number of the first image, pa.RecordBatch of some images)."""
+        table, file = self.snapshot.table, images.file
+        own = stored_schema(self.snapshot.state.schemas[file.schema], table).schema
+        names = [name for name in self.wanted.names if own.get_field_index(name) >= 0]
+        try:
+            with faults("Parquet"), opened_file(table, file.data) as stream:
+                found = opened(stream)
+                if found.metadata.num_rows != file.rows:
+                    raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
+                start = 0
+                for number in range(found.metadata.num_row_groups):
+                    end = start + found.metadata.row_group(number).num_rows
+                    first, last = np.searchsorted(images.positions, [start, end])
+                    if first < last:
+                        group = found.read_row_group(number, columns=names, use_threads=False).select(names)
+                        group = group.take(pa.array(images.positions[first:last] - start))
+                        batches = typed(group, self.wanted).to_batches()
+                        for batch in batches:
+                            yield int(first), batch
+                            first += batch.num_rows
+                    start = end
+        except NotReadable as fault:
+            raise damaged(table, file.data, fault) from None
+
+    def rows(self, parts: Sequence[_Images]) -> Any:
+        """Return all images as a pa.StructArray, in order."""
+        found = [batch for images in parts for _, batch in self.batches(images)]
+        return pa.StructArray.from_arrays(
+            [column.combine_chunks() for column in pa.Table.from_batches(found, self.wanted).columns],
+            fields=list(self.wanted),
+        )
+
+
+def changes_schema(snapshot: Snapshot) -> Any:
+    """Return the pa.Schema of changes up to a version: the fields of a change, then those of its rows."""
+    rows = schema_of(snapshot)
+    for field in FIELDS:
+        if rows.get_field_index(field.name) >= 0:
+            raise error("table.changes.field", path=snapshot.table, name=field.name)
+    return pa.schema([*FIELDS, *rows])
+
+
+def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Any:
+    """Return a pa.RecordBatchReader of the changes of the versions after ``start``, up to that of a snapshot.
+
+    All rows have the schema of the last version. net: at most one change of each record, from the first version to the
+    last. Without it, versions follow each other; within one, old images come before new ones. Raises ConfigError for
+    versions that do not exist or run backwards.
+    """
+    end = after.version.number
+    if start > end:
+        raise error("table.changes.order", path=table, start=start, end=end)
+    if start < 0:
+        raise unknown(table, start, end)
+    schema, before = changes_schema(after), open_snapshot(table, start)
+    return pa.RecordBatchReader.from_batches(schema, (_net if net else _each)(before, after))
+
+
+def _net(before: Snapshot, after: Snapshot) -> Iterator[Any]:
+    """Yield the changes from one version to another."""
+    log = TableLog(after.table)
+    versions = (log.read(number) for number in range(before.version.number + 1, after.version.number + 1))
+    yield from _Changes(before, after, versions).batches()
+
+
+def _each(before: Snapshot, after: Snapshot) -> Iterator[Any]:
+    """Yield the changes of each version."""
+    log = TableLog(after.table)
+    for number in range(before.version.number + 1, after.version.number + 1):
+        version = log.read(number)
+        following = before.after(version)
+        yield from _Changes(before, following, [version], after).batches()
+        before = following
+
+
+class _Changes:
+    """The changes between two snapshots."""
+
+    def __init__(
+        self, before: Snapshot, after: Snapshot, versions: Iterable[TableVersion], typed_as: Snapshot | None = None
+    ) -> None:
+        """Read which rows are hidden. versions: those between the snapshots. typed_as: has the schema of the rows."""
+        typed_as = typed_as or after
+        spec = typed_as.state.spec or {}
+        self._before, self._after = before, after
+        self._reader = _Reader(typed_as, schema_of(typed_as))
+        self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
+        self._live = LiveRows(after, by_file_name=spec.get("order", {}).get("by") == "file name")
+        self._committed: dict[int, int] = {}  # version -> commit time in microseconds
+        self._hidden: dict[str, list[_Images]] = {}  # file of the earlier snapshot -> images
+        self._ends: list[_Images] = []  # of all hidden rows, in the order of the versions
+        self._replaced = False  # some version removed whole files
+        self._survey(versions)
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the changes: old images first, then new ones."""
+        old, new = self._old(), self._new()
+        if not old:
+            inserted = np.zeros(sum(len(images.positions) for images in new), np.bool_)
+            yield from self._typed(new, inserted, ~inserted, (INSERT, AFTER))
+            return
+        old_keys, new_keys = _keys(old), _keys(new)
+        partners = pc.index_in(old_keys, value_set=new_keys)
+        updated_old, updated_new = flags(partners.is_valid()), flags(pc.is_in(new_keys, value_set=old_keys))
+        pairs = partners.drop_null().cast(pa.int64()).to_numpy()
+        kept_old, kept_new = np.ones(len(old_keys), np.bool_), np.ones(len(new_keys), np.bool_)
+        if len(pairs) and (self._replaced or self._after.version.number > self._before.version.number + 1):
+            unchanged = self._equal(old, updated_old, new, pairs)
+            kept_old[np.flatnonzero(updated_old)[unchanged]] = False
+            kept_new[pairs[unchanged]] = False
+        versions = self._versions(old_keys)
+        versions[updated_old] = np.concatenate([_NONE, *(images.versions for images in new)])[pairs]
+        yield from self._typed(_with_versions(old, versions), updated_old, kept_old, (DELETE, BEFORE))
+        yield from self._typed(new, updated_new, kept_new, (INSERT, AFTER))
+
+    def _survey(self, versions: Iterable[TableVersion]) -> None:
+        """Collect the hidden rows of data files, and the rows of files that were removed."""
+        added: dict[str, TableFile] = {}
+        for version in versions:
+            self._committed[version.number] = _microseconds(version.committed)
+            for stored in version.index:
+                found = hidden_rows(self._after.table, stored)
+                known = self._known(list(found.files))
+                for path in found.files:
+                    file = known.get(path) or added.get(path)
+                    positions = found.hidden(path)
+                    if file is None or not len(positions):
+                        continue
+                    images = self._images(file, positions, found.hidden_keys(path), version.number)
+                    self._ends.append(images)
+                    if path in known:
+                        self._hidden.setdefault(path, []).append(images)
+            for path, file in self._known(version.removed).items():
+                self._replaced = True
+                self._hidden.setdefault(path, []).append(self._removed(file, version.number))
+            added |= {file.path: file for file in version.files if file.role == DATA}
+
+    def _known(self, paths: Sequence[str]) -> dict[str, TableFile]:
+        """Return the data files of the earlier snapshot that have some paths."""
+        files = self._before.files
+        rows = pc.index_in(pa.array(paths, pa.string()), value_set=files.column("path").combine_chunks()).drop_null()
+        found = (file_of(files, row) for row in rows.to_pylist())
+        return {file.path: file for file in found if file.role == DATA}
+
+    def _removed(self, file: TableFile, version: int) -> _Images:
+        """Return the rows of a file that were live when it was removed."""
+        gone = [self._before.masks.hidden(file.path), *(images.positions for images in self._hidden.get(file.path, ()))]
+        positions = np.setdiff1d(np.arange(file.rows), np.concatenate(gone))
+        return self._images(file, positions, self._keys_at(file, positions), version)
+
+    def _keys_at(self, file: TableFile, positions: Ints) -> Any:
+        """Return the encoded keys of the rows of a file at some positions."""
+        keys = self._live.keys(file)
+        return keys if len(positions) == file.rows else keys.take(pa.array(positions))
+
+    def _images(self, file: TableFile, positions: Ints, keys: Any, version: int) -> _Images:
+        if self._by_partition:
+            ends = np.cumsum([extent.rows for extent in file.extents])
+            numbers = np.searchsorted(ends, positions, "right")
+            names = pa.array([(extent.partition or "").encode() for extent in file.extents], pa.large_binary())
+            keys = encoded_keys([names.take(pa.array(numbers)), keys])
+        return _Images(file, positions, keys, np.full(len(positions), version))
+
+    def _old(self) -> list[_Images]:
+        """Return the old images, file by file."""
+        return [_by_position(parts) for parts in self._hidden.values()]
+
+    def _new(self) -> list[_Images]:
+        """Return the new images, file by file; without keys if there are no old ones."""
+        found, files = [], self._after.files
+        fresh = pc.and_(
+            pc.greater(files.column("version"), self._before.version.number), pc.equal(files.column("role"), DATA)
+        )
+        for row in np.flatnonzero(fresh.to_numpy()).tolist():
+            file, version = file_of(files, row), files.column("version")[row].as_py()
+            hidden = self._after.masks.hidden(file.path)
+            positions = np.setdiff1d(np.arange(file.rows), hidden) if len(hidden) else np.arange(file.rows)
+            if self._hidden:
+                found.append(self._images(file, positions, self._keys_at(file, positions), version))
+            else:  # all of them are inserts
+                found.append(_Images(file, positions, None, np.full(len(positions), version)))
+        return found
+
+    def _versions(self, keys: Any) -> Ints:
+        """Return the last version that hid a row of each key."""
+        latest = self._ends[::-1]
+        if self._replaced:
+            latest += [images for parts in self._hidden.values() for images in parts]
+        rows = pc.index_in(keys, value_set=_keys(latest)).to_numpy()
+        found: Ints = np.concatenate([images.versions for images in latest])[rows]
+        return found
+
+    def _equal(self, old: Sequence[_Images], updated: Flags, new: Sequence[_Images], pairs: Ints) -> Flags:
+        """Return which pairs have two equal images. updated: of the old ones. pairs: numbers of the new ones."""
+        order = np.argsort(pairs)
+        chosen = np.zeros(sum(len(images.positions) for images in new), np.bool_)
+        chosen[pairs] = True
+        one = self._reader.rows(_chosen(old, updated))
+        other = self._reader.rows(_chosen(new, chosen))
+        back = np.empty(len(pairs), np.int64)
+        back[order] = np.arange(len(pairs))
+        return ~unequal(one, other.take(pa.array(back)))
+
+    def _typed(self, parts: Sequence[_Images], updated: Flags, kept: Flags, names: tuple[str, str]) -> Iterator[Any]:
+        """Yield images with the fields of a change. names: of the change of a record alone, and of one of a pair."""
+        schema, start = changes_schema(self._reader.snapshot), 0
+        for images in parts:
+            end = start + len(images.positions)
+            rows, pair = np.flatnonzero(kept[start:end]), updated[start:end]
+            start = end
+            if not len(rows):
+                continue
+            own = images.chosen(rows)
+            pair = pair[rows]
+            times = _times(own.versions, self._committed)
+            for first, batch in self._reader.batches(own):
+                last = first + batch.num_rows
+                types = pa.DictionaryArray.from_arrays(pa.array(pair[first:last].astype(np.int8)), pa.array(names))
+                added = [
+                    types.cast(pa.string()),
+                    pa.array(own.versions[first:last]),
+                    times.slice(first, batch.num_rows),
+                ]
+                yield pa.RecordBatch.from_arrays([*added, *batch.columns], schema=schema)
+
+
+def _keys(parts: Sequence[_Images]) -> Any:
+    return pa.concat_arrays([pa.array([], pa.large_binary()), *(images.keys for images in parts)])
+
+
+def _by_position(parts: Sequence[_Images]) -> _Images:
+    """Return images of one file as one, by position."""
+    positions = np.concatenate([part.positions for part in parts])
+    versions = np.concatenate([part.versions for part in parts])
+    whole = _Images(parts[0].file, positions, _keys(parts), versions)
+    return whole.chosen(np.argsort(positions))
+
+
+def _with_versions(parts: Sequence[_Images], versions: Ints) -> list[_Images]:
+    ends = np.cumsum([len(images.positions) for images in parts])
+    return [replace(images, versions=own) for images, own in zip(parts, np.split(versions, ends[:-1]), strict=True)]
+
+
+def _chosen(parts: Sequence[_Images], rows: Flags) -> list[_Images]:
+    """Return some of the images of several files. rows: for each image, whether it is wanted."""
+    ends = np.cumsum([len(images.positions) for images in parts])
+    return [images.chosen(np.flatnonzero(own)) for images, own in zip(parts, np.split(rows, ends[:-1]), strict=True)]
+
+
+def _times(versions: Ints, committed: dict[int, int]) -> Any:
+    """Return the commit time of each version."""
+    known, numbers = np.unique(versions, return_inverse=True)
+    times = np.array([committed[int(version)] for version in known], np.int64)
+    return pa.array(times[numbers], pa.timestamp("us", "UTC"))
+
+
+def _microseconds(committed: str) -> int:
+    return (datetime.fromisoformat(committed) - _EPOCH) // timedelta(microseconds=1)
