@@ -16,6 +16,10 @@ PASSED: list[str] = []  # while the variable is set
 NONE = "none"  # the value that only records the points that are passed
 NAMES = frozenset(
     [
+        "apply.data.written",
+        "apply.hidden.written",
+        "apply.keys.written",
+        "apply.tombstones.written",
         "archive.directory",
         "archive.done",
         "archive.marked",
@@ -119,6 +123,11 @@ NAMES = frozenset(
         "stage.verified",
         "storage.linked",
         "storage.written",
+        "table.commit",
+        "table.committed",
+        "table.created",
+        "table.hinted",
+        "table.linked",
         "task.carried",
         "task.data.opened",
         "task.data.written",

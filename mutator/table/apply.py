@@ -162,6 +162,7 @@ def commit(snapshot: Snapshot, version: TableVersion) -> None:
     failpoint("table.committed")
     with suppress(MutatorError):  # derived: the next version writes it
         add_hint(log, snapshot.after(version), log.hinted()[1])
+        failpoint("table.hinted")
 
 
 def discard_files(table: str, files: Iterable[Stored]) -> None:

@@ -11,6 +11,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, add_hint, open_snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import error
+from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located_to_write
@@ -48,6 +49,7 @@ def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None 
     log = TableLog(path)
     if not log.commit(first):
         raise error("table.exists", path=path)
+    failpoint("table.created")
     snapshot = open_snapshot(path, 0)
     add_hint(log, snapshot, None)
     return snapshot

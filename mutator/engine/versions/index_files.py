@@ -18,6 +18,7 @@ from mutator.dataset.versions.key_index import encoded_keys, index_bytes
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
 from mutator.engine.versions.delta_files import Target, created, text_of_order
 from mutator.errors import error
+from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
@@ -70,6 +71,7 @@ def take_over(plan: Plan, target: Target, taken: Taken) -> TableFile:
         raise error("manifest.damage", path=source, why=why)
     storage_for(table).make_directory(posixpath.dirname(f"{table}/{taken.path}"))
     link_or_copy(source, posixpath.join(table, taken.path))
+    failpoint("table.linked")
     sequences = rows.orders.to_numpy() if plan.by_file_name else None
     content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, np.array([taken.part.rows]), sequences)
     with created(plan, table, target.index_path(taken.path)) as stream:
