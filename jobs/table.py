@@ -1,4 +1,4 @@
-"""Merge many tables in one application with spark-submit; the options are those of `mutator table`."""
+"""Create, change and read versioned tables with spark-submit; the options are those of `mutator table`."""
 
 import sys
 from pathlib import Path

@@ -117,6 +117,7 @@ _JOBS: dict[str, Command | Group] = {
     "partition.py": PARTITION,
     "partition_runs.py": PARTITION_RUNS,
     "run_many.py": RUN_MANY,
+    "table.py": TABLES,
     "workflow.py": WORKFLOW,
 }
 _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
