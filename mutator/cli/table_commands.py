@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
+from mutator.cli.table_output_commands import CHANGES
 from mutator.config import parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted
@@ -91,4 +92,6 @@ APPLY = Command(
     when_stopped="no version was committed",
     examples=("mutator table apply products --feed incr", "mutator table apply products --feed incr --dry-run --json"),
 )
-TABLES = Group("table", "versioned tables, which take mutations without touching existing data", (CREATE, APPLY))
+TABLES = Group(
+    "table", "versioned tables, which take mutations without touching existing data", (CREATE, APPLY, CHANGES)
+)

@@ -14,6 +14,7 @@ VERSIONS: dict[int, dict[str, str]] = {
     },
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
+        "table.output": "{path}: already exists; name a new file with --output, or move this one away",
         "table.log.damaged": (
             "{path}: the log entry of the table is damaged ({why}); restore it from a copy of the table, because no "
             "other file has what it says"

@@ -1,0 +1,67 @@
+"""The commands ``mutator table …`` for what comes out of a table.
+
+mutator table changes TABLE --from A [--to B]     the changes between two versions
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from mutator.cli.command import Answer, Command, Report, Rows, option, option_type
+from mutator.config import parsers
+from mutator.errors import error
+from mutator.errors.display import counted
+
+TABLE = option("table", metavar="TABLE", help="directory of the table")
+FORMAT = option(
+    "--format",
+    choices=("csv", "json", "parquet"),
+    default="csv",
+    help="of the rows (default csv); json has an object on each line",
+)
+FILE = option("-o", "--output", metavar="FILE", help="new file for the rows (default: print them)")
+
+
+def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer | Rows:
+    """Return the answer of a command that prints the rows of a pa.RecordBatchReader, or writes them to a file.
+
+    what: the rows in one word, such as "change".
+    """
+    from mutator.table.row_output import row_text, write_file
+
+    if arguments.output is not None:
+        rows = write_file(reader, arguments.format, arguments.output)
+        return Report(f"wrote {counted(rows, what)} to {arguments.output}")
+    if arguments.format == "parquet":
+        raise error("usage", what="--format parquet needs a file; name one with --output FILE")
+    return Rows(row_text(reader, arguments.format))
+
+
+def _changes(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
+    from mutator.table.table import Table
+
+    reader = Table(arguments.table).changes(arguments.start, arguments.end, net=arguments.net)
+    yield rows_answer(reader, arguments, "row")
+
+
+_VERSION = option_type(parsers.whole)
+CHANGES = Command(
+    "changes",
+    "print the changes between two versions of a table",
+    (
+        TABLE,
+        option("--from", dest="start", required=True, type=_VERSION, metavar="A", help="changes after version A"),
+        option("--to", dest="end", type=_VERSION, metavar="B", help="changes up to version B (default the newest)"),
+        option("--net", action="store_true", help="at most one change of each record, from A to B"),
+        FORMAT,
+        FILE,
+    ),
+    _changes,
+    when_stopped="the table is as it was",
+    examples=(
+        "mutator table changes products --from 3",
+        "mutator table changes products --from 0 --to 7 --net --format parquet -o changes.parquet",
+    ),
+)
