@@ -14,7 +14,8 @@ the order value is a field of the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ SCHEMA = pa.schema(
     ]
 )
 
+_PLACES = ("file", "position", "touched")  # columns
 _ORDER = [("file", "ascending"), ("position", "ascending")]
 
 
@@ -64,31 +66,42 @@ def written_index(tables: Iterable[Any]) -> bytes | None:
     return bytes(sink.getvalue())
 
 
-def read_index(content: bytes) -> Any:
-    """Return the pa.Table of a version index. Raises ValueError if its bytes are no version index."""
+def read_index(content: bytes, names: Sequence[str] | None = None) -> Any:
+    """Return the pa.Table of a version index. names: of the wanted columns.
+
+    Raises ValueError if its bytes are no version index.
+    """
+    fields = None if names is None else [SCHEMA.get_field_index(name) for name in names]
     try:
-        table = pa.ipc.open_file(pa.BufferReader(content)).read_all()
-        if table.schema != SCHEMA:
-            raise ValueError("it has other columns")
-        return table.combine_chunks()
+        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        table = pa.ipc.open_file(pa.BufferReader(content), options=options).read_all()
     except (pa.ArrowException, OSError) as fault:
         raise ValueError(str(fault)) from None
+    if table.schema != (SCHEMA if fields is None else pa.schema([SCHEMA.field(name) for name in table.column_names])):
+        raise ValueError("it has other columns")
+    return table.combine_chunks()
 
 
 class Hidden:
     """The rows that a version hides and touches, by file."""
 
-    def __init__(self, table: Any) -> None:
-        """Sort out the rows of a version index."""
-        self.table = table
-        column = table.column("file").combine_chunks()
+    def __init__(self, content: bytes) -> None:
+        """Read where they are: keys and order values are read only when they are needed."""
+        self._content = content
+        places = read_index(content, _PLACES)
+        column = places.column("file").combine_chunks()
         names = column.dictionary.to_pylist()
         codes = column.indices.to_numpy()
         begins = np.flatnonzero(np.diff(codes, prepend=-1)) if len(codes) else np.zeros(0, np.int64)
         ends = np.append(begins[1:], len(codes))
         self._ranges = {names[codes[one]]: (int(one), int(end)) for one, end in zip(begins, ends, strict=True)}
-        self._positions = table.column("position").to_numpy().astype(np.int64)
-        self._touched = flags(table.column("touched").combine_chunks())
+        self._positions = places.column("position").to_numpy().astype(np.int64)
+        self._touched = flags(places.column("touched").combine_chunks())
+
+    @cached_property
+    def table(self) -> Any:
+        """All columns, as a pa.Table."""
+        return read_index(self._content)
 
     @property
     def files(self) -> Iterable[str]:
@@ -111,4 +124,6 @@ class Hidden:
         """Return the positions of the touched rows of a file, ascending, and their order values as text."""
         begin, end = self._ranges.get(file, (0, 0))
         rows = begin + np.flatnonzero(self._touched[begin:end])
+        if not len(rows):
+            return rows, pa.array([], pa.large_binary())
         return self._positions[rows], self.table.column("order").combine_chunks().take(pa.array(rows))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset import checksum
 from mutator.dataset.versions.checkpoint import FILES, State, file_columns, file_of, first_state
-from mutator.dataset.versions.hidden_rows import Hidden, read_index
+from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion
 from mutator.errors import MutatorError, error
@@ -86,7 +86,7 @@ def hidden_rows(table: str, index: Stored) -> Hidden:
     """Read a version index. Raises StateError if it is lost or damaged."""
     content = content_of(table, index)
     try:
-        return Hidden(read_index(content))
+        return Hidden(content)
     except ValueError as fault:
         raise damaged(table, index, str(fault)) from None
 
