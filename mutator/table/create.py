@@ -37,7 +37,7 @@ def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None 
         committed=datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
         as_of=0,
         spec=None,
-        buckets=buckets or (1 if "partitioned.by" in settings else BUCKETS),
+        buckets=buckets or default_buckets(settings),
         hash=HASH_NAME,
         horizon=None,
         snapshot=None,
@@ -53,3 +53,8 @@ def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None 
     snapshot = open_snapshot(path, 0)
     add_hint(log, snapshot, None)
     return snapshot
+
+
+def default_buckets(settings: Mapping[str, str]) -> int:
+    """Return the number of buckets of a table, or of each of its partitions, if nobody gives one."""
+    return 1 if "partitioned.by" in settings else BUCKETS

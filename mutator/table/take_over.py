@@ -18,8 +18,8 @@ from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, form_of
 from mutator.dataset.versions.checkpoint import FILES, State
-from mutator.dataset.versions.log import DIRECTORY
-from mutator.dataset.versions.snapshot import Masks, Snapshot
+from mutator.dataset.versions.log import DIRECTORY, TableLog
+from mutator.dataset.versions.snapshot import Masks, Snapshot, open_snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner, each_on
@@ -31,11 +31,11 @@ from mutator.pipeline import merge
 from mutator.pipeline.runners import engine_of
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.run_plan import Plan
-from mutator.rules.file_names import base_name, new_run_id
+from mutator.rules.file_names import base_name
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
 from mutator.table.apply import OpenRunner, commit, discard_files, prepare
-from mutator.table.create import create_empty
+from mutator.table.create import create_empty, default_buckets
 
 _FORMAT = "parquet"
 
@@ -48,34 +48,48 @@ def create_of(
     buckets: int | None,
     open_runner: OpenRunner,
 ) -> Snapshot:
-    """Create a table with the rows of a dataset; return its version 1. settings: that version 0 records.
+    """Create a table with the rows of a dataset; return its version 1.
 
-    If it fails, there is no table.
+    settings: that version 0 records. If it is killed, the same call goes on with the version 0 that it left.
     """
     storage, path = located_to_write(path)
-    if storage.stat(path) is not None and storage.entries(path):
-        raise error("table.exists", path=path)
-    work = f"{path}.mutator-{new_run_id(time.time())}"
+    source = _source(dataset)
+    count = buckets_of(source, buckets, settings)
+    snapshot = _begun(path, settings, count) or create_empty(path, settings, buckets=count)
+    work = posixpath.join(path, DIRECTORY, "work")
+    storage.remove(work)  # of a killed call
     try:
-        own = config if buckets is None else replace(config, num_reducer=buckets)
-        own_path = as_parquet(work, own, dataset, open_runner)
-        snapshot = create_empty(path, settings, buckets=buckets_of(own_path))
-        return take_over_dataset(snapshot, config, own_path, open_runner)
+        own = as_parquet(work, replace(config, num_reducer=count), source, open_runner)
+        return take_over_dataset(snapshot, config, own, open_runner)
     finally:
         storage.remove(work)
 
 
-def as_parquet(work: str, config: Config, dataset: str, open_runner: OpenRunner) -> str:
-    """Return the path of a dataset that a table can take over: the given one, or a new one at the path ``work``.
+def _begun(path: str, settings: Mapping[str, str], buckets: int) -> Snapshot | None:
+    """Return the version 0 that a killed call with the same settings left; None without one."""
+    if TableLog(path).newest() != 0:
+        return None
+    snapshot = open_snapshot(path, 0)
+    same = snapshot.state.settings == settings and snapshot.version.buckets == buckets
+    return snapshot if same else None
 
-    A table can take over datasets that mutator wrote, as Parquet with buckets.
-    """
+
+def _source(dataset: str) -> str:
+    """Return the full path of a dataset."""
     storage, path = located(dataset)
     path = storage.resolve(path)
     entry = storage.stat(path)
     if entry is None or entry.type != "directory":
         raise error("path.missing", path=path, what="directory")
-    known = read_manifest(storage, path)
+    return path
+
+
+def as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) -> str:
+    """Return the path of a dataset that a table can take over: the given one, or a new one in the directory ``work``.
+
+    path: of the given one. A table can take over datasets that mutator wrote, as Parquet with buckets.
+    """
+    known = read_manifest(storage_for(path), path)
     if known is not None and _fits(known):
         return path
 
@@ -95,10 +109,15 @@ def _fits(known: Manifest) -> bool:
     return has_buckets and not is_without_key(known) and all(form.get("format") == _FORMAT for form in forms)
 
 
-def buckets_of(path: str) -> int:
-    """Return the number of buckets of a table with the files of a dataset: those of partitions may differ."""
-    known = _manifest(path)
-    return 1 if SPEC in known.spec else known.buckets or 1
+def buckets_of(path: str, wanted: int | None, settings: Mapping[str, str]) -> int:
+    """Return the number of buckets of a table with the rows of a dataset.
+
+    wanted: by the user. The files of a dataset that is taken over as it is decide.
+    """
+    known = read_manifest(storage_for(path), path)
+    if known is not None and _fits(known):
+        return 1 if SPEC in known.spec else known.buckets or 1
+    return wanted or default_buckets(settings)
 
 
 def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner: OpenRunner) -> Snapshot:
@@ -174,7 +193,8 @@ def _files(plan: Plan, known: Manifest, path: str, snapshot: Snapshot) -> Iterat
             )
         for side in files.tombstones:
             bucket = 0 if partitioned else side.bucket or 0
-            yield Taken(path, side, f"{DIRECTORY}/tombstones/{side.path.split('/', 2)[2]}", partition, bucket, 1)
+            own = f"{DIRECTORY}/tombstones/{side.path.split('/', 2)[2]}"
+            yield Taken(path, side, own, partition, bucket, 1)
 
 
 def _own_path(path: str, partition: str | None, version: str) -> str:

@@ -69,7 +69,10 @@ def take_over(plan: Plan, target: Target, taken: Taken) -> TableFile:
             why = str(fault)
     if why is not None:
         raise error("manifest.damage", path=source, why=why)
-    storage_for(table).make_directory(posixpath.dirname(f"{table}/{taken.path}"))
+    storage = storage_for(table)
+    storage.make_directory(posixpath.dirname(f"{table}/{taken.path}"))
+    for path in (taken.path, target.index_path(taken.path)):
+        storage.remove(posixpath.join(table, path))  # of a killed call
     link_or_copy(source, posixpath.join(table, taken.path))
     failpoint("table.linked")
     sequences = rows.orders.to_numpy() if plan.by_file_name else None

@@ -1,0 +1,100 @@
+"""Real kills (SIGKILL) at every failpoint of a table: the next command finds the old version or the new one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mutator import config
+from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.errors import suppressed
+from mutator.table import apply
+from mutator.table.apply import apply_feed
+from mutator.table.create import create_empty
+from mutator.table.take_over import create_of
+from tests.support import local_engine
+from tests.support.dying_runs import dying_runs
+from tests.support.no_limits import NO_LIMITS
+from tests.table.test_table_faults import FIRST, NEW, OLD, SECOND, open_runner, rows_of
+
+SETTINGS = {"key": "id", "order_by": "at", "op": "op", "field.names": "id,at,op,name", "allow.empty.master": "true"}
+SETTINGS |= NO_LIMITS
+APPLY = (
+    "apply.data.written",
+    "apply.keys.written",
+    "apply.tombstones.written",
+    "apply.hidden.written",
+    "table.commit",
+    "table.committed",
+    "table.hinted",
+)
+CREATE = ("table.created", "table.linked", "table.commit", "table.committed")
+
+
+def apply_one(table: str, feed: str) -> None:
+    apply._INLINE_FEED = 0
+    apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
+
+
+def create_one(table: str, dataset: str) -> None:
+    create_of(table, config.parse(SETTINGS), {}, dataset, None, open_runner)
+
+
+@pytest.fixture(scope="module", name="act")
+def start_acting() -> Iterator[Callable[..., Any]]:
+    with dying_runs("tests.table.test_table_kills") as act:
+        yield act
+
+
+@pytest.fixture(scope="module", name="places")
+def new_places(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tables")
+    for name, rows in (("first", FIRST), ("second", SECOND)):
+        (root / f"{name}.csv").write_text(rows)
+    create_empty(str(root / "table"), {}, buckets=2)
+    apply_one(str(root / "table"), str(root / "first.csv"))
+    (root / "nothing").mkdir()
+    local_engine.mutate(
+        {**SETTINGS, "output.format": "parquet"},
+        master=str(root / "nothing"),
+        feed=[str(root / "first.csv")],
+        output=str(root / "dataset"),
+    )
+    return root
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", APPLY)
+def test_killed_apply(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    killed, _ = act("apply_one", point, table=table, feed=str(places / "second.csv"))
+    assert killed
+    assert rows_of(table) == (NEW if point in ("table.committed", "table.hinted") else OLD)
+    apply_one(table, str(places / "second.csv"))
+    assert rows_of(table) == NEW
+    assert open_snapshot(table).version.number == 2
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", CREATE)
+def test_killed_create(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(tmp_path / "table")
+    killed, _ = act("create_one", point, table=table, dataset=str(places / "dataset"))
+    assert killed
+    with suppressed("table.exists") if point == "table.committed" else nullcontext():
+        create_one(table, str(places / "dataset"))
+    assert rows_of(table) == OLD
+    assert open_snapshot(table).version.number == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+@pytest.mark.processes
+def test_each_failpoint_is_passed(act: Callable[..., Any], places: Path, tmp_path: Path) -> None:
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    _, passed = act("apply_one", table=table, feed=str(places / "second.csv"))
+    assert set(APPLY) <= set(passed)
