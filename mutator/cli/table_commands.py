@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
-from mutator.cli.table_output_commands import CHANGES
+from mutator.cli.table_output_commands import CHANGES, TABLE
+from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
 from mutator.config import parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted
@@ -23,8 +24,6 @@ from mutator.errors.display import counted
 if TYPE_CHECKING:
     from mutator.engine.runner import Runner
     from mutator.plan.runner_choice import RunnerChoice
-
-TABLE = option("table", metavar="TABLE", help="directory of the table")
 
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -93,5 +92,7 @@ APPLY = Command(
     examples=("mutator table apply products --feed incr", "mutator table apply products --feed incr --dry-run --json"),
 )
 TABLES = Group(
-    "table", "versioned tables, which take mutations without touching existing data", (CREATE, APPLY, CHANGES)
+    "table",
+    "versioned tables, which take mutations without touching existing data",
+    (CREATE, APPLY, SCAN, GET, LOG, DESCRIBE, CHANGES),
 )

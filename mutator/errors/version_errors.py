@@ -3,7 +3,6 @@
 VERSIONS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "table.missing": "{path}: is not a versioned table; check the path, or make one with: mutator table create",
-        "table.version": "{path}: version {version} does not exist; the newest version is {newest}",
         "table.changes.order": (
             "{path}: the changes from version {start} to {end} run backwards; name the earlier version with --from"
         ),
@@ -11,6 +10,25 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: its rows have a field {name}, which is also the name of a field of changes; "
             "compare two scans instead"
         ),
+        "table.version": (
+            "{path}: version {version} does not exist; the earliest version is {earliest}, and the newest is {newest}"
+        ),
+        "table.time": (
+            "{path}: no version is as old as {time}; the earliest version is {earliest}, of {since}, and the newest is "
+            "{newest}, of {until}"
+        ),
+        "table.time.text": "{text} is not a time; write it in ISO 8601, for example 2026-01-31T12:00:00Z",
+        "table.columns": "{path}: the table has no column {column}{near}; its columns are {known}",
+        "table.filter": (
+            "the filter {text} cannot be read at {part}; write conditions such as price > 5 and name = 'x' and "
+            "note is not null"
+        ),
+        "table.literal": "the filter compares column {column} with {literal}, which {why}",
+        "table.operator": "the filter compares column {column} of type {type}, for which only `is null` and "
+        "`is not null` are possible",
+        "table.key": "{path}: the key {key} has {found}, and the key of the table has {width}: {names}",
+        "table.key.value": "{path}: {value} cannot be a value of key field {name}: it {why}",
+        "table.partition": "{path}: the table has no partition {partition}",
     },
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
@@ -26,7 +44,7 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: this file of the table is damaged ({why}); restore it from a copy of the table, or if it is a key "
             "index, run: mutator table verify --repair"
         ),
-        "table.lost": (
+        "table.outrun": (
             "{path}: another process committed version {version} in the meantime, so the result of this run is out of "
             "date and was removed; run again"
         ),

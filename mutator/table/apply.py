@@ -16,6 +16,7 @@ from mutator.config import Config
 from mutator.config.written_names import renamed, renamed_in_errors
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.partition_index import SPEC
+from mutator.dataset.versions.checkpoint import defaults_text
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, add_hint
 from mutator.dataset.versions.version import Stored, TableVersion
@@ -29,7 +30,7 @@ from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up
 from mutator.pipeline.limits import check
 from mutator.pipeline.next_manifest import committed_counts
-from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
+from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema, stored_schema
 from mutator.plan.inspect.survey import Survey, survey_feed
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan, make_plan
@@ -158,7 +159,7 @@ def commit(snapshot: Snapshot, version: TableVersion) -> None:
     log = TableLog(snapshot.table)
     failpoint("table.commit")
     if not log.commit(version):
-        raise error("table.lost", path=snapshot.table, version=version.number)
+        raise error("table.outrun", path=snapshot.table, version=version.number)
     failpoint("table.committed")
     with suppress(MutatorError):  # derived: the next version writes it
         add_hint(log, snapshot.after(version), log.hinted()[1])
@@ -231,7 +232,19 @@ def _version(
         index=tuple(one.index for one in written if one.index is not None),
         rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
         seconds=round(seconds, 3),
+        parent=before.id,
+        defaults=_defaults_of(snapshot, plan),
     )
+
+
+def _defaults_of(snapshot: Snapshot, plan: Plan) -> str | None:
+    """Return the values that the rows of earlier files have in the fields that an apply adds; None for no values."""
+    known = snapshot.state.spec
+    if known is None:
+        return None
+    names = set(stored_schema(known, snapshot.table).schema.names)
+    defaults = plan.rows.layouts["master"].defaults
+    return defaults_text({name: value for name, value in defaults.items() if name not in names})
 
 
 def _spec_of(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:

@@ -21,16 +21,16 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, damaged, hidden_rows, open_snapshot, unknown
 from mutator.dataset.versions.version import DATA, TableFile, TableVersion
+from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import LiveRows, opened_file
 from mutator.errors import error
 from mutator.formats.blocks.contract import unequal
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
-from mutator.plan.inspect.managed import stored_schema
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
-from mutator.table.scan import schema_of, typed
+from mutator.table.scan import schema_of
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 FIELDS = (
@@ -68,8 +68,8 @@ class _Reader:
     def batches(self, images: _Images) -> Iterator[tuple[int, Any]]:
         """Yield (number of the first image, pa.RecordBatch of some images)."""
         table, file = self.snapshot.table, images.file
-        own = stored_schema(self.snapshot.state.schemas[file.schema], table).schema
-        names = [name for name in self.wanted.names if own.get_field_index(name) >= 0]
+        forms = Forms(self.snapshot.state, table)
+        names = forms.stored(file.schema, self.wanted.names)
         try:
             with faults("Parquet"), opened_file(table, file.data) as stream:
                 found = opened(stream)
@@ -82,7 +82,7 @@ class _Reader:
                     if first < last:
                         group = found.read_row_group(number, columns=names, use_threads=False).select(names)
                         group = group.take(pa.array(images.positions[first:last] - start))
-                        batches = typed(group, self.wanted).to_batches()
+                        batches = forms.evolved(group, file.schema, self.wanted).to_batches()
                         for batch in batches:
                             yield int(first), batch
                             first += batch.num_rows
@@ -119,7 +119,7 @@ def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Any:
     if start > end:
         raise error("table.changes.order", path=table, start=start, end=end)
     if start < 0:
-        raise unknown(table, start, end)
+        raise unknown(TableLog(table), table, start)
     schema, before = changes_schema(after), open_snapshot(table, start)
     return pa.RecordBatchReader.from_batches(schema, (_net if net else _each)(before, after))
 

@@ -2,60 +2,158 @@
 
 from __future__ import annotations
 
+import io
+import posixpath
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
-from mutator.dataset.versions.snapshot import Snapshot, damaged
-from mutator.dataset.versions.version import DATA, TableFile
+from mutator.dataset import checksum
+from mutator.dataset.partition_index import stored_fields
+from mutator.dataset.versions.snapshot import Snapshot, content_of, damaged
+from mutator.dataset.versions.version import DATA, Stored, TableFile
+from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import opened_file
 from mutator.formats.content import NotReadable
-from mutator.formats.files.arrow_files import faults
+from mutator.formats.files.arrow_files import batch_rows, faults
 from mutator.formats.files.parquet import opened
-from mutator.formats.values.convert import converted
-from mutator.plan.inspect.managed import stored_schema
 from mutator.rules.byte_columns import Ints
+from mutator.storage import blocks, storage_for
+from mutator.table.conditions import Filter, Where, conditions_of, field_of
+
+_IN_MEMORY = 64 << 20  # bytes of a remote file that is read once, and of a row group that is read whole
 
 
-def schema_of(snapshot: Snapshot) -> Any:
-    """Return the pa.Schema of the rows of a version; without fields before the first rows."""
-    spec = snapshot.state.spec
-    return pa.schema([]) if spec is None else stored_schema(spec, snapshot.table).schema
+def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
+    """Return the pa.Schema of the rows of a version, or of some columns; without fields before the first rows."""
+    schema = Forms(snapshot.state, snapshot.table).schema()
+    return schema if columns is None else pa.schema([field_of(schema, name, snapshot.table) for name in columns])
 
 
-def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """Yield the live rows of a version as pa.RecordBatches. columns: the wanted ones, by default all."""
+def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Iterator[Any]:
+    """Return an iterator over the live rows of a version, as pa.RecordBatches.
+
+    columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
+    (column, operator, literal) for each condition. Raises ConfigError for unknown columns, and for wrong literals;
+    while it is read, StateError for lost and damaged files.
+    """
     schema = schema_of(snapshot)
-    wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
-    for file in snapshot.of_role(DATA):
-        yield from _live(snapshot, file, wanted)
+    wanted = schema_of(snapshot, columns)
+    chosen = Filter(conditions_of(where), schema, snapshot.table)
+    names = [*wanted.names, *(name for name in chosen.columns if name not in wanted.names)]
+    return _Scan(snapshot, wanted, pa.schema([schema.field(name) for name in names]), chosen).batches()
 
 
-def _live(snapshot: Snapshot, file: TableFile, wanted: Any) -> Iterator[Any]:
-    """Yield the rows of a file that are not hidden."""
-    hidden = snapshot.masks.hidden(file.path)
-    if len(hidden) == file.rows:
+def limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
+    """Yield pa.RecordBatches up to a number of rows; None for all."""
+    while limit is None or limit > 0:
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch if limit is None else batch.slice(0, limit)
+        limit = None if limit is None else limit - batch.num_rows
+
+
+class _Scan:
+    """A scan: the columns that are wanted, those that are read, and the filter."""
+
+    def __init__(self, snapshot: Snapshot, wanted: Any, read: Any, chosen: Filter) -> None:
+        self._snapshot, self._wanted, self._read, self._filter = snapshot, wanted, read, chosen
+        self._forms = Forms(snapshot.state, snapshot.table)
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the rows, file by file."""
+        for file, ranges in self._files():
+            yield from self._of_file(file, ranges)
+
+    def _files(self) -> Iterator[tuple[TableFile, Ints | None]]:
+        """Yield the files that may have wanted rows, and the first and last positions of these; None for all rows."""
+        snapshot = self._snapshot
+        fields = () if snapshot.state.spec is None else stored_fields(snapshot.state.spec)
+        partitions = self._filter.partitions(fields, snapshot.partitions) if fields else None
+        if partitions is None:
+            yield from ((file, None) for file in snapshot.of_role(DATA))
+            return
+        found: dict[str, tuple[TableFile, list[tuple[int, int]]]] = {}
+        for one in snapshot.extents(DATA, partitions=partitions):
+            found.setdefault(one.file.path, (one.file, []))[1].append((one.start, one.end))
+        yield from ((file, np.array(ranges)) for file, ranges in found.values())
+
+    def _of_file(self, file: TableFile, ranges: Ints | None) -> Iterator[Any]:
+        """Yield the wanted rows of a file that are not hidden."""
+        hidden = self._snapshot.masks.hidden(file.path)
+        if len(hidden) == file.rows:
+            return
+        table = self._snapshot.table
+        try:
+            with faults("Parquet"), verified_file(table, file.data) as stream:
+                found = opened(stream)
+                if found.metadata.num_rows != file.rows:
+                    raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
+                groups = self._groups(stream, file)
+                start = 0
+                for number in range(found.metadata.num_row_groups):
+                    end = start + found.metadata.row_group(number).num_rows
+                    if number in groups and (ranges is None or _overlaps(ranges, start, end)):
+                        yield from self._of_group(found, file, number, start, hidden)
+                    start = end
+        except NotReadable as fault:
+            raise damaged(table, file.data, fault) from None
+
+    def _groups(self, stream: BinaryIO, file: TableFile) -> set[int] | range:
+        """Return the numbers of the row groups whose statistics do not rule out wanted rows."""
+        expression = self._filter.expression
+        stored = self._forms.stored(file.schema, self._filter.columns)
+        if expression is None or any(name not in stored for name in self._filter.columns):
+            return range(1 << 62)
+        fragment = ds.ParquetFileFormat().make_fragment(pa.PythonFile(stream, mode="r"))
+        return {group.id for group in fragment.subset(filter=expression).row_groups}
+
+    def _of_group(self, found: Any, file: TableFile, number: int, start: int, hidden: Ints) -> Iterator[Any]:
+        group = found.metadata.row_group(number)
+        first, last = np.searchsorted(hidden, [start, start + group.num_rows])
+        if last - first == group.num_rows:
+            return
+        names = self._forms.stored(file.schema, self._read.names)
+        for rows in _tables(found, number, names):
+            end = start + rows.num_rows
+            first, last = np.searchsorted(hidden, [start, end])
+            live = _without(rows, hidden[first:last] - start)
+            chosen = self._filter.of(self._forms.evolved(live, file.schema, self._read))
+            yield from chosen.select(self._wanted.names).to_batches()
+            start = end
+
+
+def _tables(found: Any, number: int, names: list[str]) -> Iterator[Any]:
+    """Yield the rows of a row group: at once unless it is large."""
+    group = found.metadata.row_group(number)
+    if group.total_byte_size <= _IN_MEMORY:
+        yield found.read_row_group(number, columns=names, use_threads=False).select(names)
         return
-    own = stored_schema(snapshot.state.schemas[file.schema], snapshot.table).schema
-    names = [name for name in wanted.names if own.get_field_index(name) >= 0]
-    try:
-        with faults("Parquet"), opened_file(snapshot.table, file.data) as stream:
-            found = opened(stream)
-            if found.metadata.num_rows != file.rows:
-                raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
-            start = 0
-            for number in range(found.metadata.num_row_groups):
-                end = start + found.metadata.row_group(number).num_rows
-                first, last = np.searchsorted(hidden, [start, end])
-                if last - first < end - start:
-                    group = found.read_row_group(number, columns=names, use_threads=False).select(names)
-                    group = _without(group, hidden[first:last] - start)
-                    yield from typed(group, wanted).to_batches()
-                start = end
-    except NotReadable as fault:
-        raise damaged(snapshot.table, file.data, fault) from None
+    size = batch_rows(group.num_rows, group.total_byte_size)
+    for batch in found.iter_batches(size, row_groups=[number], columns=names, use_threads=False):
+        yield pa.Table.from_batches([batch]).select(names)
+
+
+def verified_file(table: str, stored: Stored) -> BinaryIO:
+    """Open a file of a table whose bytes all have been verified. Raises StateError if it is lost or damaged."""
+    path = posixpath.join(table, stored.path)
+    if stored.content is not None or (stored.bytes <= _IN_MEMORY and not storage_for(path).holds):
+        return io.BytesIO(content_of(table, stored))
+    stream = opened_file(table, stored)
+    found = checksum.of_blocks(blocks(stream), checksum.chunk_of(stored.checksum))
+    if found != stored.checksum:
+        stream.close()
+        raise damaged(table, stored, f"its checksum is {found} and should be {stored.checksum}")
+    stream.seek(0)
+    return stream
+
+
+def _overlaps(ranges: Ints, start: int, end: int) -> bool:
+    return bool(((ranges[:, 0] < end) & (ranges[:, 1] > start)).any())
 
 
 def _without(table: Any, hidden: Ints) -> Any:
@@ -65,17 +163,3 @@ def _without(table: Any, hidden: Ints) -> Any:
     keep = np.ones(table.num_rows, np.bool_)
     keep[hidden] = False
     return table.filter(pa.array(keep))
-
-
-def typed(table: Any, wanted: Any) -> Any:
-    """Return the columns of a table with the names and types of a schema; NULL where it lacks one."""
-    if table.schema.equals(wanted):
-        return table
-    columns = []
-    for field in wanted:
-        if table.schema.get_field_index(field.name) < 0:
-            columns.append(pa.nulls(table.num_rows, field.type))
-            continue
-        column, _, _ = converted(table.column(field.name).combine_chunks(), field.type, True)
-        columns.append(column)
-    return pa.table(columns, schema=wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config, parse
@@ -13,6 +14,7 @@ from mutator.config.sources import shown
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, forward, open_snapshot
 from mutator.engine.runner import Runner
+from mutator.errors import error
 from mutator.pipeline import runners
 from mutator.pipeline.master_settings import recorded_settings as recorded_of_master
 from mutator.pipeline.master_settings import settings_of_manifest
@@ -20,10 +22,14 @@ from mutator.plan.runner_choice import RunnerChoice
 from mutator.storage import located
 from mutator.table.apply import OpenRunner, apply_feed, manifest_of
 from mutator.table.changes import changes_of
+from mutator.table.conditions import Where
 from mutator.table.create import create_empty
+from mutator.table.description import Description, VersionEntry, description_of, versions_of
+from mutator.table.find import Finder, RecordVersion, as_dict
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
 from mutator.table.take_over import create_of
+from mutator.table.version_times import version_as_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -59,6 +65,7 @@ class Table:
         """Open a table. Raises ConfigError where the path has none."""
         storage, found = located(str(path))
         self._snapshot = open_snapshot(storage.resolve(found))
+        self._found: tuple[int, Finder] | None = None  # the last one that was used, and its version
 
     @classmethod
     def create(
@@ -127,9 +134,54 @@ class Table:
             self._snapshot = applied.snapshot
         return report_of(applied, paths, dry_run=dry_run)
 
-    def scan(self, columns: Sequence[str] | None = None, *, version: int | None = None) -> Iterator[Any]:
-        """Yield the rows as pa.RecordBatches. columns: the wanted ones. version: by default the newest."""
-        return scan_batches(self.at(version), columns)
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        *,
+        version: int | None = None,
+        as_of: datetime | str | None = None,
+    ) -> Iterator[Any]:
+        """Return an iterator over the rows of a version, as pa.RecordBatches.
+
+        columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
+        (column, operator, literal) for each condition. version, as_of: as for ``at``.
+        """
+        return scan_batches(self.at(version, as_of), columns, where)
+
+    def get(self, key: Any, version: int | None = None, *, partition: str | None = None) -> Any:
+        """Return the record of a key as a dict; None without one.
+
+        key: the value of the key, or a sequence of the values of its fields. partition: directory. Where keys are
+        unique only within a partition, and none is given, the result is a list of the records of all partitions.
+        """
+        found = [as_dict(row) for row in self.records(key, version, partition)]
+        if self._finder(version).by_partition and partition is None:
+            return found
+        return found[0] if found else None
+
+    def records(self, key: Any, version: int | None = None, partition: str | None = None) -> list[Any]:
+        """Return the records of a key, each a pa.Table of one row; arguments as for ``get``."""
+        return self._finder(version).records(key, partition)
+
+    def history(self, key: Any, version: int | None = None, partition: str | None = None) -> list[RecordVersion]:
+        """Return the versions of the record of a key that are still there, oldest first; arguments as for ``get``."""
+        return self._finder(version).history(key, partition)
+
+    def log(self) -> Iterator[VersionEntry]:
+        """Return an iterator over the versions, oldest first."""
+        return versions_of(self._snapshot)
+
+    def describe(self) -> Description:
+        """Return the key, columns, sizes and other facts of the newest version."""
+        return description_of(self._snapshot)
+
+    def _finder(self, version: int | None) -> Finder:
+        """Return the finder of a version; that of the last call is kept, with the pages that it has read."""
+        number = self.version if version is None else version
+        if self._found is None or self._found[0] != number:
+            self._found = number, Finder(self.at(version))
+        return self._found[1]
 
     def changes(self, from_version: int, to_version: int | None = None, net: bool = False) -> Any:
         """Return a pa.RecordBatchReader of the changes of the versions after ``from_version`` up to ``to_version``.
@@ -139,8 +191,17 @@ class Table:
         """
         return changes_of(self.path, from_version, self.at(to_version), net=net)
 
-    def at(self, version: int | None) -> Snapshot:
-        """Return the snapshot of a version, by default the newest that this object knows."""
+    def at(self, version: int | None = None, as_of: datetime | str | None = None) -> Snapshot:
+        """Return the snapshot of a version, by default the newest that this object knows.
+
+        as_of: a time, in UTC if it has no zone; the newest version that was committed at or before it. Raises
+        ConfigError if there is no such version.
+        """
+        if as_of is not None:
+            if version is not None:
+                what = "version and as_of are both given"
+                raise error("argument.both", call="mutator.Table", what=what, cure="give one of them")
+            version = version_as_of(self._snapshot, as_of)
         if version is None or version == self.version:
             return self._snapshot
         return open_snapshot(self.path, version)

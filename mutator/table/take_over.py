@@ -156,6 +156,7 @@ def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner
         feed=known.feed,
         files=tuple(files),
         seconds=round(time.monotonic() - started, 3),
+        parent=snapshot.version.id,
     )
     try:
         commit(snapshot, version)

@@ -8,6 +8,7 @@ A digest is that of the file's bytes, so a checkpoint verifies itself. Both file
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +26,7 @@ from mutator.rules.byte_columns import Ints
 
 _FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 1
 _STATE = b"mutator.state"
+DEFAULTS = "defaults"  # in the form of files: ``TableVersion.defaults`` of the version that it began with
 _EXTENT = pa.struct(
     [
         pa.field("partition", pa.string()),
@@ -79,7 +81,8 @@ class State:
 
     def schema_after(self, spec: Mapping[str, Any], number: int) -> int:
         """Return the version that the form of files began with that a specification has. number: if it is a new one."""
-        return self.schema if self.schemas and self.schemas[self.schema] == form_of(spec, None) else number
+        present = {name: value for name, value in self.schemas.get(self.schema, {}).items() if name != DEFAULTS}
+        return self.schema if self.schemas and present == form_of(spec, None) else number
 
     def after(self, version: TableVersion) -> State:
         """Return the state after the next version."""
@@ -88,7 +91,8 @@ class State:
             spec = version.spec
             if self.schema_after(spec, version.number) == version.number:
                 earlier = {-1 - number: form_of(spec, number) for number in range(len(spec.get(EARLIER, ())))}
-                schemas = {**schemas, **earlier, version.number: form_of(spec, None)}
+                added = {} if version.defaults is None else {DEFAULTS: version.defaults}
+                schemas = {**schemas, **earlier, version.number: {**form_of(spec, None), **added}}
         since = version.feed_since or ""
         kept = [file for file in self.feed if file.committed >= since]
         feed = {(file.name, file.bytes, file.checksum): file for file in (*kept, *version.feed)}
@@ -102,6 +106,31 @@ def first_state(version: TableVersion) -> State:
 
 def _bare(version: TableVersion) -> TableVersion:
     return replace(version, files=(), removed=(), index=(), rejected=(), feed=())
+
+
+def defaults_text(defaults: Mapping[str, Any]) -> str | None:
+    """Return the values that earlier rows have in new fields, as base 64 of an Arrow stream; None for no values.
+
+    defaults: field to a pa.Array of one value.
+    """
+    if not defaults:
+        return None
+    sink = pa.BufferOutputStream()
+    table = pa.table(dict(defaults))
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def defaults_of(text: str | None) -> dict[str, Any]:
+    """Undo ``defaults_text``. Raises ValueError for other text."""
+    if text is None:
+        return {}
+    try:
+        table = pa.ipc.open_stream(base64.b64decode(text, validate=True)).read_all()
+    except (pa.ArrowException, OSError) as fault:
+        raise ValueError(str(fault)) from None
+    return {name: table.column(name).combine_chunks() for name in table.column_names}
 
 
 @paused()

@@ -57,9 +57,13 @@ class TableLog:
 
     def newest(self) -> int | None:
         """Return the number of the newest version, found by a listing; None without versions."""
+        return max(self.numbers(), default=None)
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of all versions, found by a listing."""
         with suppressed("storage.missing"):
-            return max(self._entries.numbers(), default=None)
-        return None
+            return self._entries.numbers()
+        return []
 
     def commit(self, version: TableVersion) -> bool:
         """Make a version exist; return False if another one has its number.
@@ -68,15 +72,15 @@ class TableLog:
         """
         return self._entries.commit(version)
 
-    def hinted(self) -> tuple[int, str | None]:
-        """Return a version that exists, and the name of a checkpoint; (0, None) without a hint that can be read."""
+    def hinted(self) -> tuple[int | None, str | None]:
+        """Return a version that exists, and the name of a checkpoint; None for both without a hint that can be read."""
         content = read_if_exists(self._hint)
         if content is None:
-            return 0, None
+            return None, None
         with suppress(ValueError, KeyError, TypeError):
             members = checksummed_json.parse(content, *_HINT)
             return int(members["number"]), members["checkpoint"]
-        return 0, None
+        return None, None
 
     def write_hint(self, number: int, name: str | None) -> None:
         """Write a hint. number: of a version that exists. name: of a checkpoint."""

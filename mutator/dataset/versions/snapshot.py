@@ -141,7 +141,10 @@ class Snapshot:
         return self.state.version
 
     def after(self, version: TableVersion) -> Snapshot:
-        """Return the snapshot after the next version."""
+        """Return the snapshot after the next version. Raises StateError if the version follows another one."""
+        if version.parent is not None and version.parent != self.version.id:
+            path = TableLog(self.table).entry_path(version.number)
+            raise error("table.log.damaged", path=path, why="it follows another version than the one before it")
         files = self.files
         if version.removed:
             gone = pc.is_in(files.column("path"), value_set=pa.array(version.removed, pa.string()))
@@ -204,6 +207,11 @@ class Snapshot:
         column = self.files.column("extents").combine_chunks().flatten().field("partition")
         return column.dictionary_encode().dictionary.to_pylist()  # type: ignore[no-any-return]
 
+    @property
+    def partitions(self) -> list[str]:
+        """The directories of all partitions that live files have rows or tombstones of."""
+        return [name for name in self._partitions if name is not None]
+
     def mask_rows(self) -> list[tuple[str, Ints, Ints, Any]]:
         """Return the masks of all live files, for a checkpoint."""
         live = set(self.files.column("path").to_pylist())
@@ -222,7 +230,9 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
     if found is None:
         found = _from_listed(log, table, number)
     found = forward(log, found, number)
-    if number is None and found.version.number < hinted:
+    if number is None and hinted is None:
+        hinted = log.newest()  # an entry may be lost, and later ones may exist
+    if number is None and hinted is not None and found.version.number < hinted:
         log.read(found.version.number + 1)  # raises the error of the missing entry
     return found
 
@@ -234,13 +244,17 @@ def forward(log: TableLog, snapshot: Snapshot, number: int | None = None) -> Sna
         if version.number == number:
             break
     if number is not None and snapshot.version.number != number:
-        raise unknown(snapshot.table, number, snapshot.version.number)
+        newest = log.newest()
+        if newest is not None and snapshot.version.number < number <= newest:
+            log.read(snapshot.version.number + 1)  # raises the error of the missing entry
+        raise unknown(log, snapshot.table, number)
     return snapshot
 
 
-def unknown(table: str, number: int, newest: int) -> MutatorError:
+def unknown(log: TableLog, table: str, number: int) -> MutatorError:
     """Return the error of a version that does not exist."""
-    return error("table.version", path=table, version=number, newest=newest)
+    numbers = log.numbers()
+    return error("table.version", path=table, version=number, earliest=min(numbers), newest=max(numbers))
 
 
 def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> str | None:

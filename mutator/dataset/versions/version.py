@@ -85,6 +85,8 @@ class TableVersion:
     index: tuple[Stored, ...] = ()  # the version index: rows that this version hides or touches
     rejected: tuple[Stored, ...] = ()
     transaction: tuple[str, int] | None = None  # application, and number of its transaction
+    parent: str | None = None  # ID of the version before; None for version 0
+    defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``checkpoint.defaults_text``
     seconds: float = 0.0
 
     def stored(self) -> Iterator[Stored]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, BinaryIO
@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.paged_file import DamagedPage
-from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, content_of, damaged
 from mutator.dataset.versions.version import Stored, TableFile
+from mutator.engine.versions.earlier_forms import Forms
 from mutator.errors import MutatorError
 from mutator.formats.blocks.column_rows import ColumnBlock, ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
-from mutator.plan.inspect.managed import stored_schema
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.row_hash import RowHashes
@@ -36,6 +36,7 @@ class LiveRows:
         self.snapshot = snapshot
         self._by_file_name = by_file_name
         self._indexes: dict[str, KeyIndex] = {}
+        self.forms = Forms(snapshot.state, snapshot.table)
 
     def find(self, extent: LiveExtent, hashes: Hashes, keys: Any) -> tuple[Ints, Ints, Ints]:
         """Return (numbers of the wanted keys, entries, positions) of the live rows of an extent with wanted keys.
@@ -113,34 +114,44 @@ class LiveRows:
 
     def rows(self, file: TableFile, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
         """Return the rows of a file at some positions, which are ascending, with the types of a layout's result."""
-        spec = self.snapshot.state.schemas[file.schema]
-        own = stored_schema(spec, self.snapshot.table).schema
-        return taken_rows(self.snapshot.table, file.data, file.rows, positions, replace(layout, schema=own))
+        present = self.forms.schema()
+        layout = replace(layout, schema=present)
+        wanted = pa.schema([present.field(name) for name in layout.wanted])
+        names = self.forms.stored(file.schema, wanted.names)
+        table, data = self.snapshot.table, file.data
+        try:
+            found = taken_rows(table, data, file.rows, positions, names)
+            evolved = (self.forms.evolved(part, file.schema, wanted).combine_chunks() for part in found)
+            batches = [batch for part in evolved for batch in part.to_batches()]
+        except NotReadable as fault:
+            raise damaged(table, data, fault) from None
+        return trusted_block(batches, positions, layout)
 
 
-def taken_rows(table: str, data: Stored, rows: int, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
-    """Read the rows of a Parquet file of a table at some positions, which are ascending. rows: of the file."""
+def taken_rows(table: str, data: Stored, rows: int, positions: Ints, names: Sequence[str]) -> list[Any]:
+    """Return the rows of a Parquet file of a table at some positions: a pa.Table for each row group that has any.
+
+    rows: of the file. positions: ascending. names: of the wanted columns.
+    """
     try:
         with faults("Parquet"), opened_file(table, data) as stream:
             file = opened(stream)
             if file.metadata.num_rows != rows:
                 raise NotReadable(f"it has {file.metadata.num_rows:,} rows and should have {rows:,}")
-            found = list(_taken(file, positions, layout))
+            return list(_taken(file, positions, names))
     except NotReadable as fault:
         raise damaged(table, data, fault) from None
-    return trusted_block(found, positions, layout)
 
 
-def _taken(file: Any, positions: Ints, layout: ColumnLayout) -> Iterator[Any]:
-    """Yield a pa.RecordBatch of the wanted rows of each row group that has any."""
+def _taken(file: Any, positions: Ints, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the rows at some positions of each row group that has any, a pa.Table."""
     start = 0
     for number in range(file.metadata.num_row_groups):
         end = start + file.metadata.row_group(number).num_rows
         first, last = np.searchsorted(positions, [start, end])
         if first < last:
-            table = file.read_row_group(number, columns=list(layout.wanted), use_threads=False)
-            chosen = table.select(list(layout.wanted)).take(pa.array(positions[first:last] - start))
-            yield from chosen.combine_chunks().to_batches()
+            table = file.read_row_group(number, columns=list(names), use_threads=False)
+            yield table.select(names).take(pa.array(positions[first:last] - start))
         start = end
 
 
@@ -167,7 +178,7 @@ def opened_file(table: str, stored: Stored) -> BinaryIO:
 def taken_tombstones(table: str, data: Stored, rows: int, positions: Ints) -> Any:
     """Return the tombstones of a file at some positions, a pa.Table. rows: of the file."""
     try:
-        with faults("Parquet"), opened_file(table, data) as stream:
+        with faults("Parquet"), io.BytesIO(content_of(table, data)) as stream:
             found = opened(stream).read()
             if found.num_rows != rows:
                 raise NotReadable(f"it has {found.num_rows:,} rows and should have {rows:,}")

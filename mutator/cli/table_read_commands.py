@@ -1,0 +1,111 @@
+"""The commands that read a versioned table.
+
+mutator table scan TABLE           its rows, at any version
+mutator table get TABLE KEY        the record of a key
+mutator table log TABLE            its versions
+mutator table describe TABLE       what it has
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, Rows, option, option_type
+from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, rows_answer
+from mutator.config import parsers
+
+VERSION = option("--version", type=option_type(parsers.whole), metavar="N", help="version (default the newest)")
+
+
+def _scan(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
+    import pyarrow as pa
+
+    from mutator.table.scan import limited, schema_of
+    from mutator.table.table import Table
+
+    columns = None if arguments.columns is None else parsers.text_parts(arguments.columns)
+    table = Table(arguments.table)
+    snapshot = table.at(arguments.version, arguments.as_of)
+    batches = table.scan(columns, arguments.where, version=snapshot.version.number)
+    reader = pa.RecordBatchReader.from_batches(schema_of(snapshot, columns), limited(batches, arguments.limit))
+    yield rows_answer(reader, arguments, "row")
+
+
+def _get(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.table.find import lines_of
+    from mutator.table.table import Table
+
+    table = Table(arguments.table)
+    versions = table.history(arguments.key, arguments.version, arguments.partition) if arguments.all else None
+    records = table.records(arguments.key, arguments.version, arguments.partition) if versions is None else []
+    found = bool(records if versions is None else versions)
+    yield Answer(lines_of(records, versions, as_json=arguments.json), code=0 if found else 3)
+
+
+def _log(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.table.description import versions_json, versions_text
+    from mutator.table.table import Table
+
+    versions = Table(arguments.table).log()
+    yield Answer(versions_json(versions) if arguments.json else versions_text(versions))
+
+
+def _describe(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.table.table import Table
+
+    yield Answer(options.shown(Table(arguments.table).describe(), arguments))
+
+
+SCAN = Command(
+    "scan",
+    "print the rows of a table, of any version",
+    (
+        TABLE,
+        option("--columns", metavar="A,B", help="columns (default all)"),
+        option("--where", metavar="FILTER", help="conditions, joined by `and`, such as \"price > 5 and name = 'x'\""),
+        VERSION,
+        option("--as-of", metavar="TIME", help="the newest version that was committed at or before this time"),
+        FORMAT,
+        FILE,
+        option("--limit", type=option_type(parsers.whole), metavar="N", help="at most so many rows"),
+    ),
+    _scan,
+    when_stopped="the rows are not complete",
+    examples=(
+        'mutator table scan products --columns id,price --where "price > 5 and category is not null"',
+        "mutator table scan products --as-of 2026-01-31T12:00:00Z --format parquet -o january.parquet",
+    ),
+)
+GET = Command(
+    "get",
+    "print the record of a key",
+    (
+        TABLE,
+        option("key", nargs="+", metavar="KEY", help="value of each key field: several words, or one with commas"),
+        option("--all", action="store_true", help="every version of the record that is still there"),
+        VERSION,
+        option("--partition", metavar="DIR", help="only in this partition, such as store_id=7"),
+        options.JSON,
+    ),
+    _get,
+    when_stopped="nothing was found",
+    examples=("mutator table get products 7G3K", "mutator table get sales 12,2026-01-31 --all --json"),
+)
+LOG = Command(
+    "log",
+    "list the versions of a table",
+    (TABLE, options.JSON),
+    _log,
+    when_stopped="nothing was printed",
+    examples=("mutator table log products",),
+)
+DESCRIBE = Command(
+    "describe",
+    "describe a table: key, columns, records, files and sizes",
+    (TABLE, options.JSON),
+    _describe,
+    when_stopped="nothing was printed",
+    examples=("mutator table describe products",),
+)

@@ -1,0 +1,87 @@
+"""Rows of files that have an earlier form than the table, as a chain of runs would have rewritten them.
+
+A field that was added since has the default of its version, or NULL; so has one that was left out and added again.
+Wider types hold the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from mutator.dataset.versions.checkpoint import DEFAULTS, State, defaults_of
+from mutator.formats.content import NotReadable
+from mutator.formats.values.convert import converted
+from mutator.plan.inspect.managed import stored_schema
+from mutator.plan.rows.run_fields import DEFAULTS as DATASET_DEFAULTS
+from mutator.plan.rows.run_fields import parse_default
+
+
+class Forms:
+    """The forms of the files of a table up to a version."""
+
+    def __init__(self, state: State, table: str) -> None:
+        """Read nothing yet. table: path."""
+        self._state, self._table = state, table
+        self._schemas: dict[int, Any] = {}
+        self._defaults: dict[int, dict[str, Any]] = {}
+
+    def schema(self, form: int | None = None) -> Any:
+        """Return the pa.Schema of a form, by default of the present one; without fields before the first rows."""
+        form = self._state.schema if form is None else form
+        if not self._state.schemas:
+            return pa.schema([])
+        if form not in self._schemas:
+            self._schemas[form] = stored_schema(self._state.schemas[form], self._table).schema
+        return self._schemas[form]
+
+    def stored(self, form: int, names: Sequence[str]) -> list[str]:
+        """Return those of some present fields whose values are in the files of a form; at least one field to count."""
+        return [name for name in names if self._begin(form, name) is None] or self.schema(form).names[:1]
+
+    def evolved(self, rows: Any, form: int, wanted: Any) -> Any:
+        """Return rows of a form with present fields and their types.
+
+        rows: pa.Table with the columns ``stored(form, wanted.names)``. wanted: pa.Schema. Raises NotReadable.
+        """
+        if rows.schema.equals(wanted):
+            return rows
+        columns = []
+        for field in wanted:
+            begin = self._begin(form, field.name)
+            if begin is None:
+                columns.append(_as(rows.column(field.name).combine_chunks(), field))
+                continue
+            default = self._default(begin, field) if form > 0 else self._default_of_dataset(field)
+            if default is None:
+                columns.append(pa.nulls(rows.num_rows, field.type))
+            else:
+                columns.append(pa.repeat(_as(default, field)[0], rows.num_rows))
+        return pa.table(columns, schema=wanted) if len(wanted) else rows
+
+    def _begin(self, form: int, name: str) -> int | None:
+        """Return the form since which all have a field, if it is later than a form; else None."""
+        later = [form, *sorted(one for one in self._state.schemas if one > max(form, 0))]
+        lacking = [at for at, one in enumerate(later) if self.schema(one).get_field_index(name) < 0]
+        return later[lacking[-1] + 1] if lacking else None
+
+    def _default(self, form: int, field: Any) -> Any:
+        """Return the value, a pa.Array of one element, that a field had in earlier rows when a form began; or None."""
+        if form not in self._defaults:
+            self._defaults[form] = defaults_of(self._state.schemas[form].get(DEFAULTS))
+        return self._defaults[form].get(field.name)
+
+    def _default_of_dataset(self, field: Any) -> Any:
+        """Return the value of a field in partitions of a dataset that was taken over, and had not rewritten them."""
+        text = (self._state.spec or {}).get(DATASET_DEFAULTS, {}).get(field.name)
+        return None if text is None else pa.repeat(parse_default(field.name, text, field.type), 1)
+
+
+def _as(column: Any, field: Any) -> Any:
+    """Return a pa.Array with the type of a field."""
+    found, bad, why = converted(column, field.type, True)
+    if bad.any():
+        raise NotReadable(f"a value of field {field.name} {why}")
+    return found

@@ -1,0 +1,194 @@
+"""The versions of a table, and a description of it, as values, text and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+import pyarrow.compute as pc
+
+from mutator.dataset.partition_index import stored_fields
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import DATA, TOMBSTONES, TableVersion
+from mutator.errors import suppressed
+from mutator.errors.display import text_of
+from mutator.pipeline.text_tables import aligned
+from mutator.rules.partition_fields import text_of as text_of_fields
+from mutator.rules.truth_table import FEED_OUTCOMES
+from mutator.storage import entries_of
+from mutator.table.scan import schema_of
+
+_GONE = ("master replaced", "master removed", "master deleted by absence")
+
+
+@dataclass(frozen=True)
+class VersionEntry:
+    """A version of a table, as its log has it."""
+
+    version: int
+    kind: str  # create | apply
+    committed: str  # ISO 8601, UTC
+    run: str
+    counts: Mapping[str, int]  # number of rows of each outcome
+    records: int  # live after this version
+    tombstones: int  # after this version
+    rows_hidden: int  # records of earlier versions that this one replaced or removed
+    files_added: int
+    files_removed: int
+    bytes: int  # of the files that it added, key indexes and version index included
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a table has at its newest version."""
+
+    path: str
+    version: int
+    committed: str
+    earliest_version: int
+    key: list[str]
+    key_scope: str  # table | partition
+    order: str  # field of the order value, or "file name"
+    partitioned_by: str | None
+    partitions: int | None  # that have rows or tombstones; None: the table is not partitioned
+    buckets: int  # of the table, or of each partition
+    columns: Mapping[str, str]  # name -> type
+    records: int
+    tombstones: int
+    data_files: int
+    tombstone_files: int
+    hidden_rows: int  # that are in the data files, and were replaced or removed
+    data_bytes: int
+    tombstone_bytes: int
+    key_bytes: int  # of the key indexes
+    log_bytes: int  # entries, checkpoints and hint
+    checkpoint: int | None  # version of the newest checkpoint
+    settings: Mapping[str, str]
+
+    def json(self) -> str:
+        """Return the description as a JSON document."""
+        return json.dumps(asdict(self), indent=1)
+
+    def text(self) -> str:
+        """Return the description as lines for a terminal."""
+        order = "file name" if self.order == "file name" else f"field {self.order}"
+        partitioned = "no partitions"
+        if self.partitioned_by is not None:
+            partitioned = f"{self.partitioned_by} ({self.partitions:,})"
+        rows = [
+            ("version", f"{self.version:,}, of {self.committed}; the earliest is {self.earliest_version:,}"),
+            ("key", f"{', '.join(self.key) or 'not known before the first rows'}; unique in the {self.key_scope}"),
+            ("order", order),
+            ("partitions", partitioned),
+            ("buckets", f"{self.buckets:,}"),
+            ("records", f"{self.records:,}"),
+            ("tombstones", f"{self.tombstones:,}"),
+            ("data", f"{self.data_files:,} files, {self.data_bytes:,} bytes, {self.hidden_rows:,} hidden rows"),
+            ("tombstone files", f"{self.tombstone_files:,} files, {self.tombstone_bytes:,} bytes"),
+            ("key indexes", f"{self.key_bytes:,} bytes"),
+            ("log", f"{self.log_bytes:,} bytes, {_checkpoint(self.checkpoint)}"),
+            *((f"column {name}", data_type) for name, data_type in self.columns.items()),
+        ]
+        return text_of([f"table {self.path}", *(f"  {line}" for line in aligned(rows, right=()))])
+
+
+def versions_of(snapshot: Snapshot) -> Iterator[VersionEntry]:
+    """Yield the versions of a table up to a snapshot, oldest first. Raises StateError for lost and damaged entries."""
+    log = TableLog(snapshot.table)
+    numbers = log.numbers()
+    for number in range(min(numbers, default=0), snapshot.version.number + 1):
+        yield _entry(log.read(number))
+
+
+def versions_json(entries: Iterator[VersionEntry]) -> str:
+    """Return versions as a JSON document."""
+    return json.dumps([asdict(entry) for entry in entries], indent=1)
+
+
+def versions_text(entries: Iterator[VersionEntry]) -> str:
+    """Return a line for each version."""
+    heads = ("version", "kind", "committed", *FEED_OUTCOMES, "records", "hidden", "files", "bytes", "seconds")
+    rows: list[tuple[str, ...]] = [heads]
+    for one in entries:
+        outcomes = (f"{one.counts.get(f'feed {name}', 0):,}" for name in FEED_OUTCOMES)
+        sizes = (one.records, one.rows_hidden, one.files_added, one.bytes)
+        numbers = (f"{number:,}" for number in sizes)
+        rows.append((f"{one.version:,}", one.kind, one.committed, *outcomes, *numbers, f"{one.seconds:.1f} s"))
+    used = [number for number, head in enumerate(heads) if head not in FEED_OUTCOMES or _any(rows, number)]
+    return text_of(aligned([[row[number] for number in used] for row in rows], right=set(range(len(used))) - {1, 2}))
+
+
+def description_of(snapshot: Snapshot) -> Description:
+    """Describe a table at the version of a snapshot."""
+    version, spec = snapshot.version, snapshot.state.spec or {}
+    log = TableLog(snapshot.table)
+    fields = stored_fields(spec)
+    files = snapshot.files
+    sizes = {}
+    for role in (DATA, TOMBSTONES):
+        chosen = files.filter(pc.equal(files.column("role"), role))
+        sizes[role] = (chosen.num_rows, pc.sum(chosen.column("bytes")).as_py() or 0, pc.sum(chosen.column("rows")))
+    checkpoints = [number for number, _ in log.checkpoints() if number <= version.number]
+    order = spec.get("order", {})
+    return Description(
+        path=snapshot.table,
+        version=version.number,
+        committed=version.committed,
+        earliest_version=min(log.numbers(), default=0),
+        key=list(spec["key"]["fields"]) if spec else [],
+        key_scope=spec.get("partitions", {}).get("scope", "table"),
+        order=str(order.get("field") or order.get("by", "not known before the first rows")),
+        partitioned_by=text_of_fields(fields) if fields else None,
+        partitions=len(snapshot.partitions) if fields else None,
+        buckets=version.buckets,
+        columns={field.name: str(field.type) for field in schema_of(snapshot)},
+        records=version.records,
+        tombstones=version.tombstones,
+        data_files=sizes[DATA][0],
+        tombstone_files=sizes[TOMBSTONES][0],
+        hidden_rows=(sizes[DATA][2].as_py() or 0) - version.records,
+        data_bytes=sizes[DATA][1],
+        tombstone_bytes=sizes[TOMBSTONES][1],
+        key_bytes=pc.sum(files.column("index_bytes")).as_py() or 0,
+        log_bytes=_log_bytes(log.path),
+        checkpoint=max(checkpoints, default=None),
+        settings=dict(snapshot.state.settings),
+    )
+
+
+def _entry(version: TableVersion) -> VersionEntry:
+    stored = list(version.stored())
+    return VersionEntry(
+        version=version.number,
+        kind=version.action,
+        committed=version.committed,
+        run=version.run,
+        counts=dict(version.counts),
+        records=version.records,
+        tombstones=version.tombstones,
+        rows_hidden=sum(version.counts.get(name, 0) for name in _GONE),
+        files_added=len(version.files),
+        files_removed=len(version.removed),
+        bytes=sum(one.bytes for one in stored),
+        seconds=version.seconds,
+    )
+
+
+def _log_bytes(path: str) -> int:
+    """Return the bytes of the entries, checkpoints and hint below a directory."""
+    total = 0
+    for directory in (f"{path}/log", f"{path}/checkpoints", path):
+        with suppressed("storage.missing"):
+            total += sum(entry.bytes for entry in entries_of(directory) if entry.type == "file")
+    return total
+
+
+def _checkpoint(version: int | None) -> str:
+    return "no checkpoint" if version is None else f"newest checkpoint of version {version:,}"
+
+
+def _any(rows: list[tuple[str, ...]], column: int) -> bool:
+    return any(row[column] != "0" for row in rows[1:])

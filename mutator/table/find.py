@@ -1,0 +1,199 @@
+"""The record of a key, and the versions of it that are still there. Few pages and one row group of a file are read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.dataset.versions.key_index import encoded_keys
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.paged_file import DamagedPage
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged
+from mutator.dataset.versions.version import DATA, TOMBSTONES
+from mutator.engine.versions.live_rows import LiveRows, taken_rows
+from mutator.errors import error
+from mutator.errors.display import text_of
+from mutator.formats.content import NotReadable
+from mutator.formats.values.convert import converted
+from mutator.formats.values.json_text import to_json
+from mutator.pipeline.text_tables import aligned
+from mutator.rules.byte_columns import ByteColumn
+from mutator.rules.key_hash import Hashes, hash_columns
+from mutator.rules.row_hash import row_hashes
+from mutator.rules.typed_values import canonical
+from mutator.table.conditions import typed_value
+
+Key = Any  # the value of the key, or a sequence of the values of its fields
+
+
+@dataclass(frozen=True)
+class RecordVersion:
+    """A version of a record. ``record`` is None if it was deleted."""
+
+    version: int  # of the table, that wrote the row or deleted the record
+    committed: str  # time of that version
+    deleted: bool
+    partition: str | None  # directory; None: the table has no partitions
+    record: Any  # pa.Table of one row, with the present columns
+
+
+class Finder:
+    """Finds records of one version of a table. It keeps the pages of key indexes that it has read."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Read nothing yet."""
+        self._snapshot = snapshot
+        spec = snapshot.state.spec or {}
+        self.names: tuple[str, ...] = tuple(spec["key"]["fields"]) if spec else ()
+        self.by_partition = spec.get("partitions", {}).get("scope") == "partition"
+        by_file_name = bool(spec) and spec["order"]["by"] == "file name"
+        self._live = LiveRows(snapshot, by_file_name=by_file_name)
+
+    def records(self, key: Key, partition: str | None = None) -> list[Any]:
+        """Return the records of a key, each a pa.Table of one row: one, or one for each partition.
+
+        partition: directory of the wanted partition.
+        """
+        found = []
+        for extent, position, entry in self._rows(DATA, key, partition):
+            if self._live.are_live(extent.file, np.array([position]))[0]:
+                found.append(self._row(extent, position, entry))
+        return found
+
+    def history(self, key: Key, partition: str | None = None) -> list[RecordVersion]:
+        """Return the versions of the record of a key that are still there, oldest first."""
+        log, snapshot = TableLog(self._snapshot.table), self._snapshot
+        added = dict(
+            zip(snapshot.files.column("path").to_pylist(), snapshot.files.column("version").to_pylist(), strict=True)
+        )
+        found: list[tuple[int, bool, str | None, Any]] = []
+        for role in (DATA, TOMBSTONES):
+            for extent, position, entry in self._rows(role, key, partition):
+                number = added[extent.file.path]
+                row = self._row(extent, position, entry) if role == DATA else None
+                found.append((number, role == TOMBSTONES, extent.extent.partition, row))
+        found.sort(key=lambda one: one[:2])
+        times = {number: log.read(number).committed for number in {one[0] for one in found}}
+        return [RecordVersion(number, times[number], *rest) for number, *rest in found]
+
+    def _rows(self, role: str, key: Key, partition: str | None) -> Iterator[tuple[LiveExtent, int, int]]:
+        """Yield (extent, position, entry in the key index) of each row with a key, hidden ones too."""
+        snapshot = self._snapshot
+        if partition is not None and partition not in snapshot.partitions:
+            raise error("table.partition", path=snapshot.table, partition=partition)
+        if not self.names:
+            return
+        hashes, encoded = self._wanted(key)
+        partitions = None if partition is None else {partition, *([""] if role == TOMBSTONES else [])}
+        for extent in snapshot.extents(role, {int(hashes[0] % np.uint64(snapshot.version.buckets))}, partitions):
+            try:
+                index = self._live.index(extent.file)
+                _, entries = index.find(hashes, encoded, extent.start, extent.end)
+                positions = index.positions(entries)
+            except DamagedPage as fault:
+                raise damaged(snapshot.table, extent.file.index, fault) from None
+            for position, entry in zip(positions.tolist(), entries.tolist(), strict=True):
+                yield extent, position, entry
+
+    def _wanted(self, key: Key) -> tuple[Hashes, Any]:
+        """Return the hash of a key and the encoded key, of one element each. Raises ConfigError."""
+        columns = []
+        schema = self._live.forms.schema()
+        for name, value in zip(self.names, self._values(key), strict=True):
+            scalar, why = typed_value(value, schema.field(name).type)
+            if why is not None:
+                raise error("table.key.value", path=self._snapshot.table, value=repr(value), name=name, why=why)
+            columns.append(canonical(pa.repeat(scalar, 1)))
+        return hash_columns([ByteColumn.of_array(column) for column in columns]), encoded_keys(columns)
+
+    def _values(self, key: Key) -> Sequence[Any]:
+        """Return the value of each key field. Text for several fields is split at commas, as CSV."""
+        width = len(self.names)
+        values = list(key) if isinstance(key, list | tuple) else [key]
+        if len(values) == 1 and width > 1 and isinstance(values[0], str):
+            values = next(csv.reader([values[0]]), [])
+        if len(values) != width:
+            found = f"{len(values)} value{'' if len(values) == 1 else 's'}"
+            raise error(
+                "table.key",
+                path=self._snapshot.table,
+                key=repr(key),
+                found=found,
+                width=width,
+                names=", ".join(self.names),
+            )
+        return values
+
+    def _row(self, extent: LiveExtent, position: int, entry: int) -> Any:
+        """Return a row as a pa.Table with the present columns. Its row hash shows that it is the one that was written.
+
+        Raises StateError for a damaged file.
+        """
+        file, table, forms = extent.file, self._snapshot.table, self._live.forms
+        own = forms.schema(file.schema)
+        try:
+            (found,) = taken_rows(table, file.data, file.rows, np.array([position]), own.names)
+            columns = [converted(found.column(one.name).combine_chunks(), one.type, True)[0] for one in own]
+            rows = pa.StructArray.from_arrays(columns, fields=list(own))
+            if row_hashes(rows)[0] != self._live.row_hashes(file, np.array([entry]))[0]:
+                raise NotReadable(f"row {position + 1} is not the one that the key index describes")
+            present = forms.schema()
+            names = forms.stored(file.schema, present.names)
+            return forms.evolved(pa.table(columns, schema=own).select(names), file.schema, present)
+        except NotReadable as fault:
+            raise damaged(table, file.data, fault) from None
+
+
+def lines_of(records: Sequence[Any], versions: Sequence[RecordVersion] | None, *, as_json: bool) -> str:
+    """Return records, or versions of one, as lines for a terminal, or as a JSON document."""
+    if versions is None:
+        found = [_members(row) for row in records]
+        if as_json:
+            return json.dumps(found, indent=1)
+        return text_of("\n\n".join(_fields(one) for one in found).splitlines()) if found else "no such record"
+    if as_json:
+        entries = [
+            {
+                "version": one.version,
+                "committed": one.committed,
+                "deleted": one.deleted,
+                "partition": one.partition,
+                "record": None if one.record is None else _members(one.record),
+            }
+            for one in versions
+        ]
+        return json.dumps(entries, indent=1)
+    parts = []
+    for one in versions:
+        what = f"version {one.version}, {one.committed}{f', in {one.partition}' if one.partition else ''}"
+        parts.append(f"{what}: deleted" if one.deleted else f"{what}\n{_fields(_members(one.record))}")
+    return text_of("\n".join(parts).splitlines()) if parts else "no such record"
+
+
+def _members(row: Any) -> dict[str, Any]:
+    """Return the row of a pa.Table as a JSON object."""
+    (batch,) = row.combine_chunks().to_batches()
+    (text,) = to_json(pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))).to_pylist()
+    return dict(json.loads(text))
+
+
+def _fields(members: Mapping[str, Any]) -> str:
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in members.items()}
+    return "\n".join(f"  {line}" for line in aligned(list(texts.items()), right=()))
+
+
+def as_dict(row: Any) -> dict[str, Any]:
+    """Return the row of a pa.Table as Python values; text for values that Python lacks, such as nanoseconds."""
+    found = {}
+    for name, column in zip(row.column_names, row.columns, strict=True):
+        try:
+            found[name] = column[0].as_py()
+        except (ValueError, OverflowError):
+            found[name] = str(column[0].cast(pa.string()))
+    return found

@@ -1,0 +1,51 @@
+"""The version of a table that was the newest one at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from datetime import UTC, datetime
+
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors import error
+
+
+def version_as_of(snapshot: Snapshot, time: datetime | str) -> int:
+    """Return the number of the newest version that was committed at or before a time, at most that of a snapshot.
+
+    time: in ISO 8601 if it is text; in UTC if it has no zone. Raises ConfigError for a time before all versions.
+    """
+    wanted = time_of(time)
+    newest = snapshot.version
+    if time_of(newest.committed) <= wanted:
+        return newest.number
+    log = TableLog(snapshot.table)
+    numbers = range(min(log.numbers()), newest.number)
+    found = bisect_right(numbers, wanted, key=lambda number: time_of(log.read(number).committed))
+    if not found:
+        earliest = numbers[0] if numbers else newest.number
+        since = log.read(earliest).committed
+        raise error(
+            "table.time",
+            path=snapshot.table,
+            time=wanted.isoformat(),
+            earliest=earliest,
+            since=since,
+            newest=newest.number,
+            until=newest.committed,
+        )
+    return numbers[found - 1]
+
+
+def time_of(time: datetime | str) -> datetime:
+    """Return a time with its zone: UTC if it has none. Raises ConfigError for text that is not a time.
+
+    >>> time_of("2026-01-31T12:00").isoformat()
+    '2026-01-31T12:00:00+00:00'
+    """
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time.strip())
+        except ValueError:
+            raise error("table.time.text", text=repr(time)) from None
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

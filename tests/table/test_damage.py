@@ -1,0 +1,183 @@
+"""Lost, damaged and foreign files of a table are errors that name the file, never older rows."""
+
+from __future__ import annotations
+
+import shutil
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions.log import TableLog
+from mutator.engine.versions import delta_files
+from mutator.errors import ConfigError, StateError
+from mutator.table import apply
+from mutator.table.table import Table
+from tests.support.no_limits import NO_LIMITS
+from tests.support.versioned import open_runner
+
+SETTINGS = {"key": "id", "order_by": "ts", "output.codec": "none"}
+NAME = "name of the record, which is long enough to be found in the file"
+
+
+def flip(path, other):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def flip_footer(path, other):
+    content = bytearray(path.read_bytes())
+    content[-40] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path, other):
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def lose(path, other):
+    path.unlink()
+
+
+def swap(path, other):
+    """Put another file of the table in its place, of the same size if possible."""
+    shutil.copy(other, path)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A table of three versions, with files of equal sizes: all have the same keys, and the third is current."""
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(delta_files, "_OWN", 1)
+    monkeypatch.setattr(snapshots, "_EVERY", 2)
+    table = Table.create(str(tmp_path / "t"), {**SETTINGS, **NO_LIMITS}, buckets=1)
+    for version in (1, 2, 3):
+        rows = pa.table({"id": list(range(50)), "ts": [version] * 50, "name": [f"{NAME} {version}"] * 50})
+        pq.write_table(rows, tmp_path / f"{version}.parquet")
+        table.apply(str(tmp_path / f"{version}.parquet"), open_runner=open_runner)
+    return tmp_path / "t"
+
+
+def files(place, pattern):
+    """Return the files of versions, oldest first."""
+    return sorted(place.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
+
+def rows(table, **at):
+    return sum(batch.num_rows for batch in table.scan(**at))
+
+
+DAMAGES = [flip, flip_footer, cut, lose, swap]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_data_file_that_is_not_the_one_that_was_written_is_an_error(place, damage):
+    [*_, older, newest] = files(place, "version_id=*/*.parquet")
+    assert older.stat().st_size == newest.stat().st_size
+    damage(newest, older)
+
+    with pytest.raises(StateError, match=newest.name) as fault:
+        rows(Table(str(place)))
+
+    assert fault.value.kind == "table.file"
+    assert rows(Table(str(place)), version=2) == 50
+
+
+@pytest.mark.parametrize("damage", [flip, cut, lose, swap])
+def test_a_record_is_never_that_of_a_damaged_file(place, damage):
+    [*_, older, newest] = files(place, "version_id=*/*.parquet")
+    damage(newest, older)
+
+    table, found, named = Table(str(place)), [], []
+    for key in range(0, 50, 7):
+        try:
+            found.append(table.get(key))
+        except StateError as fault:
+            named.append(newest.name in str(fault))
+    assert all(named)
+    assert {row["ts"] for row in found} <= {3}
+    assert not found or damage is flip  # a flipped bit that no row depends on harms no row
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_version_index_that_is_not_the_one_that_was_written_is_an_error(place, damage):
+    [*_, older, newest] = files(place, "_mutator/table/indexes/**/*.arrow") or files(place, "_mutator/table/**/*.arrow")
+    damage(newest, older)
+
+    with pytest.raises(StateError, match=newest.name) as fault:
+        rows(Table(str(place)))
+
+    assert fault.value.kind == "table.file"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_key_index_that_is_not_the_one_that_was_written_is_an_error(place, damage):
+    [*_, older, newest] = files(place, "_mutator/table/keys/**/*.keys")
+    damage(newest, older)
+
+    with pytest.raises(StateError, match=newest.name) as fault:
+        Table(str(place)).get(7)
+
+    assert fault.value.kind == "table.file"
+    assert rows(Table(str(place))) == 50
+
+
+@pytest.mark.parametrize("hint", [True, False])
+@pytest.mark.parametrize("damage", [flip, cut, lose, swap])
+def test_an_entry_that_is_lost_or_damaged_is_an_error(place, damage, hint):
+    log = TableLog(str(place))
+    if not hint:
+        (place / "_mutator/table/hint.json").unlink()
+        shutil.rmtree(place / "_mutator/table/checkpoints")
+    entries = files(place, "_mutator/table/log/*.json")
+    for number in (3,) if hint else (1, 2):
+        content = entries[number].read_bytes()
+        damage(entries[number], entries[number - 1])
+
+        with pytest.raises((StateError, ConfigError), match=entries[number].name) as fault:
+            Table(str(place))
+
+        assert fault.value.kind == "table.log.damaged"
+        entries[number].write_bytes(content)
+    assert Table(str(place)).version == 3
+    assert log.newest() == 3
+
+
+def test_an_old_version_behind_a_lost_entry_is_an_error_that_names_the_entry(place):
+    entry = files(place, "_mutator/table/log/*.json")[1]
+    shutil.rmtree(place / "_mutator/table/checkpoints")
+    (place / "_mutator/table/hint.json").unlink()
+    entry.unlink()
+
+    with pytest.raises(StateError, match=entry.name):
+        Table(str(place))
+    with pytest.raises(StateError, match=entry.name):
+        snapshots.open_snapshot(str(place), 2)
+
+
+def test_the_entry_of_another_table_is_an_error(place, tmp_path):
+    other = Table.create(str(tmp_path / "other"), {**SETTINGS, **NO_LIMITS}, buckets=1)
+    for version in (1, 2, 3):
+        other.apply(str(tmp_path / f"{version}.parquet"), open_runner=open_runner)
+    entry = files(place, "_mutator/table/log/*.json")[3]
+    shutil.copy(tmp_path / "other/_mutator/table/log" / entry.name, entry)
+
+    with pytest.raises(StateError, match=f"{entry.name}: .*follows another version"):
+        Table(str(place))
+
+
+@pytest.mark.parametrize("damage", [flip, cut, lose])
+@pytest.mark.parametrize("pattern", ["hint.json", "checkpoints/*2-*.parquet", "checkpoints/*.masks.parquet"])
+def test_a_table_works_without_what_is_derived(place, damage, pattern):
+    found = files(place, f"_mutator/table/{pattern}")
+    assert found
+    for path in found:
+        damage(path, path)
+
+    table = Table(str(place))
+
+    assert (table.version, rows(table), table.get(7)["ts"]) == (3, 50, 3)
+    assert rows(table, version=1) == 50

@@ -1,0 +1,261 @@
+"""Scans: columns, filters against a plain one, versions and times, and rows of files with earlier schemas."""
+
+from __future__ import annotations
+
+import operator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.dataset.versions.log import TableLog
+from mutator.engine.versions import delta_files
+from mutator.errors import ConfigError
+from mutator.formats.files import parquet
+from mutator.rules.partition_fields import parse_fields
+from mutator.table import apply, scan
+from mutator.table.conditions import Filter, conditions_of, parse
+from mutator.table.table import Table
+from tests.support import local_engine
+from tests.support.no_limits import NO_LIMITS
+from tests.support.text_runs import scratch
+from tests.support.versioned import open_runner
+
+OPERATORS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+DAY = datetime(2026, 1, 30, 12, tzinfo=UTC)
+SCHEMA = pa.schema(
+    {
+        "id": pa.int64(),
+        "ts": pa.int64(),
+        "store": pa.string(),
+        "at": pa.timestamp("ms", "UTC"),
+        "price": pa.decimal128(7, 2),
+        "rate": pa.float64(),
+    }
+)
+
+
+def table_of(path, settings=()):
+    return Table.create(str(path), {"key": "id", "order_by": "ts", **NO_LIMITS, **dict(settings)})
+
+
+def put(table, path, rows, schema=None, **settings):
+    pq.write_table(pa.Table.from_pylist(rows, schema), path)
+    table.apply(str(path), open_runner=open_runner, **settings)
+
+
+def rows_of(batches):
+    return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row["id"])
+
+
+def random_row(rng, number, version):
+    return {
+        "id": number,
+        "ts": version,
+        "store": rng.choice(["a", "b", "it's", "", None]),
+        "at": rng.choice([None, DAY + timedelta(hours=6 * rng.randrange(9))]),
+        "price": rng.choice([None, Decimal(rng.randrange(-300, 900)) / 100]),
+        "rate": rng.choice([None, 0.5, -1.0, float("nan")]),
+    }
+
+
+LITERALS = {"id": ["3", "7"], "store": ["a", "it's", ""], "at": [DAY, DAY + timedelta(days=1)], "price": ["1.50", "0"]}
+LITERALS["rate"] = ["0.5", "-1"]
+TYPES = {"id": int, "price": Decimal, "rate": float}
+
+
+@given(st.randoms(use_true_random=False))
+def test_a_filter_keeps_the_rows_that_a_plain_one_keeps(rng):
+    partitions = rng.choice([{}, {"partitioned.by": "store,day=date(at)"}, {"partitioned.by": "store,year(at)"}])
+    with scratch() as work, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet, "_SMALL_GROUP_ROWS", 2)
+        patch.setattr(apply, "_INLINE_FEED", rng.choice([0, 1 << 30]))
+        patch.setattr(delta_files, "_OWN", rng.choice([1, 1 << 16]))
+        table, live = table_of(work / "t", partitions), {}
+        for version in (1, 2):
+            rows = [random_row(rng, number, version) for number in rng.sample(range(9), 6)]
+            live |= {row["id"]: row for row in rows}
+            put(table, work / f"{version}.parquet", rows, SCHEMA)
+        conditions = []
+        for column in rng.sample(sorted(LITERALS), rng.randint(1, 2)):
+            word = rng.choice([*OPERATORS, "is null", "is not null"])
+            conditions.append((column, word, *([rng.choice(LITERALS[column])] if word in OPERATORS else [])))
+
+        found = rows_of(table.scan(["id", "ts"], conditions))
+
+        text = " and ".join(
+            f'"{c}" {word}' + "".join(f" '{quoted(v)}'" for v in value) for c, word, *value in conditions
+        )
+        assert rows_of(table.scan(["id", "ts"], text)) == found
+        wanted = [row for row in live.values() if all(met(row, *condition) for condition in conditions)]
+        assert found == rows_of([pa.RecordBatch.from_pylist(wanted, SCHEMA).select(["id", "ts"])])
+
+
+def quoted(value):
+    return value.isoformat() if isinstance(value, datetime) else value.replace("'", "''")
+
+
+def met(row, column, word, *literal):
+    value = row[column]
+    if not literal:
+        return (value is None) == (word == "is null")
+    return value is not None and OPERATORS[word](value, TYPES.get(column, lambda text: text)(*literal))
+
+
+def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "_SMALL_GROUP_ROWS", 2)
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(delta_files, "_OWN", 1)
+    table = table_of(tmp_path / "t", {"partitioned.by": "store"})
+    rows = [{"id": number, "ts": 1, "store": number % 2, "price": number} for number in range(12)]
+    put(table, tmp_path / "a.parquet", rows)
+    read, files = [], []
+    tables, verified = scan._tables, scan.verified_file
+    monkeypatch.setattr(
+        scan, "_tables", lambda found, number, names: read.append(number) or tables(found, number, names)
+    )
+    monkeypatch.setattr(scan, "verified_file", lambda path, data: files.append(data.path) or verified(path, data))
+
+    assert [row["id"] for row in rows_of(table.scan(["id"], "store = 1 and price > 8"))] == [9, 11]
+
+    assert len(read) == 2 or len(read) == 1
+    assert all(path.startswith("store=1/") for path in files)
+    read.clear()
+    assert not rows_of(table.scan(["id"], "price > 11"))
+    assert not read
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("pric > 5", ["no column pric", "did you mean price?", "id, ts, price"]),
+        ("price > 'x'", ["column price", "'x'", "is not of type int64"]),
+        ([("price", ">", 5.5)], ["column price", "5.5", "is not of type int64"]),
+        ([("price", "=", None)], ["column price", "is not of type int64", "is null"]),
+        ([("price", "=", True)], ["column price", "True", "is not of type int64"]),
+        ([("price", "like", "x")], ["cannot be read", "like"]),
+        ("price > 5 or id = 3", ["cannot be read at 'price > 5 or id = 3'"]),
+        ("price > 5 and", ["its end"]),
+        ("tags = 5", ["column tags", "list<element: int64>", "is null"]),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_an_error_that_names_its_part(tmp_path, where, words):
+    table = table_of(tmp_path / "t")
+    put(table, tmp_path / "a.parquet", [{"id": 1, "ts": 1, "price": 5, "tags": [1]}])
+
+    with pytest.raises(ConfigError) as fault:
+        table.scan(where=where)
+
+    assert all(word in str(fault.value) for word in words), str(fault.value)
+
+
+def test_conditions_have_several_spellings():
+    assert parse('a==1 AND "b""c" <> \'x and y\' and d Is  Not Null') == (
+        *parse("a = 1"),
+        *parse('"b""c" != \'x and y\''),
+        *parse("d is not null"),
+    )
+
+
+def test_every_version_and_every_time_has_its_rows(tmp_path):
+    table = table_of(tmp_path / "t")
+    for version in range(1, 36):
+        put(table, tmp_path / f"{version}.parquet", [{"id": version % 3, "ts": version}])
+    log = TableLog(table.path)
+    times = [log.read(number).committed for number in range(36)]
+
+    for version in (0, 1, 17, 32, 33, 35):
+        wanted = sorted((one % 3, one) for one in range(max(version - 2, 1), version + 1))
+        for found in (Table(table.path).scan(version=version), table.scan(as_of=times[version])):
+            assert [(row["id"], row["ts"]) for row in rows_of(found)] == wanted
+    later = datetime.fromisoformat(times[35]) + timedelta(days=1)
+    between = datetime.fromisoformat(times[7]) - timedelta(microseconds=1)
+    assert table.at(as_of=later).version.number == 35
+    assert table.at(as_of=between).version.number == 6
+    assert all(one <= other for one, other in pairwise(times))
+    with pytest.raises(ConfigError, match="version 36 does not exist; the earliest version is 0, and the newest is 35"):
+        table.scan(version=36)
+    with pytest.raises(ConfigError, match=r"no version is as old as 2020-01-01T00:00:00.*earliest version is 0, of 20"):
+        table.scan(as_of="2020-01-01")
+    with pytest.raises(ConfigError, match="'noon' is not a time"):
+        table.scan(as_of="noon")
+    with pytest.raises(ConfigError, match="version and as_of are both given"):
+        table.scan(as_of="noon", version=1)
+
+
+FORMS = [
+    ({"id": pa.int64(), "ts": pa.int64(), "n": pa.int32()}, {}),
+    ({"id": pa.int64(), "ts": pa.int64(), "n": pa.int64(), "note": pa.string()}, {"default.note": "new"}),
+    ({"id": pa.int64(), "ts": pa.int64(), "n": pa.int64(), "extra": pa.int16()}, {"removed.fields": "note"}),
+    ({"id": pa.int64(), "ts": pa.int64(), "n": pa.decimal128(22, 2), "note": pa.string(), "extra": pa.int64()}, {}),
+]
+
+
+@given(st.randoms(use_true_random=False))
+def test_rows_of_earlier_schemas_are_those_of_a_chain_of_runs(rng):
+    """A field that was left out and comes back is NULL, and a default is that of the version that added the field."""
+    with scratch() as work, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_INLINE_FEED", rng.choice([0, 1 << 30]))
+        table, master = table_of(work / "t"), work / "master"
+        master.mkdir()
+        for version, (fields, settings) in enumerate(FORMS, start=1):
+            feed = work / f"{version}.parquet"
+            ids = rng.sample(range(8), rng.randint(1, 4))
+            rows = [{name: "x" if name == "note" else version for name in fields} | {"id": number} for number in ids]
+            if version > 1 and rng.random() < 0.5:  # a row that is equal to the present one, with the defaults
+                before = rows_of(table.scan())
+                present = dict.fromkeys(fields) | ({"note": "new"} if version == 2 else {})
+                rows += [
+                    present | {name: value for name, value in row.items() if name in fields}
+                    for row in before
+                    if row["id"] not in ids
+                ]
+            pq.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), feed)
+            own = {**NO_LIMITS, "key": "id", "order_by": "ts", "output.format": "parquet", **settings}
+            report = local_engine.mutate(
+                {**own, "allow.empty.master": "true"},
+                master=str(master),
+                feed=[str(feed)],
+                output=str(work / f"o{version}"),
+            )
+            master = work / f"o{version}"
+            counts = table.apply(str(feed), open_runner=open_runner, **settings, **NO_LIMITS).counts
+            assert {name: counts[name] for name in counts if name.startswith("feed ")} == {
+                name: report.counts[name] for name in counts if name.startswith("feed ")
+            }
+            by_run = pa.concat_tables(pq.read_table(path) for path in master.glob("part-*"))
+            assert table.schema.equals(by_run.schema)
+            assert rows_of(table.scan()) == rows_of(by_run.to_batches())
+            for row in rows_of(table.scan()):
+                assert table.get(row["id"]) == row
+
+
+@pytest.mark.parametrize(
+    ("by", "where", "names"),
+    [
+        ("day=date(at)", [("at", "<", "2026-01-31T12:00:00Z")], "30 31 null"),
+        ("day=date(at)", [("at", ">=", "2026-01-31T12:00:00Z")], "31 32 null"),
+        ("day=date(at)", [("at", "=", "2026-01-31T12:00:00Z")], "31 null"),
+        ("day=date(at)", [("at", "!=", "2026-01-31T12:00:00Z"), ("id", "=", "1")], "30 31 32 null"),
+        ("day=month(at)", [("at", "<", "2026-01-31T12:00:00Z")], "30 31 32 null"),
+    ],
+)
+def test_only_partitions_are_left_out_that_can_have_no_wanted_row(by, where, names):
+    known = {"30": "day=2026-01-30", "31": "day=2026-01-31", "32": "day=2026-02-01"}
+    known["null"] = "day=__HIVE_DEFAULT_PARTITION__"
+
+    found = Filter(conditions_of(where), SCHEMA, "t").partitions(parse_fields(by), list(known.values()))
+
+    assert (found or set(known.values())) == {known[name] for name in names.split()}
