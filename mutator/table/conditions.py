@@ -154,6 +154,8 @@ def typed_value(value: Any, data_type: Any) -> tuple[Any, str | None]:
     >>> typed_value("7", pa.int32()), typed_value("x", pa.int32())
     ((<pyarrow.Int32Scalar: 7>, None), (None, 'is not of type int32'))
     """
+    if isinstance(value, float) and pa.types.is_decimal(data_type):
+        value = repr(value)  # Arrow would round it
     if isinstance(value, str):
         text = pa.array([value.encode("utf-8", "surrogateescape")], pa.large_binary())
         found, bad, why = converted(text, data_type, typed=False)

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from mutator.rules.row_hash import row_hashes
 from mutator.rules.typed_values import canonical
 from mutator.table.conditions import typed_value
 
+_FEW = 32  # buckets and partitions whose extents are kept
 Key = Any  # the value of the key, or a sequence of the values of its fields
 
 
@@ -51,7 +53,8 @@ class Finder:
         self._snapshot = snapshot
         spec = snapshot.state.spec or {}
         self.names: tuple[str, ...] = tuple(spec["key"]["fields"]) if spec else ()
-        self.by_partition = spec.get("partitions", {}).get("scope") == "partition"
+        scope = spec["partitions"]["scope"] if "partitions" in spec else snapshot.state.settings.get("key.scope")
+        self.by_partition = scope == "partition"
         by_file_name = bool(spec) and spec["order"]["by"] == "file name"
         self._live = LiveRows(snapshot, by_file_name=by_file_name)
 
@@ -90,8 +93,7 @@ class Finder:
         if not self.names:
             return
         hashes, encoded = self._wanted(key)
-        partitions = None if partition is None else {partition, *([""] if role == TOMBSTONES else [])}
-        for extent in snapshot.extents(role, {int(hashes[0] % np.uint64(snapshot.version.buckets))}, partitions):
+        for extent in self._extents(role, int(hashes[0] % np.uint64(snapshot.version.buckets)), partition):
             try:
                 index = self._live.index(extent.file)
                 _, entries = index.find(hashes, encoded, extent.start, extent.end)
@@ -100,6 +102,12 @@ class Finder:
                 raise damaged(snapshot.table, extent.file.index, fault) from None
             for position, entry in zip(positions.tolist(), entries.tolist(), strict=True):
                 yield extent, position, entry
+
+    @lru_cache(_FEW)  # noqa: B019  # the finder lives as long as its cache is useful
+    def _extents(self, role: str, bucket: int, partition: str | None) -> tuple[LiveExtent, ...]:
+        """Return the extents that may have rows of a key of a bucket."""
+        partitions = None if partition is None else {partition, *([""] if role == TOMBSTONES else [])}
+        return tuple(self._snapshot.extents(role, {bucket}, partitions))
 
     def _wanted(self, key: Key) -> tuple[Hashes, Any]:
         """Return the hash of a key and the encoded key, of one element each. Raises ConfigError."""
