@@ -27,6 +27,8 @@ from mutator.rules.key_hash import Hashes
 from mutator.rules.row_hash import RowHashes
 from mutator.storage import storage_for
 
+_BATCH = 1 << 12  # rows that are decoded at once
+
 
 class LiveRows:
     """The live files of a snapshot, read where they are needed."""
@@ -150,9 +152,22 @@ def _taken(file: Any, positions: Ints, names: Sequence[str]) -> Iterator[Any]:
         end = start + file.metadata.row_group(number).num_rows
         first, last = np.searchsorted(positions, [start, end])
         if first < last:
-            table = file.read_row_group(number, columns=list(names), use_threads=False)
-            yield table.select(names).take(pa.array(positions[first:last] - start))
+            wanted = positions[first:last] - start
+            yield _head(file, number, list(names), int(wanted[-1]) + 1).select(names).take(pa.array(wanted))
         start = end
+
+
+def _head(file: Any, number: int, names: list[str], count: int) -> Any:
+    """Return the first rows of a row group, a pa.Table of at least ``count`` rows."""
+    if count > file.metadata.row_group(number).num_rows // 2:  # this is faster than batches
+        return file.read_row_group(number, columns=names, use_threads=False)
+    found = []
+    for batch in file.iter_batches(_BATCH, row_groups=[number], columns=names, use_threads=False):
+        found.append(batch)
+        count -= batch.num_rows
+        if count <= 0:
+            break
+    return pa.Table.from_batches(found)
 
 
 def opened_file(table: str, stored: Stored) -> BinaryIO:
