@@ -1,18 +1,26 @@
 """The commands ``mutator table …`` for what comes out of a table.
 
 mutator table changes TABLE --from A [--to B]     the changes between two versions
+mutator table export TABLE DIR [--version V]      a dataset with the rows of a version
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from mutator.cli import options
 from mutator.cli.command import Answer, Command, Report, Rows, option, option_type
 from mutator.config import parsers
 from mutator.errors import error
 from mutator.errors.display import counted
+
+if TYPE_CHECKING:
+    from mutator.engine.runner import Runner
+    from mutator.plan.runner_choice import RunnerChoice
 
 TABLE = option("table", metavar="TABLE", help="directory of the table")
 FORMAT = option(
@@ -46,6 +54,24 @@ def _changes(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
     yield rows_answer(reader, arguments, "row")
 
 
+def _export(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.table.table import Table
+
+    report = Table(arguments.table).export(
+        arguments.directory, version=arguments.version_number, open_runner=partial(_open_runner, arguments)
+    )
+    yield Report(report.json() if arguments.json else report.text())
+
+
+@contextmanager
+def _open_runner(arguments: argparse.Namespace, size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
+    from mutator.pipeline import runners
+
+    choice = runners.choice_for(arguments.runner or "auto", size)
+    with runners.open_runner(choice, options.spark("mutator table", arguments)) as runner:
+        yield runner, choice
+
+
 _VERSION = option_type(parsers.whole)
 CHANGES = Command(
     "changes",
@@ -64,4 +90,20 @@ CHANGES = Command(
         "mutator table changes products --from 3",
         "mutator table changes products --from 0 --to 7 --net --format parquet -o changes.parquet",
     ),
+)
+EXPORT_TABLE = Command(
+    "export",
+    "write a version of a table as a dataset that mutator run continues from",
+    (
+        TABLE,
+        option(
+            "directory", metavar="DIR", help="new directory, or an earlier export, whose changed buckets are replaced"
+        ),
+        option("--version", dest="version_number", type=_VERSION, metavar="V", help="version (default the newest)"),
+        options.RUNNER,
+        options.JSON,
+    ),
+    _export,
+    when_stopped="the directory is as it was",
+    examples=("mutator table export products /data/products", "mutator table export products old --version 3"),
 )

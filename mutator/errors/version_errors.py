@@ -3,6 +3,7 @@
 VERSIONS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "table.missing": "{path}: is not a versioned table; check the path, or make one with: mutator table create",
+        "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.changes.order": (
             "{path}: the changes from version {start} to {end} run backwards; name the earlier version with --from"
         ),
@@ -33,6 +34,15 @@ VERSIONS: dict[int, dict[str, str]] = {
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
         "table.output": "{path}: already exists; name a new file with --output, or move this one away",
+        "table.export": "{path}: {why}; name a new directory for the export",
+        "output.exchange": (
+            "{path}: exists, and its file system cannot exchange two directories in one step, so that a kill could "
+            "leave neither; name a new directory"
+        ),
+        "table.counts": (
+            "{path}: the rows of version {version} are not as many as its log entry says; find the damaged file with: "
+            "mutator table verify"
+        ),
         "table.log.damaged": (
             "{path}: the log entry of the table is damaged ({why}); restore it from a copy of the table, because no "
             "other file has what it says"

@@ -25,6 +25,7 @@ from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
 from mutator.table.create import create_empty
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
+from mutator.table.export import ExportReport, export
 from mutator.table.find import Finder, RecordVersion, as_dict
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
@@ -190,6 +191,15 @@ class Table:
         ``_commit_version`` and ``_commit_timestamp`` come before those of the rows.
         """
         return changes_of(self.path, from_version, self.at(to_version), net=net)
+
+    def export(self, directory: str, *, version: int | None = None, open_runner: OpenRunner = run_here) -> ExportReport:
+        """Write a version as a dataset that ``mutator run`` can continue from; return the report.
+
+        directory: a new path, or an earlier export of this table, of which only changed buckets are rewritten.
+        """
+        snapshot = self.at(version)
+        settings = recorded_settings(snapshot, {})
+        return export(snapshot, completed({}, settings, "mutator.Table", source=SOURCE), str(directory), open_runner)
 
     def at(self, version: int | None = None, as_of: datetime | str | None = None) -> Snapshot:
         """Return the snapshot of a version, by default the newest that this object knows.

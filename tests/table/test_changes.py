@@ -134,6 +134,19 @@ def test_a_net_change_is_the_last_of_its_record(table: Table, tmp_path: Path) ->
     assert changed(table, 3) == []
 
 
+def test_keys_of_two_partitions_are_two_records(tmp_path: Path) -> None:
+    settings = {"key": "id", "op": "op", "header": "true", "partitioned.by": "shop", "key.scope": "partition"}
+    table = Table.create(str(tmp_path / "table"), {**settings, "max.delete.fraction": "1"})
+    for number, rows in enumerate((["a,x,1,I"], ["a,x,1,D", "a,x,2,I"]), 1):
+        path = tmp_path / str(number)
+        path.mkdir()
+        (path / f"rows_{number}.csv").write_text("\n".join(["id,name,shop,op", *rows, ""]))
+        table.apply(str(path))
+    for net in (False, True):
+        rows = table.changes(1, net=net).read_all().to_pylist()
+        assert [(row["_change_type"], row["shop"]) for row in rows] == [("delete", "1"), ("insert", "2")]
+
+
 def test_a_record_that_came_back_unchanged_is_no_net_change(tmp_path: Path) -> None:
     settings = {"key": "id", "op": "op", "header": "true", "max.delete.fraction": "1", "late.files": "merge"}
     table = Table.create(str(tmp_path / "table"), settings, buckets=2)

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from mutator import config
@@ -16,6 +17,7 @@ from mutator.errors import suppressed
 from mutator.table import apply
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
+from mutator.table.export import export
 from mutator.table.take_over import create_of
 from tests.support import local_engine
 from tests.support.dying_runs import dying_runs
@@ -98,3 +100,44 @@ def test_each_failpoint_is_passed(act: Callable[..., Any], places: Path, tmp_pat
     table = str(shutil.copytree(places / "table", tmp_path / "table"))
     _, passed = act("apply_one", table=table, feed=str(places / "second.csv"))
     assert set(APPLY) <= set(passed)
+
+
+EXPORT = (
+    "stage.swept",
+    "stage.created",
+    "storage.written",
+    "storage.linked",
+    "stage.merged",
+    "stage.verified",
+    "stage.files.moved",
+    "stage.manifest.written",
+    "stage.success.written",
+    "publish.renamed",
+    "publish.done",
+)
+
+
+def export_one(table: str, output: str) -> None:
+    export(open_snapshot(table), config.parse(SETTINGS), output, open_runner)
+
+
+def exported_rows(output: str) -> list[Any]:
+    assert not local_engine.verify(output).problems
+    return sorted(pq.read_table(output).to_pylist(), key=repr)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", EXPORT)
+def test_killed_export(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table, output = str(shutil.copytree(places / "table", tmp_path / "table")), str(tmp_path / "out")
+    export_one(table, output)
+    old = exported_rows(output)
+    apply_one(table, str(places / "second.csv"))
+    export_one(table, str(tmp_path / "other"))
+    new = exported_rows(str(tmp_path / "other"))
+    killed, _ = act("export_one", point, table=table, output=output)
+    assert killed
+    assert exported_rows(output) == (new if point.startswith("publish") else old)
+    export_one(table, output)
+    assert exported_rows(output) == new != old
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["other", "out", "table"]

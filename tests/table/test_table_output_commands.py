@@ -55,3 +55,10 @@ def test_changes_are_written_to_a_new_file(table: str, capsys: Any) -> None:
 def test_parquet_needs_a_file(table: str, capsys: Any) -> None:
     assert main(f"table changes {table} --from 0 --format parquet".split()) == 2
     assert "--output" in capsys.readouterr().err
+
+
+def test_an_export_is_a_dataset(table: str, capsys: Any) -> None:
+    report = json.loads(printed(capsys, f"table export {table} out --version 1 --json"))
+    assert (report["version"], report["rows"], report["tombstones"], report["kept"]) == (1, 2, 0, 0)
+    assert "exported version 2" in printed(capsys, f"table export {table} out")
+    assert "as its manifest says" in printed(capsys, "verify out --runner local")

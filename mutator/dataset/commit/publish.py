@@ -57,6 +57,29 @@ def publish(output: str, run: str, merge: Callable[[str], Made]) -> Published[Ma
     return Published(made, litter)
 
 
+def replace(output: str, run: str, merge: Callable[[str], Made]) -> Published[Made]:
+    """Publish as ``publish`` does, in the place of a dataset that exists.
+
+    The staging directory and the output are exchanged in one step, and the old dataset is removed as litter. On a
+    storage without renames, the step is the replacement of the manifest. Files that the old dataset has, too, are found
+    in ``output_directory`` of the directory that merge is called with, where merge links or leaves them. Raises
+    StateError if the file system cannot exchange directories.
+    """
+    storage = storage_for(output)
+    if storage.renames and not storage.swap(output, output):  # changes nothing, and shows whether it is possible
+        raise error("output.exchange", path=output)
+    with staging(storage, output, run) as (staged, litter):
+        if not storage.renames:
+            made = _replaced_in_place(storage, output, merge)
+        else:
+            made = _staged(storage, staged, merge)
+            if not storage.swap(staged, output):
+                raise error("output.exchange", path=output)
+            failpoint("publish.renamed")
+    failpoint("publish.done")
+    return Published(made, litter)
+
+
 def check_output(output: str) -> None:
     """Raise StateError if the output exists; litter of a run does not count."""
     storage = storage_for(output)
@@ -75,6 +98,17 @@ def check_apart(path: str, other: str, *, role: str, other_role: str) -> None:
 
 
 def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Made]) -> Made:
+    made = _staged(storage, staged, merge)
+    try:
+        storage.rename_new(staged, output)
+    except FileExistsError:
+        raise error("output.exists", path=output) from None
+    failpoint("publish.renamed")
+    return made
+
+
+def _staged(storage: Storage, staged: str, merge: Callable[[str], Made]) -> Made:
+    """Merge into a staging directory, and make it durable and whole."""
     work = posixpath.join(staged, WORK)
     for name in ("tombstones", "order", "rejected", "filters"):
         storage.make_directory(posixpath.join(work, manifest.DIRECTORY, name))
@@ -105,11 +139,6 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
     failpoint("stage.success.written")
     if carried or len(directories) > _FEW:
         storage.sync_all(staged)
-    try:
-        storage.rename_new(staged, output)
-    except FileExistsError:
-        raise error("output.exists", path=output) from None
-    failpoint("publish.renamed")
     return made
 
 
@@ -143,6 +172,27 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Ma
         if there.commit != made.commit:
             raise error("output.exists", path=output) from None
     failpoint("stage.manifest.written")
+    return made
+
+
+def _replaced_in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Made:
+    """Merge into an output beside its files, replace its manifest, and remove the files that it no longer names."""
+    failpoint("stage.created")
+    made = merge(output)
+    failpoint("stage.merged")
+    _check(_sizes(output), made)
+    _write_copy(storage, output, made)
+    path = posixpath.join(output, record_path(made))
+    try:
+        with deferred_signals():
+            storage.replace(path, _dump(made))
+    except MutatorError as fault:
+        there = published(storage, output)
+        if there is None or there.commit != made.commit:
+            raise error("publish.uncertain", path=path, why=fault) from None
+    failpoint("stage.manifest.written")
+    clear(storage, output, made)
+    failpoint("stage.litter.removed")
     return made
 
 

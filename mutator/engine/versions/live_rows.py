@@ -71,11 +71,15 @@ class LiveRows:
     def keys(self, file: TableFile) -> Any:
         """Return the encoded keys of all rows of a file, in the order of the rows."""
         with self._verified(file):
-            index = self.index(file)
+            return self.index(file).keys(self.entry_numbers(file))
+
+    def entry_numbers(self, file: TableFile) -> Ints:
+        """Return the number of the entry of each row of a file, in the order of the rows."""
+        with self._verified(file):
             entries = np.arange(file.rows)
-            order = np.empty(file.rows, np.int64)
-            order[index.positions(entries)] = entries
-            return index.keys(order)
+            found = np.empty(file.rows, np.int64)
+            found[self.index(file).positions(entries)] = entries
+            return found
 
     def row_hashes(self, file: TableFile, entries: Ints) -> RowHashes:
         """Return the row hashes of some entries."""

@@ -1,0 +1,272 @@
+"""Export a version of a table as a dataset like one that ``mutator run`` writes.
+
+An export records which table and version it is of, and a fingerprint of each bucket. So a later export to the same
+directory keeps the files of the buckets that did not change.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from mutator.config import Config
+from mutator.dataset import checksummed_json
+from mutator.dataset.checksum import whole
+from mutator.dataset.commit import publish as publishing
+from mutator.dataset.commit.staged_file import output_directory
+from mutator.dataset.commit.staging import has_manifest, sweep
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile, copy_path
+from mutator.dataset.partition_index import EARLIER, SPEC, form_of
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.engine.each import checked, guarded
+from mutator.engine.runner import each_on
+from mutator.engine.versions.export_task import Exported, OfFiles, directories_of, fingerprint, units_of, write_units
+from mutator.errors import error
+from mutator.errors.display import counted, text_of
+from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.run_plan import Plan
+from mutator.rules.file_names import new_run_id
+from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
+from mutator.table.apply import OpenRunner, prepare
+
+_FORM = ("mutator table export", 1)
+_TASK_ROWS = 1 << 20  # rows that one task writes at least
+ROLE = "export"  # of the side file that records what a dataset is an export of
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What an export did."""
+
+    table: str
+    version: int
+    output: str
+    rows: int
+    tombstones: int
+    written: int  # files, those of tombstones, order and filters too
+    kept: int  # files of the export before
+    bytes: int  # written
+    litter: tuple[str, ...]  # of killed runs, removed
+    seconds: float
+
+    def json(self) -> str:
+        """Return the report as JSON."""
+        return json.dumps(asdict(self), indent=1)
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        what = f"{counted(self.rows, 'row')} and {counted(self.tombstones, 'tombstone')}"
+        done = f"wrote {counted(self.written, 'file')} ({counted(self.bytes, 'byte')}), kept {self.kept:,}"
+        lines = [f"exported version {self.version} of {self.table} to {self.output}: {what}"]
+        lines += [f"removed  {path} of a killed run" for path in self.litter]
+        return text_of([*lines, f"{done}; {self.seconds:.1f} s"])
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """An export that exists already."""
+
+    manifest: Manifest
+    version: int
+    buckets: Mapping[str, str]  # name -> fingerprint
+
+
+def export(snapshot: Snapshot, config: Config, output: str, open_runner: OpenRunner) -> ExportReport:
+    """Write a version of a table as a dataset; replace an earlier export of the table at the same path.
+
+    Raises ConfigError for a table without a schema, StateError where the path has anything else.
+    """
+    started = time.monotonic()
+    if snapshot.state.spec is None:
+        raise error("table.export.empty", path=snapshot.table, version=snapshot.version.number)
+    storage, path = located_to_write(output)
+    publishing.check_apart(path, snapshot.table, role="output", other_role="table")
+    table = TableLog(snapshot.table).read(0).id
+    earlier = _earlier(storage, path, table)
+    _, plan = prepare(snapshot, replace(config, sync_mode="partial"), [])
+    plan = replace(plan, run=new_run_id(time.time()))
+    found = _Export(snapshot, plan, table, path, earlier, open_runner)
+    if earlier is not None and found.is_unchanged():
+        parts = 0, len(earlier.manifest.parts()), 0
+        made, litter = earlier.manifest, sweep(path)
+    else:
+        make = publishing.publish if earlier is None else publishing.replace
+        published = make(path, plan.run, found.written)
+        made, litter = published.manifest, published.litter
+        fresh = [part for part in made.parts() if part.path not in found.kept]
+        parts = len(fresh), len(found.kept), sum(part.bytes for part in fresh)
+    rows, tombstones = _sums(made)
+    return ExportReport(
+        snapshot.table, snapshot.version.number, output, rows, tombstones, *parts, litter, time.monotonic() - started
+    )
+
+
+class _Export:
+    """One export."""
+
+    def __init__(
+        self, snapshot: Snapshot, plan: Plan, table: str, output: str, earlier: _Earlier | None, open_runner: OpenRunner
+    ) -> None:
+        self._snapshot, self._plan, self._table, self._output = snapshot, plan, table, output
+        self._open_runner = open_runner
+        masks = OfFiles(snapshot)
+        self._units = units_of(snapshot, masks)
+        self._prints = {_name(unit): fingerprint(masks, extents) for unit, extents in self._units.items()}
+        self._spec = {name: value for name, value in plan.rows.spec.items() if name != EARLIER}
+        self._earlier = earlier
+        self._same = self._kept_buckets()
+        self.kept: set[str] = set()
+
+    def is_unchanged(self) -> bool:
+        """Return whether the export that exists is of the same version, and has all its files."""
+        assert self._earlier is not None
+        return self._earlier.version == self._snapshot.version.number and len(self._same) == len(self._units)
+
+    def written(self, staging: str) -> Manifest:
+        """Write the changed buckets into a staging directory, and link the others; return the manifest."""
+        fresh = [unit for unit in self._units if _name(unit) not in self._same]
+        kept = self._carried(output_directory(staging))
+        storage = storage_for(staging)
+        storage.make_directories([posixpath.join(staging, one) for one in directories_of(fresh)])
+        tasks = _packed(fresh, self._units)
+        with self._open_runner(sum(self._bytes(unit) for unit in fresh)) as (runner, _):
+            done: list[Exported] = checked(each_on(runner)(tasks, partial(_write, self._plan, self._snapshot, staging)))
+        files = [*(part for part in kept if isinstance(part, DataFile)), *(file for one in done for file in one.files)]
+        beside = [
+            *(part for part in kept if isinstance(part, SideFile)),
+            *(side for one in done for side in one.beside),
+        ]
+        made = self._manifest(files, [*beside, self._record(staging)])
+        if _sums(made) != (self._snapshot.version.records, self._snapshot.version.tombstones):
+            raise error("table.counts", path=self._snapshot.table, version=self._snapshot.version.number)
+        return made
+
+    def _kept_buckets(self) -> dict[str, list[Part]]:
+        """Return the files of the buckets that are as in the export before, by name of the bucket."""
+        before = self._earlier
+        if before is None or form_of(before.manifest.spec, None) != form_of(self._spec, None):
+            return {}
+        same = {name: list[Part]() for name, found in self._prints.items() if before.buckets.get(name) == found}
+        storage, lost = storage_for(self._output), set[str]()
+        for part in before.manifest.parts():
+            name = _name_of(part)
+            if name in same:
+                same[name].append(part)
+                entry = storage.stat(posixpath.join(self._output, part.path))
+                if entry is None or entry.bytes != part.bytes:
+                    lost.add(name)
+        return {name: parts for name, parts in same.items() if name not in lost}
+
+    def _carried(self, directory: str) -> list[Part]:
+        """Return the files of unchanged buckets, linked into a directory unless that is the output itself."""
+        if self._earlier is None:
+            return []
+        parts = [part for found in self._same.values() for part in found]
+        packs = {part.filter for part in parts}
+        parts += [part for part in self._earlier.manifest.beside if part.path in packs]
+        self.kept = {part.path for part in parts}
+        if directory != self._output:
+            storage = storage_for(directory)
+            storage.make_directories(sorted({posixpath.dirname(f"{directory}/{path}") for path in self.kept}))
+            for path in sorted(self.kept):
+                link_or_copy(f"{self._output}/{path}", f"{directory}/{path}")
+        return parts
+
+    def _record(self, staging: str) -> SideFile:
+        """Write what the dataset is an export of."""
+        members = {"table": self._table, "number": self._snapshot.version.number, "buckets": self._prints}
+        content = checksummed_json.dump(*_FORM, members)
+        path = f"{DIRECTORY}/export-{self._plan.run}.json"
+        with storage_for(staging).create_new(f"{staging}/{path}") as stream:
+            stream.write(content)
+        return SideFile(path=path, bucket=None, rows=0, bytes=len(content), checksum=whole(content), role=ROLE)
+
+    def _manifest(self, files: Sequence[DataFile], beside: Sequence[SideFile]) -> Manifest:
+        version, run = self._snapshot.version, self._plan.run
+        now = datetime.fromtimestamp(self._plan.now / 1000, UTC).isoformat(timespec="milliseconds")
+        return Manifest(
+            commit=str(uuid.uuid4()),
+            parent=None if self._earlier is None else self._earlier.manifest.commit,
+            run=run,
+            committed=version.committed,
+            spec=self._spec,
+            buckets=None if SPEC in self._spec else version.buckets,
+            hash=version.hash,
+            horizon=version.horizon,
+            snapshot=version.snapshot,
+            files=tuple(replace(part, checked=part.checked or now) for part in files),
+            beside=tuple(replace(part, checked=part.checked or now) for part in beside),
+            feed=self._snapshot.state.feed,
+            counts=version.counts,
+            copy=copy_path(run),
+        )
+
+    def _bytes(self, unit: MergeUnit) -> int:
+        """Return about how many bytes a bucket has."""
+        return sum(one.file.data.bytes * one.extent.rows // max(one.file.rows, 1) for one in self._units[unit])
+
+
+def _write(plan: Plan, snapshot: Snapshot, staging: str, units: Sequence[MergeUnit], number: int, attempt: int) -> Any:
+    return guarded(write_units, plan, snapshot, staging, units, number, attempt)
+
+
+def _packed(units: Sequence[MergeUnit], extents: Mapping[MergeUnit, Sequence[LiveExtent]]) -> list[list[MergeUnit]]:
+    """Return the buckets of each task."""
+    tasks, rows = list[list[MergeUnit]](), _TASK_ROWS
+    for unit in units:
+        if rows >= _TASK_ROWS:
+            tasks.append([])
+            rows = 0
+        tasks[-1].append(unit)
+        rows += sum(one.extent.rows for one in extents[unit])
+    return tasks
+
+
+def _earlier(storage: Storage, path: str, table: str) -> _Earlier | None:
+    """Return the export at a path; None if nothing is there. Raises StateError for anything else."""
+    if storage.stat(path) is None or (not storage.renames and not has_manifest(storage, path)):
+        return None
+    known = read_manifest(storage, path)
+    record = None if known is None else next((side for side in known.beside if side.role == ROLE), None)
+    if known is None or record is None:
+        raise error("table.export", path=path, why="it exists and is not an export of a table, or a run changed it")
+    content = read_file(posixpath.join(path, record.path))
+    try:
+        members = checksummed_json.parse(content, *_FORM)
+        found = _Earlier(known, int(members["number"]), members["buckets"])
+    except (KeyError, TypeError, ValueError) as fault:
+        raise error("table.export", path=posixpath.join(path, record.path), why=f"it is damaged ({fault})") from None
+    if members["table"] != table:
+        raise error("table.export", path=path, why="it is an export of another table")
+    return found
+
+
+def _name(unit: MergeUnit) -> str:
+    return f"{'-' if unit.partition is None else unit.partition}#{unit.group}"
+
+
+def _name_of(part: Part) -> str | None:
+    """Return the name of the bucket that a file belongs to; None if to none."""
+    if part.bucket is None:
+        return None
+    if part.buckets is None:
+        return f"-#{part.bucket}"
+    directory = posixpath.dirname(part.path)
+    if isinstance(part, SideFile):
+        directory = posixpath.dirname(part.path.removeprefix(f"{DIRECTORY}/{part.role}/"))
+    return f"{directory}#{part.bucket}"
+
+
+def _sums(made: Manifest) -> tuple[int, int]:
+    """Return the number of rows and of tombstones."""
+    tombstones = sum(part.rows for part in made.beside if part.role == "tombstones")
+    return sum(part.rows for part in made.files), tombstones

@@ -1,0 +1,169 @@
+"""An export of a table is a dataset like one that a run writes, and a run on top of it gives what an apply gives."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator import config
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.engine.versions import delta_files
+from mutator.errors import MutatorError
+from mutator.storage import storage_for
+from mutator.table import apply
+from mutator.table.create import create_empty
+from mutator.table.export import ExportReport, export
+from mutator.table.table import Table
+from tests.support import local_engine
+from tests.support.text_runs import scratch
+from tests.support.typed_worlds import World, worlds
+from tests.support.versioned import SCOPES, apply_here, left_by_run, left_of, open_runner, put_feeds
+
+
+def exported(table: Path, settings: dict[str, str], output: Path, version: int | None = None) -> ExportReport:
+    return export(open_snapshot(str(table), version), config.parse(settings), str(output), open_runner)
+
+
+def inodes(directory: Path) -> dict[str, int]:
+    return {str(path.relative_to(directory)): path.stat().st_ino for path in directory.rglob("*.parquet")}
+
+
+@given(worlds([None, "", "x"]), st.sampled_from(SCOPES), st.booleans())
+def test_an_export_equals_the_runs_and_a_run_continues_from_it(
+    world: World, scope: dict[str, str], inline: bool
+) -> None:
+    rng = random.Random(world.seed)
+    with scratch() as work, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
+        patch.setattr(delta_files, "_OWN", rng.choice([1, 2, 1 << 16]))
+        settings = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet"}
+        table, master, again = work / "table", work / "master", work / "again"
+        master.mkdir()
+        create_empty(str(table), scope, buckets=rng.choice([1, 2, 5]))
+        for number, feed in enumerate(put_feeds(world, work, rng)):
+            output = work / f"out{number}"
+            counts = local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output)).counts
+            apply_here(table, config.parse(settings), feed, rng.randrange(9))
+            there, known = work / f"export{number}", open_snapshot(str(table))
+            exported(table, settings, there)
+            exported(table, settings, again)  # each time into one directory
+            assert left_by_run(output) == left_by_run(there) == left_by_run(again) == left_of(known, counts)
+            assert not local_engine.verify(str(there)).problems
+            assert not local_engine.verify(str(again)).problems
+            master = rng.choice([there, again])
+            if master == again:  # the next export replaces it
+                master = work / f"copy{number}"
+                exported(table, settings, master)
+        first = left_by_run(work / "export0")
+        exported(table, settings, again, 1)
+        assert left_by_run(again) == first
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: Any) -> Table:
+    monkeypatch.chdir(tmp_path)
+    settings = {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"}
+    table = Table.create("table", {**settings, "max.delete.fraction": "1"}, buckets=4)
+    return merged(table, 1, *((f"k{number}", "x", 1, "I") for number in range(20)))
+
+
+def merged(table: Table, number: int, *rows: tuple[str, str, int, str]) -> Table:
+    Path(f"feed{number}").mkdir()
+    text = "id,name,at,op\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    Path(f"feed{number}/rows{number}.csv").write_text(text)
+    table.apply(f"feed{number}")
+    return table
+
+
+def test_only_changed_buckets_are_rewritten(table: Table) -> None:
+    first = table.export("out")
+    before = inodes(Path("out"))
+    assert (first.rows, first.tombstones, first.kept) == (20, 0, 0)
+    merged(table, 2, ("k3", "", 2, "D"))
+    second = table.export("out")
+    after = inodes(Path("out"))
+    assert (second.rows, second.tombstones) == (19, 1)
+    assert len(before.items() & after.items()) == second.kept == 3
+    assert len(after) == 5
+    assert not local_engine.verify("out").problems
+
+
+def test_an_export_of_the_same_version_writes_nothing(table: Table) -> None:
+    table.export("out")
+    before = Path("out/_mutator/manifest.json").stat()
+    again = table.export("out")
+    assert (again.written, again.rows, Path("out/_mutator/manifest.json").stat()) == (0, 20, before)
+
+
+def test_a_lost_file_of_an_export_is_written_again(table: Table) -> None:
+    table.export("out")
+    next(iter(Path("out").glob("*.parquet"))).unlink()
+    table.export("out")
+    assert not local_engine.verify("out").problems
+
+
+def test_an_export_has_the_consumed_feed_files(table: Table) -> None:
+    table.export("out")
+    known = read_manifest(storage_for("/"), str(Path("out").absolute()))
+    assert known is not None
+    assert [file.name for file in known.feed] == ["rows1.csv"]
+    settings = {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"}
+    report = local_engine.mutate(settings, master="out", feed=["feed1"], output="next")
+    assert report.counts["feed rows"] == 0
+
+
+def test_what_is_no_export_of_the_table_is_left_alone(table: Table) -> None:
+    Path("foreign").mkdir()
+    Path("foreign/file").write_text("mine")
+    other = Table.create("other", {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"})
+    merged(other, 9, ("a", "x", 1, "I")).export("others")
+    for path, why in (("foreign", "not an export"), ("others", "another table")):
+        with pytest.raises(MutatorError, match=why) as fault:
+            table.export(path)
+        assert fault.value.kind == "table.export"
+    assert Path("foreign/file").read_text() == "mine"
+
+
+def test_a_table_without_rows_has_no_schema_to_export(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {"key": "id"})
+    with pytest.raises(MutatorError) as fault:
+        table.export(str(tmp_path / "out"))
+    assert fault.value.kind == "table.export.empty"
+
+
+def test_other_programs_read_an_export(table: Table) -> None:
+    merged(table, 2, ("k3", "", 2, "D"), ("k4", "new", 2, "U")).export("out")
+    wanted = sorted(({**row} for batch in table.scan() for row in batch.to_pylist()), key=repr)
+    found = duckdb.sql("SELECT * FROM 'out/*.parquet'").to_arrow_table().to_pylist()
+    assert sorted(found, key=repr) == wanted
+    assert sorted(polars.read_parquet("out/*.parquet").to_dicts(), key=repr) == wanted
+
+
+def test_other_programs_read_the_partitions_of_an_export(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"}
+    table = Table.create("table", {**settings, "partitioned.by": "shop=name"})
+    merged(table, 1, ("a", "x", 1, "I"), ("b", "y", 1, "I")).export("out")
+    wanted = [("a", "x"), ("b", "y")]
+    query = "SELECT id, shop FROM read_parquet('out/**/*.parquet', hive_partitioning = true) ORDER BY id"
+    assert duckdb.sql(query.replace("**", "shop=*")).fetchall() == wanted
+    frame = polars.read_parquet("out/shop=*/*.parquet", hive_partitioning=True).sort("id")
+    assert [(row["id"], row["shop"]) for row in frame.to_dicts()] == wanted
+    assert not local_engine.verify("out").problems
+
+
+def test_spark_reads_an_export(sc: Any, table: Table) -> None:
+    from pyspark.sql import SparkSession
+
+    merged(table, 2, ("k3", "", 2, "D")).export("out")
+    rows = SparkSession(sc).read.parquet(str(Path("out").absolute())).collect()
+    wanted = sorted((row for batch in table.scan() for row in batch.to_pylist()), key=repr)
+    assert sorted((row.asDict() for row in rows), key=repr) == wanted
