@@ -1,5 +1,6 @@
 """The ledger, a partition of its own in the shuffle: receipts of splits, rejected rows, damage."""
 
+import posixpath
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any
@@ -11,6 +12,7 @@ from mutator.engine.task_files import create
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.storage import storage_for
 
 
 def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Any]) -> LedgerReceipt:
@@ -84,5 +86,6 @@ class _Rejects:
         if self._staging is None:
             return
         if self.stream is None:
+            storage_for(self._staging).make_directory(posixpath.dirname(f"{self._staging}/{self._path}"))
             self.stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
         self.stream.write(rejected_line(path, offset, line, reason, row))

@@ -89,10 +89,11 @@ def apply_feed(
             buckets=snapshot.version.buckets,
             inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
         )
-        written: tuple[Written, ...] = ()
+        stored: list[Stored] = []
         try:
             with open_runner(plan.bytes_to_read) as (runner, choice):
                 receipts, written = _merged(runner, plan, snapshot, target)
+            stored = _stored(receipts, written)
             result = _verified(plan, survey, snapshot, receipts)
             check_signals()
             seconds = time.monotonic() - started
@@ -104,8 +105,8 @@ def apply_feed(
                 version = _placed(snapshot.table, version)
                 commit(snapshot, version)
         except MutatorError as fault:
-            if fault.kind != "commit.uncertain":
-                discard_files(snapshot.table, _stored(written))
+            if fault.kind != "commit.uncertain" and not dry_run:
+                discard_files(snapshot.table, stored)
             raise
     return Applied(plan, survey, result, version.counts, version, after, choice, time.monotonic() - started)
 
@@ -174,8 +175,10 @@ def discard_files(table: str, files: Iterable[Stored]) -> None:
                 storage_for(table).remove(posixpath.join(table, stored.path))
 
 
-def _stored(written: Sequence[Written]) -> list[Stored]:
-    found = []
+def _stored(receipts: Receipts, written: Sequence[Written]) -> list[Stored]:
+    """Return the files that an apply wrote."""
+    beside = receipts.ledger.beside
+    found = [Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in beside]
     for one in written:
         found += [part for file in one.files for part in (file.data, file.index)]
         found += [] if one.index is None else [one.index]

@@ -41,6 +41,7 @@ from mutator.formats.blocks.contract import unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, from_texts, to_texts
+from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
 from mutator.rules.row_hash import row_hashes
 
@@ -211,6 +212,8 @@ class _Meeting:
         if twice.any():
             winners.note("met twice", met.numbers[twice])
         self._positions.setdefault(met.file.path, []).append(met.positions)
+        # Old order values are seldom read, but the highest ones show their units.
+        winners.tally.note_units(units_of(plan.rows.order_type, met.highs))
         orders = found.orders.take(pa.array(met.numbers))
         same = self._same(met)
         late, level = np.zeros(len(same), np.bool_), np.zeros(len(same), np.bool_)

@@ -1,0 +1,72 @@
+"""The guards of a run hold for an apply, too, and nothing is committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.errors import MutatorError
+from mutator.table.table import Table
+
+SETTINGS = {"key": "id", "order_by": "at", "op": "op"}
+
+
+@pytest.fixture(name="table")
+def new_table(tmp_path: Path) -> Table:
+    table = Table.create(str(tmp_path / "table"), SETTINGS)
+    rows = "".join(f"{number},{1790000000 + number},U,n{number}\n" for number in range(20))
+    table.apply(feed_of(tmp_path, "first", rows), order_type="long")
+    return table
+
+
+def feed_of(directory: Path, name: str, rows: str) -> str:
+    path = directory / f"{name}.csv"
+    path.write_text(f"id,at,op,name\n{rows}")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "words"),
+    [
+        ("3,1790000100000,U,x\n", "order.units", "milliseconds"),
+        ("".join(f"{number},1790000100,D,x\n" for number in range(15)), "deletes", "15"),
+        ("3,1790000100,DELETE,x\n" * 9, "op.deletes", "DELETE"),
+        ("3,soon,U,x\n", "rejects", "soon"),
+        ("3,1790000100,U\n", "rejects", "3"),
+    ],
+)
+def test_a_mistake_stops_an_apply(table: Table, tmp_path: Path, rows: str, kind: str, words: str) -> None:
+    feed = feed_of(tmp_path, "second", rows)
+    with pytest.raises(MutatorError, match=words) as fault:
+        table.apply(feed)
+    assert fault.value.kind == kind
+    assert open_snapshot(table.path).version.number == 1
+    files = {str(path.relative_to(table.path)) for path in Path(table.path).rglob("*") if path.is_file()}
+    assert {path.split("/")[2] for path in files} == {"log", "hint.json", "checkpoints"}  # nothing is left
+
+
+def test_another_key_is_refused(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(MutatorError, match="key"):
+        table.apply(feed_of(tmp_path, "second", "3,1790000100,U,x\n"), key="name")
+
+
+def test_a_feed_is_merged_once(table: Table, tmp_path: Path) -> None:
+    feed = feed_of(tmp_path, "second", "3,1790000100,U,x\n")
+    assert table.apply(feed, dry_run=True).counts["feed updated"] == 1
+    assert table.apply(feed).version == 2
+    again = table.apply(feed)
+    assert (again.version, again.consumed) == (2, (feed,))
+    assert again.counts["feed rows"] == 0
+
+
+def test_a_second_writer_loses(table: Table, tmp_path: Path) -> None:
+    other = Table(table.path)
+    table.apply(feed_of(tmp_path, "second", "3,1790000100,U,x\n"))
+    feed = feed_of(tmp_path, "third", "4,1790000100,U,x\n")
+    other.refresh = lambda: other  # type: ignore[method-assign]  # it has not seen the second version
+    with pytest.raises(MutatorError) as fault:
+        other.apply(feed)
+    assert fault.value.kind == "table.outrun"
+    assert Table(table.path).apply(feed).version == 3
