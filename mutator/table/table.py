@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from mutator.config import Config, parse
 from mutator.config.definitions import SHORT, published
 from mutator.config.reader import completed
-from mutator.config.sources import shown
+from mutator.config.sources import shown, suggestion
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, forward, open_snapshot
 from mutator.engine.runner import Runner
 from mutator.errors import error
 from mutator.pipeline import runners
+from mutator.pipeline.arguments import setting_names
 from mutator.pipeline.master_settings import recorded_settings as recorded_of_master
 from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.plan.runner_choice import RunnerChoice
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 SHORT_OF = {published(name): name for name in SHORT}
+CALL = "mutator.Table"
 SOURCE = "in the table"  # of settings that nobody set
 
 
@@ -43,7 +45,7 @@ def spark_context() -> AbstractContextManager[SparkContext]:
     """Return the running Spark context, or a new one."""
     from mutator.engine.spark.session import spark_context as opened
 
-    return opened("mutator.Table")
+    return opened(CALL)
 
 
 @contextmanager
@@ -86,7 +88,7 @@ class Table:
             create_empty(str(path), recorded(settings), buckets=buckets)
             return cls(path)
         whole = {**settings, **recorded_of_master(str(dataset), settings)}
-        create_of(str(path), parse(whole, "mutator.Table"), recorded(whole), str(dataset), buckets, open_runner)
+        create_of(str(path), parse(whole, CALL), recorded(whole), str(dataset), buckets, open_runner)
         return cls(path)
 
     @property
@@ -218,12 +220,25 @@ class Table:
 
     def config_of(self, settings: Mapping[str, Any]) -> Config:
         """Return the configuration of an apply with some settings: the others are those of the table."""
-        return completed(settings, recorded_settings(self._snapshot, settings), "mutator.Table", source=SOURCE)
+        given = by_key(settings)
+        return completed(given, recorded_settings(self._snapshot, given), CALL, source=SOURCE)
+
+
+def by_key(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a call by their keys in files. settings: by the names of arguments; None is not given.
+
+    Raises ConfigError for an unknown argument.
+    """
+    known = setting_names()
+    for name in settings:
+        if name not in known:
+            raise error("argument.unknown", call=CALL, argument=name, near=suggestion(name, known))
+    return {known[name]: value for name, value in settings.items() if value is not None}
 
 
 def recorded(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones."""
-    parse(settings, "mutator.Table")
+    parse(settings, CALL)
     return {
         SHORT_OF.get(published(key), published(key)): shown(value) for key, value in settings.items() if shown(value)
     }

@@ -68,5 +68,22 @@ def test_a_second_writer_loses(table: Table, tmp_path: Path) -> None:
     other.refresh = lambda: other  # type: ignore[method-assign]  # it has not seen the second version
     with pytest.raises(MutatorError) as fault:
         other.apply(feed)
-    assert fault.value.kind == "table.outrun"
+    assert fault.value.kind == "table.outdated"
     assert Table(table.path).apply(feed).version == 3
+
+
+def test_a_forgotten_op_code_field_stops_an_apply(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"})
+    first = tmp_path / "first.csv"
+    first.write_text("id,at,name\n1,1,a\n2,1,b\n")
+    table.apply(str(first))
+    feed = feed_of(tmp_path, "second", "1,2,U,x\n2,2,D,x\n")
+    with pytest.raises(MutatorError, match=r"field op, which the master lacks, has 'D'.*set op=op") as fault:
+        table.apply(feed)
+    assert fault.value.kind == "op.forgotten"
+    assert table.apply(feed, op="op", max_delete_fraction=1).counts["feed deleted"] == 1
+
+
+def test_an_unknown_argument_is_named(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(MutatorError, match="max_delete_fraction"):
+        table.apply(feed_of(tmp_path, "second", ""), max_delet_fraction=1)
