@@ -73,15 +73,16 @@ class NumberedLog(Generic[Item]):
         version: int,
         parse: Callable[[dict[str, Any]], Item],
         members: Callable[[Item], dict[str, Any]],
-        faults: str = "log",
+        damaged: str = "log.damaged",
+        newer: str = "log.newer",
     ) -> None:
         """Describe a log; nothing is read yet.
 
         form, version: name and version of the format. parse: makes an entry of its JSON members; raises KeyError,
-        TypeError or ValueError for other members. members: undoes it. faults: the kinds of its errors begin with it.
+        TypeError or ValueError for other members. members: undoes it. damaged, newer: the kinds of its errors.
         """
         self._files = ExclusiveFiles(directory, r"([0-9]{20})\.json")
-        self._form, self._version, self._faults = form, version, faults
+        self._form, self._version, self._damaged, self._newer = form, version, damaged, newer
         self._parse, self._members = parse, members
 
     def path(self, number: int) -> str:
@@ -114,9 +115,9 @@ class NumberedLog(Generic[Item]):
                 raise ValueError(f"it is the entry of version {members['number']}")
             return self._parse(members)
         except checksummed_json.Newer as fault:
-            raise error(f"{self._faults}.newer", path=path, version=fault.version, known=self._version) from None
+            raise error(self._newer, path=path, version=fault.version, known=self._version) from None
         except (KeyError, TypeError, ValueError) as fault:
-            raise error(f"{self._faults}.damaged", path=path, why=fault) from None
+            raise error(self._damaged, path=path, why=fault) from None
 
     def remove(self, number: int) -> None:
         """Remove an entry; it may be missing."""

@@ -58,6 +58,5 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: another process committed version {version} in the meantime, so the result of this run is out of "
             "date and was removed; run again"
         ),
-        "table.settings": "{path}: the table has {name} {before}, and this command would use {now}; give {before}",
     },
 }

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config, parse
-from mutator.config.definitions import SHORT, published
+from mutator.config.definitions import DEFAULT_OF_FIELD, SHORT, published
 from mutator.config.reader import completed
 from mutator.config.sources import shown, suggestion
 from mutator.dataset.versions.log import TableLog
@@ -230,10 +230,12 @@ def by_key(settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises ConfigError for an unknown argument.
     """
     known = setting_names()
-    for name in settings:
+    for name in settings.keys() - {"default"}:
         if name not in known:
             raise error("argument.unknown", call=CALL, argument=name, near=suggestion(name, known))
-    return {known[name]: value for name, value in settings.items() if value is not None}
+    defaults = {f"{DEFAULT_OF_FIELD}{field}": value for field, value in (settings.get("default") or {}).items()}
+    own = {known[name]: value for name, value in settings.items() if name in known and value is not None}
+    return {**own, **defaults}
 
 
 def recorded(settings: Mapping[str, Any]) -> dict[str, str]:

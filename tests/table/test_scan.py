@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator import config
 from mutator.dataset.versions.log import TableLog
 from mutator.engine.versions import delta_files
 from mutator.errors import ConfigError
@@ -231,7 +232,7 @@ def test_rows_of_earlier_schemas_are_those_of_a_chain_of_runs(rng):
                 output=str(work / f"o{version}"),
             )
             master = work / f"o{version}"
-            counts = table.apply(str(feed), open_runner=open_runner, **settings, **NO_LIMITS).counts
+            counts = table.apply(str(feed), open_runner=open_runner, config=config.parse(own)).counts
             assert {name: counts[name] for name in counts if name.startswith("feed ")} == {
                 name: report.counts[name] for name in counts if name.startswith("feed ")
             }

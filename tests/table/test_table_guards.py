@@ -68,7 +68,7 @@ def test_a_second_writer_loses(table: Table, tmp_path: Path) -> None:
     other.refresh = lambda: other  # type: ignore[method-assign]  # it has not seen the second version
     with pytest.raises(MutatorError) as fault:
         other.apply(feed)
-    assert fault.value.kind == "table.outdated"
+    assert fault.value.kind == "table.outrun"
     assert Table(table.path).apply(feed).version == 3
 
 

@@ -23,6 +23,7 @@ from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = "_mutator/table"
 FORMAT_VERSION = 1
+_FAULTS = ("table.log.damaged", "table.log.newer")
 _HINT = ("mutator table hint", 1)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
 
@@ -35,7 +36,7 @@ class TableLog:
         self._checkpoints = posixpath.join(self.path, "checkpoints")
         self._hint = posixpath.join(self.path, "hint.json")
         directory = posixpath.join(self.path, "log")
-        self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, "table.log")
+        self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS)
 
     def entry_path(self, number: int) -> str:
         """Return the path of an entry."""

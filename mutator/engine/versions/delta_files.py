@@ -106,7 +106,10 @@ class DeltaWriter:
         )
         path = self._path(role, described)
         data = self._stored(path, self._writing(role, rows))
-        failpoint("apply.data.written" if role == DATA else "apply.tombstones.written", self._attempt)
+        if role == DATA:
+            failpoint("apply.data.written", self._attempt)
+        else:
+            failpoint("apply.tombstones.written", self._attempt)
         index = self._index(role, path, delta, rows, chosen, np.array([end - begin for begin, end in extents]))
         failpoint("apply.keys.written", self._attempt)
         self.files.append(
