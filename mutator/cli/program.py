@@ -8,7 +8,7 @@
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
     mutator partition-runs --config FILE --master DIR --feed DIR --output DIR
     mutator run-many TABLES.toml
-    mutator table create|apply|scan|get|log|describe|changes TABLE
+    mutator table create|apply|scan|get|log|describe|changes|export TABLE
     mutator settings [NAME]
     mutator demo [DIR]
     mutator completion bash|zsh|fish

@@ -42,8 +42,15 @@ _CONDITION = re.compile(
     \s*(?P<end>and\b|\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
+_NUMBER = re.compile(r"[+-]?[0-9.]+")
 _FAMILIES = (pa.types.is_boolean, pa.types.is_temporal, pa.types.is_string)  # Arrow casts between these
 _DAYS = ("date", "year")  # transforms that keep the order of their values
+
+
+class _Word(str):
+    """A literal without quotes."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def parse(text: str) -> tuple[Condition, ...]:
         if match["null"]:
             found.append(Condition(column, NOT_NULL if match["not"] else NULL))
         else:
-            literal = match["word"] if match["text"] is None else match["text"].replace("''", "'")
+            literal = _Word(match["word"]) if match["text"] is None else match["text"].replace("''", "'")
             found.append(Condition(column, _OTHER_WORDS.get(match["operator"], match["operator"]), literal))
         at = match.end()
         if not match["end"]:
@@ -179,6 +186,9 @@ def _typed(condition: Condition, schema: Any, table: str) -> Any:
     if pa.types.is_nested(data_type) or pa.types.is_null(data_type):
         raise error("table.operator", column=condition.column, type=data_type)
     found, why = typed_value(condition.literal, data_type)
+    is_number = isinstance(condition.literal, _Word) and _NUMBER.fullmatch(condition.literal)
+    if pa.types.is_string(data_type) and is_number and condition.operator[0] in "<>":
+        why = f"is a number, but the column is text: write '{condition.literal}' to compare it as text"
     if why is not None:
         raise error("table.literal", column=condition.column, literal=repr(condition.literal), why=why)
     return found

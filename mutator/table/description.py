@@ -13,7 +13,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableVersion
 from mutator.errors import suppressed
-from mutator.errors.display import text_of
+from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned
 from mutator.rules.partition_fields import text_of as text_of_fields
 from mutator.rules.truth_table import FEED_OUTCOMES
@@ -86,8 +86,17 @@ class Description:
             ("buckets", f"{self.buckets:,}"),
             ("records", f"{self.records:,}"),
             ("tombstones", f"{self.tombstones:,}"),
-            ("data", f"{self.data_files:,} files, {self.data_bytes:,} bytes, {self.hidden_rows:,} hidden rows"),
-            ("tombstone files", f"{self.tombstone_files:,} files, {self.tombstone_bytes:,} bytes"),
+            (
+                "data",
+                ", ".join(
+                    (
+                        counted(self.data_files, "file"),
+                        counted(self.data_bytes, "byte"),
+                        counted(self.hidden_rows, "hidden row"),
+                    )
+                ),
+            ),
+            ("tombstone files", f"{counted(self.tombstone_files, 'file')}, {counted(self.tombstone_bytes, 'byte')}"),
             ("key indexes", f"{self.key_bytes:,} bytes"),
             ("log", f"{self.log_bytes:,} bytes, {_checkpoint(self.checkpoint)}"),
             *((f"column {name}", data_type) for name, data_type in self.columns.items()),

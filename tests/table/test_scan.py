@@ -149,12 +149,13 @@ def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, mo
         ([("price", "like", "x")], ["cannot be read", "like"]),
         ("price > 5 or id = 3", ["cannot be read at 'price > 5 or id = 3'"]),
         ("price > 5 and", ["its end"]),
+        ("name >= 25", ["column name", "'25'", "is a number, but the column is text"]),
         ("tags = 5", ["column tags", "list<element: int64>", "is null"]),
     ],
 )
 def test_a_filter_that_cannot_be_meant_is_an_error_that_names_its_part(tmp_path, where, words):
     table = table_of(tmp_path / "t")
-    put(table, tmp_path / "a.parquet", [{"id": 1, "ts": 1, "price": 5, "tags": [1]}])
+    put(table, tmp_path / "a.parquet", [{"id": 1, "ts": 1, "price": 5, "tags": [1], "name": "3"}])
 
     with pytest.raises(ConfigError) as fault:
         table.scan(where=where)
