@@ -7,6 +7,7 @@ mutator table apply TABLE --feed PATH […]         merge a feed into a new vers
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -37,6 +38,11 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
         arguments.table, settings, dataset=arguments.dataset, buckets=arguments.buckets, open_runner=opened
     )
     version = table.snapshot.version
+    if arguments.json:
+        members = {"table": table.path, "version": version.number, "records": version.records}
+        members |= {"tombstones": version.tombstones, "buckets": version.buckets}
+        yield Report(json.dumps(members, indent=1))
+        return
     rows = f"{counted(version.records, 'record')}, {counted(version.tombstones, 'tombstone')}"
     buckets = counted(version.buckets, "bucket")
     yield Report(f"table {table.path} is version {version.number}: {rows}, {buckets}")
@@ -76,6 +82,7 @@ CREATE = Command(
         option("--from", dest="dataset", metavar="DIR", help="dataset whose rows the table begins with"),
         option("--buckets", type=option_type(parsers.positive), metavar="N", help="of the table, or each partition"),
         options.RUNNER,
+        options.JSON,
     ),
     _create,
     examples=(
