@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -279,7 +279,7 @@ def _from_checkpoint(log: TableLog, table: str, name: str, number: int | None) -
         return None
     if masks is None:
         return Snapshot(table, state, files, Masks(table))
-    return Snapshot(table, state, files, Masks(table, lambda: _masks_of(log, table, state.version.number, masks)))
+    return Snapshot(table, state, files, Masks(table, partial(_masks_of, log, table, state.version.number, masks)))
 
 
 def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tuple[Ints, Ints, Any]]:
