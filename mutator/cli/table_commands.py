@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
-from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE
+from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
 from mutator.config import parsers
 from mutator.config.sources import parse_overrides, read_settings
@@ -101,5 +101,5 @@ APPLY = Command(
 TABLES = Group(
     "table",
     "versioned tables, which take mutations without touching existing data",
-    (CREATE, APPLY, SCAN, GET, LOG, DESCRIBE, CHANGES, EXPORT_TABLE),
+    (CREATE, APPLY, SCAN, GET, LOG, DESCRIBE, CHANGES, EXPORT_TABLE, VERIFY_TABLE),
 )

@@ -2,6 +2,7 @@
 
 mutator table changes TABLE --from A [--to B]     the changes between two versions
 mutator table export TABLE DIR [--version V]      a dataset with the rows of a version
+mutator table verify TABLE [--repair]             compare a table with its log
 """
 
 from __future__ import annotations
@@ -63,6 +64,17 @@ def _export(arguments: argparse.Namespace) -> Iterator[Report]:
     yield Report(report.json() if arguments.json else report.text())
 
 
+def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.storage import located
+    from mutator.table.table import config_of_snapshot
+    from mutator.table.verify import verify_table
+
+    storage, path = located(arguments.table)
+    opened = partial(_open_runner, arguments)
+    found = verify_table(storage.resolve(path), config_of_snapshot, opened, repair=arguments.repair)
+    yield Report(found.json() if arguments.json else found.text(), code=3 if found.problems else 0)
+
+
 @contextmanager
 def _open_runner(arguments: argparse.Namespace, size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
     from mutator.pipeline import runners
@@ -106,4 +118,17 @@ EXPORT_TABLE = Command(
     _export,
     when_stopped="the directory is as it was",
     examples=("mutator table export products /data/products", "mutator table export products old --version 3"),
+)
+VERIFY_TABLE = Command(
+    "verify",
+    "compare every file of a table with its log; exit code 3 if there are differences",
+    (
+        TABLE,
+        option("--repair", action="store_true", help="make damaged key indexes, checkpoints and the hint again"),
+        options.RUNNER,
+        options.JSON,
+    ),
+    _verify,
+    when_stopped="the table is as it was",
+    examples=("mutator table verify products", "mutator table verify products --repair --json"),
 )

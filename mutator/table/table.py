@@ -31,6 +31,7 @@ from mutator.table.find import Finder, RecordVersion, as_dict
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
 from mutator.table.take_over import create_of
+from mutator.table.verify import TableVerification, verify_table
 from mutator.table.version_times import version_as_of
 
 if TYPE_CHECKING:
@@ -200,8 +201,14 @@ class Table:
         directory: a new path, or an earlier export of this table, of which only changed buckets are rewritten.
         """
         snapshot = self.at(version)
-        settings = recorded_settings(snapshot, {})
-        return export(snapshot, completed({}, settings, "mutator.Table", source=SOURCE), str(directory), open_runner)
+        return export(snapshot, config_of_snapshot(snapshot), str(directory), open_runner)
+
+    def verify(self, *, repair: bool = False, open_runner: OpenRunner = run_here) -> TableVerification:
+        """Compare every file with the log; return the differences.
+
+        repair: make damaged key indexes, checkpoints and the hint again.
+        """
+        return verify_table(self.path, config_of_snapshot, open_runner, repair=repair)
 
     def at(self, version: int | None = None, as_of: datetime | str | None = None) -> Snapshot:
         """Return the snapshot of a version, by default the newest that this object knows.
@@ -236,6 +243,11 @@ def by_key(settings: Mapping[str, Any]) -> dict[str, Any]:
     defaults = {f"{DEFAULT_OF_FIELD}{field}": value for field, value in (settings.get("default") or {}).items()}
     own = {known[name]: value for name, value in settings.items() if name in known and value is not None}
     return {**own, **defaults}
+
+
+def config_of_snapshot(snapshot: Snapshot) -> Config:
+    """Return the configuration of a table, with no settings of a user."""
+    return completed({}, recorded_settings(snapshot, {}), "mutator.Table", source=SOURCE)
 
 
 def recorded(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,342 @@
+"""Verify a table: its log, files, key indexes, masks, keys, counts and checkpoints; make again what is derived."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.config import Config
+from mutator.dataset.partition_index import SPEC
+from mutator.dataset.versions.checkpoint import FILES, first_state
+from mutator.dataset.versions.key_index import decoded_key
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
+from mutator.dataset.versions.version import TableFile, TableVersion
+from mutator.engine.each import checked, guarded
+from mutator.engine.runner import each_on
+from mutator.errors import MutatorError, error
+from mutator.errors.display import counted, key_text, printable, text_of
+from mutator.pipeline.verify import Difference
+from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.rules.byte_columns import Ints
+from mutator.rules.truth_table import check_sums
+from mutator.storage import entries_of, storage_for
+from mutator.table.apply import OpenRunner, prepare
+from mutator.table.verify_file import Checked, check_file
+
+_LOG = "restore the log from a copy of the table"
+_AGAIN = "make it again: mutator table verify --repair"
+
+
+@dataclass(frozen=True)
+class TableVerification:
+    """The size of a table, its differences from its log, and what was made again."""
+
+    table: str
+    version: int  # the newest that could be read
+    files: int
+    records: int
+    tombstones: int
+    differences: tuple[Difference, ...]
+    repaired: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The differences, with paths relative to the table."""
+        return tuple(map(str, self.differences))
+
+    def json(self) -> str:
+        """Return the result as JSON."""
+        differences = [difference._asdict() for difference in self.differences]
+        return json.dumps({**vars(self), "differences": differences, "whole": not differences}, indent=1)
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        size = counted(self.files, "file"), counted(self.records, "record"), counted(self.tombstones, "tombstone")
+        lines = [f"repaired: {one}" for one in self.repaired]
+        lines.append(f"{self.table}, version {self.version}: {', '.join(size)}")
+        lines += [f"differs: {printable(one.text(self.table))}" for one in self.differences]
+        if not self.differences:
+            lines.append(
+                "as its log says: files, checksums, key indexes, hidden rows, one row per key, counts, checkpoints"
+            )
+        return text_of(lines)
+
+
+def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: bool = False) -> TableVerification:
+    """Compare a table with its log. repair: make key indexes, checkpoints and the hint again where they are damaged.
+
+    path: full path. config_of: returns the Config of a snapshot. Raises ConfigError where there is no table.
+    """
+    walk = _Walk(path)
+    walk.read_log()
+    differences, files, repaired = list(walk.differences), 0, list[str]()
+    if walk.snapshot is not None and walk.snapshot.state.spec is not None:
+        done = _Rows(walk, config_of(walk.snapshot), open_runner)
+        differences += done.differences()
+        files = len(walk.files)
+        if repair:
+            differences, indexes = _put_back(path, differences, done.rebuilt)
+            repaired += indexes
+    derived = walk.derived() if walk.whole else []
+    if repair and derived and walk.snapshot is not None and not walk.differences:
+        repaired += walk.write_derived(derived)
+        derived = []
+    differences += derived
+    version = None if walk.snapshot is None else walk.snapshot.version
+    numbers = (0, 0, 0) if version is None else (version.number, version.records, version.tombstones)
+    return TableVerification(path, numbers[0], files, *numbers[1:], tuple(differences), tuple(repaired))
+
+
+class _Walk:
+    """The versions of a table, one after the other from the first."""
+
+    def __init__(self, table: str) -> None:
+        self.table, self._log = table, TableLog(table)
+        self.snapshot: Snapshot | None = None
+        self.whole = False  # all entries can be read
+        self.differences: list[Difference] = []
+        self.files: dict[str, TableFile] = {}
+        self.hidden: dict[str, list[tuple[Ints, Any]]] = {}  # file -> positions and keys of hidden rows
+        self._checkpoints = dict(self._log.checkpoints())
+        self._damaged: list[Difference] = []
+
+    def read_log(self) -> None:
+        """Read all entries; collect the differences that need no rows."""
+        newest = self._log.newest()
+        if newest is None:
+            raise error("table.missing", path=self.table)
+        for number in range(newest + 1):
+            try:
+                version = self._log.read(number)
+                before, self.snapshot = self.snapshot, self._after(version)
+            except MutatorError as fault:
+                path = posixpath.relpath(self._log.entry_path(number), self.table)
+                self.differences.append(Difference(str(fault.fields.get("why", fault)), path, _LOG))
+                return
+            self._stored(version)
+            self._counts(before, version)
+            self._compare_checkpoint()
+        self.whole = True
+
+    def _after(self, version: TableVersion) -> Snapshot:
+        if self.snapshot is None:
+            return Snapshot(self.table, first_state(version), FILES.empty_table(), Masks(self.table))
+        return self.snapshot.after(version)
+
+    def _stored(self, version: TableVersion) -> None:
+        """Collect the files and hidden rows of a version; verify those that have no rows."""
+        added = {file.path: file for file in version.files}
+        for stored in version.index:
+            try:
+                found = hidden_rows(self.table, stored)
+            except MutatorError as fault:
+                self.differences.append(_of_fault(fault, stored.path))
+                continue
+            for path in found.files:
+                if path not in self.files:
+                    what = f"it names {path}, which no earlier version has"
+                    self.differences.append(Difference(what, stored.path))
+                    continue
+                self.hidden.setdefault(path, []).append((found.hidden(path), found.hidden_keys(path)))
+                if (found.touched(path)[0] >= self.files[path].rows).any():
+                    self.differences.append(Difference(f"it touches rows that {path} does not have", stored.path))
+        for stored in version.rejected:
+            try:
+                content_of(self.table, stored)
+            except MutatorError as fault:
+                self.differences.append(_of_fault(fault, stored.path))
+        self.files |= added
+
+    def _counts(self, before: Snapshot | None, version: TableVersion) -> None:
+        """Compare the counts of a version with its files and its hidden rows."""
+        if before is None or self.snapshot is None or version.number == 0:
+            return
+        live = dict.fromkeys(("data", "tombstones"), 0)
+        try:
+            for path, role, rows in zip(*map(self._column, ("path", "role", "rows")), strict=True):
+                live[role] += rows - len(self.snapshot.masks.hidden(path))
+        except MutatorError:
+            return  # a version index that is a difference already
+        path = posixpath.relpath(self._log.entry_path(version.number), self.table)
+        for name, stated, found in (
+            ("records", version.records, live["data"]),
+            ("tombstones", version.tombstones, live["tombstones"]),
+        ):
+            if stated != found:
+                what = f"it counts {stated:,} {name}, and its files and hidden rows give {found:,}"
+                self.differences.append(Difference(what, path))
+        if version.feed or version.action == "apply":
+            self.differences += [
+                Difference(f"its counts do not add up: {one}", path) for one in check_sums(version.counts)
+            ]
+
+    def _column(self, name: str) -> list[Any]:
+        assert self.snapshot is not None
+        return self.snapshot.files.column(name).to_pylist()  # type: ignore[no-any-return]
+
+    # --- what is derived
+
+    def _compare_checkpoint(self) -> None:
+        """Compare the checkpoint of the present version, if there is one, with the log."""
+        assert self.snapshot is not None
+        name = self._checkpoints.get(self.snapshot.version.number)
+        if name is None:
+            return
+        path = posixpath.relpath(posixpath.join(self._log.path, "checkpoints", name), self.table)
+        with suppress(MutatorError):  # of a version index, which is a difference already
+            read, own = self._log.checkpoint(name), self.snapshot
+            if read is None:
+                self._damaged.append(Difference("it is damaged", path, _AGAIN))
+                return
+            files, state, masks = read
+            rows = own.mask_rows()
+            found = {} if masks is None else self._log.masks(masks)
+            if found is None:
+                self._damaged.append(Difference("its file of masks is missing or damaged", path, _AGAIN))
+                return
+            same = (
+                files.equals(own.files.cast(FILES)) and state == own.state and found.keys() == {one[0] for one in rows}
+            )
+            if not same or not all(_equal_masks(found[one[0]], one[1:]) for one in rows):
+                self._damaged.append(Difference("it is not what the log gives", path, _AGAIN))
+
+    def derived(self) -> list[Difference]:
+        """Return the differences of the checkpoints and the hint."""
+        found, newest = list(self._damaged), -1 if self.snapshot is None else self.snapshot.version.number
+        number, name = self._log.hinted()
+        path = posixpath.relpath(posixpath.join(self._log.path, "hint.json"), self.table)
+        if number is None:
+            found.append(Difference("it is missing or damaged", path, _AGAIN))
+        elif number > newest or (name is not None and name not in self._checkpoints.values()):
+            found.append(Difference("it names a version or a checkpoint that does not exist", path, _AGAIN))
+        return found
+
+    def write_derived(self, derived: Sequence[Difference]) -> list[str]:
+        """Remove damaged checkpoints, write one of the newest version, and the hint; return what was done."""
+        assert self.snapshot is not None
+        done = []
+        for one in derived:
+            if one.file is not None and one.file.endswith(".parquet"):
+                directory, name = posixpath.split(posixpath.join(self.table, one.file))
+                for entry in entries_of(directory):
+                    if entry.name.startswith(name.partition("-")[0]):  # the file of masks, too
+                        storage_for(directory).remove(entry.path)
+                done.append(f"{one.file}: removed; the log has all of it")
+        own = self.snapshot
+        name = self._log.write_checkpoint(own.files, own.state, own.mask_rows())
+        self._log.write_hint(own.version.number, name)
+        return [*done, f"made the checkpoint of version {own.version.number} and the hint again"]
+
+
+class _Rows:
+    """The rows of all files of a table."""
+
+    def __init__(self, walk: _Walk, config: Config, open_runner: OpenRunner) -> None:
+        self._walk, self._open_runner = walk, open_runner
+        assert walk.snapshot is not None
+        self._snapshot = walk.snapshot
+        _, self._plan = prepare(self._snapshot, replace(config, sync_mode="partial"), [])
+        self.rebuilt: dict[str, bytes] = {}
+
+    def differences(self) -> list[Difference]:
+        """Compare the files with the log, and their rows with the hidden rows and with each other."""
+        files = list(self._walk.files.values())
+        with self._open_runner(sum(file.data.bytes for file in files)) as (runner, _):
+            results: list[Checked] = checked(each_on(runner)(files, partial(_check, self._plan, self._snapshot)))
+        found = [difference for one in results for difference in one.differences]
+        self.rebuilt = {
+            file.index.path: one.rebuilt for file, one in zip(files, results, strict=True) if one.rebuilt is not None
+        }
+        for file, one in zip(files, results, strict=True):
+            found += self._masks(file, one)
+        return found + self._twice(files, results)
+
+    def _masks(self, file: TableFile, one: Checked) -> list[Difference]:
+        """Compare the hidden rows of a file with its rows."""
+        parts = self._walk.hidden.get(file.path, [])
+        if not parts:
+            return []
+        positions = np.concatenate([part[0] for part in parts])
+        found = []
+        if (positions >= file.rows).any():
+            found.append("a version hides rows that it does not have")
+        if len(np.unique(positions)) != len(positions):
+            found.append("a row is hidden twice")
+        elif not found and one.keys is not None:
+            keys = pa.concat_arrays([part[1] for part in parts])
+            if not pc.all(pc.equal(keys, one.keys.take(pa.array(positions)))).as_py() and len(keys):
+                found.append("a version hides a row under another key")
+        return [Difference(what, file.path) for what in found]
+
+    def _twice(self, files: Sequence[TableFile], results: Sequence[Checked]) -> list[Difference]:
+        """Return the keys that have more than one live row or tombstone."""
+        by_partition = (self._snapshot.state.spec or {}).get(SPEC, {}).get("scope") == "partition"
+        live = set(self._snapshot.files.column("path").to_pylist())
+        hashes, numbers, positions, scopes = [], [], [], []
+        names: dict[str | None, int] = {}
+        for number, (file, one) in enumerate(zip(files, results, strict=True)):
+            if file.path not in live or one.hashes is None:
+                continue
+            hidden = [part[0] for part in self._walk.hidden.get(file.path, [])]
+            rows = np.setdiff1d(np.arange(file.rows), np.concatenate([np.zeros(0, np.int64), *hidden]))
+            codes = [names.setdefault(extent.partition, len(names)) for extent in file.extents]
+            scope = np.repeat(codes, [extent.rows for extent in file.extents])[rows]
+            hashes.append(one.hashes[rows])
+            numbers.append(np.full(len(rows), number))
+            positions.append(rows)
+            scopes.append(scope if by_partition else np.zeros(len(rows), np.int64))
+        if not hashes:
+            return []
+        columns = [np.concatenate(column) for column in (hashes, scopes, numbers, positions)]
+        order = np.lexsort((columns[1], columns[0]))
+        columns = [column[order] for column in columns]
+        equal = (columns[0][1:] == columns[0][:-1]) & (columns[1][1:] == columns[1][:-1])
+        doubtful = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+        seen: dict[tuple[int, bytes], int] = {}
+        for row in doubtful.tolist():
+            key = results[columns[2][row]].keys[int(columns[3][row])].as_py()
+            place = int(columns[1][row]), key
+            seen[place] = seen.get(place, 0) + 1
+        keys = sorted(key for (_, key), count in seen.items() if count > 1)
+        if not keys:
+            return []
+        samples = "; ".join(key_text(decoded_key(key, self._plan.key_width)) for key in keys[:SAMPLES])
+        return [Difference(f"{counted(len(keys), 'key')} with more than one row or tombstone, for example {samples}")]
+
+
+def _check(plan: Plan, snapshot: Snapshot, file: TableFile, number: int, attempt: int) -> Any:
+    return guarded(check_file, plan, snapshot, file)
+
+
+def _put_back(
+    table: str, differences: Sequence[Difference], rebuilt: dict[str, bytes]
+) -> tuple[list[Difference], list[str]]:
+    """Write key indexes that were made again; return the differences that are left, and what was done."""
+    for path, content in rebuilt.items():
+        full = posixpath.join(table, path)
+        storage_for(full).make_directory(posixpath.dirname(full))
+        storage_for(full).replace(full, content)
+    left = [one for one in differences if one.file not in rebuilt]
+    return left, [f"{path}: made again from the rows" for path in rebuilt]
+
+
+def _of_fault(fault: MutatorError, path: str) -> Difference:
+    return Difference(str(fault.fields.get("why", fault)), path, "restore it from a copy of the table")
+
+
+def _equal_masks(found: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
+    return bool(
+        np.array_equal(found[0], own[0])
+        and np.array_equal(found[1], own[1])
+        and found[2].to_pylist() == own[2].to_pylist()
+    )

@@ -1,0 +1,206 @@
+"""Compare a file of a table with its checksum, its extents and its key index."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.side_columns import tombstone_tables
+from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_bytes
+from mutator.dataset.versions.paged_file import DamagedPage
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import DATA, TableFile
+from mutator.engine.versions.delta_files import order_bytes
+from mutator.engine.versions.earlier_forms import Forms
+from mutator.errors import MutatorError
+from mutator.errors.display import counted
+from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
+from mutator.formats.content import NotReadable
+from mutator.formats.files.arrow_files import faults
+from mutator.formats.files.parquet import opened
+from mutator.pipeline.verify import Difference
+from mutator.plan.run_plan import Plan
+from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.key_hash import Hashes, hash_columns
+from mutator.rules.order_columns import flags, from_texts
+from mutator.rules.row_hash import RowHashes, row_hashes
+from mutator.storage import storage_for
+from mutator.table.scan import verified_file
+
+_RESTORE = "restore it from a copy of the table"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What a key index says of the rows of a file, in the order of the rows."""
+
+    hashes: Hashes
+    keys: Any  # encoded
+    numbers: RowHashes  # row hashes; zeros for tombstones
+    orders: Any  # order values; None where they come from file names, so that only the key index has them
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result for a file."""
+
+    differences: tuple[Difference, ...]
+    hashes: Hashes | None  # in the order of the rows; None if neither rows nor key index can be read
+    keys: Any
+    rebuilt: bytes | None = None  # a damaged key index, made again from the rows
+
+
+def check_file(plan: Plan, snapshot: Snapshot, file: TableFile) -> Checked:
+    """Compare a file with what the log says of it, and with its key index. snapshot: any version after it was added."""
+    found, rows, index = list[Difference](), None, None
+    try:
+        rows = _rows(plan, snapshot, file)
+        if len(rows.hashes) != file.rows:
+            what = f"has {counted(len(rows.hashes), 'row')} and should have {file.rows:,}"
+            found.append(Difference(what, file.path, _RESTORE))
+            rows = None
+    except (MutatorError, NotReadable) as fault:
+        found.append(Difference(_why(fault), file.path, _RESTORE))
+    rebuilt, why = None, None
+    try:
+        index = _index(plan, snapshot, file)
+        found += [] if rows is None else _compared(plan, file, rows, index)
+    except (MutatorError, DamagedPage) as fault:
+        index, why = None, _why(fault)
+    if why is not None:
+        if rows is not None and not plan.by_file_name:
+            with suppress(ValueError):
+                rebuilt = _rebuilt(file, rows)
+        cure = _RESTORE if rebuilt is None else f"make it again: mutator table verify --repair {snapshot.table}"
+        found.append(Difference(why, file.index.path, cure))
+    if rows is None and index is None:
+        return Checked(tuple(found), None, None)
+    rows = rows or _of_index(file, index)
+    found += [] if rows is None else _extents(plan, snapshot, file, rows)
+    return Checked(tuple(found), rows.hashes, rows.keys, rebuilt)
+
+
+def _why(fault: Exception) -> str:
+    fields = getattr(fault, "fields", {})
+    return str(fields.get("why", fault))
+
+
+def _rows(plan: Plan, snapshot: Snapshot, file: TableFile) -> Rows:
+    """Read the rows of a file. Raises StateError, NotReadable."""
+    with faults("Parquet"), verified_file(snapshot.table, file.data) as stream:
+        parts = list(_data(plan, snapshot, file, stream) if file.role == DATA else _tombstones(plan, stream))
+    joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("hashes", "numbers")]
+    orders = None if plan.by_file_name and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
+    return Rows(joined[0], pa.concat_arrays([part.keys for part in parts]), joined[1], orders)
+
+
+def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Iterator[Rows]:
+    layout, start = _layout(plan, snapshot, file), 0
+    found = opened(stream)
+    for number in range(found.metadata.num_row_groups):
+        table = found.read_row_group(number, columns=list(layout.wanted), use_threads=False)
+        batches = table.select(list(layout.wanted)).combine_chunks().to_batches()
+        block = trusted_block(batches, start + np.arange(table.num_rows), layout)
+        orders = None if plan.by_file_name else block.orders()
+        yield Rows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders)
+        start += table.num_rows
+
+
+def _layout(plan: Plan, snapshot: Snapshot, file: TableFile) -> ColumnLayout:
+    """Return how a file is read, with its own types."""
+    layout: ColumnLayout = plan.rows.layouts["master"]
+    own, names = Forms(snapshot.state, snapshot.table).schema(file.schema), layout.result.names
+    order = None if layout.order_field is None else own.get_field_index(names[layout.order_field])
+    ids = tuple(own.get_field_index(names[position]) for position in layout.id_fields)
+    return replace(layout, schema=own, result=own, id_fields=ids, order_field=order)
+
+
+def _tombstones(plan: Plan, stream: Any) -> Iterator[Rows]:
+    for table in tombstone_tables(stream):
+        keys = [table.column(f"key_{n}").combine_chunks().cast(pa.large_binary()) for n in range(plan.key_width)]
+        hashes = hash_columns([ByteColumn.of_array(column) for column in keys])
+        orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks())
+        yield Rows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders)
+
+
+def _index(plan: Plan, snapshot: Snapshot, file: TableFile) -> KeyIndex:
+    """Open a key index, and verify all of its pages. Raises DamagedPage, StorageError."""
+    stored = file.index
+    path = posixpath.join(snapshot.table, stored.path)
+    if stored.content is None:
+        entry = storage_for(path).stat(path)
+        if entry is None:
+            raise DamagedPage("is missing")
+        if entry.bytes != stored.bytes:
+            raise DamagedPage(f"has {counted(entry.bytes, 'byte')} and should have {stored.bytes:,}")
+    index = KeyIndex.open(
+        path, file.rows, stored.bytes, stored.checksum, sequences=plan.by_file_name, content=stored.inline
+    )
+    index.verify()
+    return index
+
+
+def _of_index(file: TableFile, index: Any) -> Rows:
+    """Return what a key index says of the rows."""
+    entries = np.arange(file.rows)
+    order = np.argsort(index.positions(entries))
+    return Rows(index.hashes()[order], index.keys(entries[order]), index.row_hashes(entries)[order], None)
+
+
+def _compared(plan: Plan, file: TableFile, rows: Rows, index: KeyIndex) -> list[Difference]:
+    """Compare a key index with the rows."""
+    entries = np.arange(file.rows)
+    positions, hashes = index.positions(entries), index.hashes()
+    extent = np.repeat(np.arange(len(file.extents)), [one.rows for one in file.extents])
+    faulty = []
+    if (np.sort(positions) != entries).any() or (extent[np.minimum(positions, file.rows - 1)] != extent).any():
+        faulty.append("positions")
+    else:
+        if (rows.hashes[positions] != hashes).any():
+            faulty.append("key hashes")
+        if not flags(pc.equal(rows.keys.take(pa.array(positions)), index.keys(entries))).all():
+            faulty.append("keys")
+        if (rows.numbers[positions] != index.row_hashes(entries)).any():
+            faulty.append("row hashes")
+        if ((hashes[1:] < hashes[:-1]) & (extent[1:] == extent[:-1])).any():
+            faulty.append("order of the key hashes")
+    if plan.by_file_name and file.role == DATA and not faulty:
+        sequences = pa.array(index.sequences(entries)[np.argsort(positions)])
+        return _highs(plan, file, sequences)
+    return [Difference(f"its {what} are not those of the rows", file.index.path) for what in faulty]
+
+
+def _extents(plan: Plan, snapshot: Snapshot, file: TableFile, rows: Rows) -> list[Difference]:
+    """Compare the buckets and the highest order values of extents with the rows."""
+    buckets = np.repeat([one.bucket for one in file.extents], [one.rows for one in file.extents])
+    wrong = int((rows.hashes % np.uint64(snapshot.version.buckets) != buckets.astype(np.uint64)).sum())
+    found = [Difference(f"has {counted(wrong, 'row')} of another bucket", file.path)] if wrong else []
+    return found + ([] if rows.orders is None else _highs(plan, file, rows.orders))
+
+
+def _highs(plan: Plan, file: TableFile, orders: Any) -> list[Difference]:
+    """Compare the highest order value of each extent with those of its rows. orders: one per row."""
+    texts = pa.array([order_bytes(one.high) for one in file.extents], pa.large_binary())
+    start, found = 0, []
+    for number, (extent, stated) in enumerate(
+        zip(file.extents, from_texts(plan.rows.order_type, texts), strict=True), 1
+    ):
+        highest = pc.max(orders.slice(start, extent.rows))
+        start += extent.rows
+        if highest.as_py() != stated.as_py():
+            found.append(Difference(f"the highest order value of extent {number} is not that of the log", file.path))
+    return found
+
+
+def _rebuilt(file: TableFile, rows: Rows) -> bytes | None:
+    """Return the key index of a file, made again; None if it is not the one that the log names."""
+    counts: Ints = np.array([one.rows for one in file.extents], np.int64)
+    content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts)
+    return content if digest == file.index.checksum else None

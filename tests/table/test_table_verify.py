@@ -1,0 +1,265 @@
+"""``verify`` finds every damage of a table, and makes again what is derived."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.cli import main
+from mutator.dataset.checksum import whole
+from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions.hidden_rows import read_index, written_index
+from mutator.dataset.versions.key_index import KeyIndex, index_bytes
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.paged_file import with_digests
+from mutator.dataset.versions.version import DATA, Stored, TableVersion, stored_here
+from mutator.engine.versions import delta_files
+from mutator.table import apply
+from mutator.table.table import Table, config_of_snapshot, run_here
+from mutator.table.verify import TableVerification, verify_table
+from tests.support.text_runs import scratch
+from tests.support.typed_worlds import World, worlds
+from tests.support.versioned import SCOPES, built
+
+
+def verified(table: str, *, repair: bool = False) -> TableVerification:
+    return verify_table(str(Path(table).absolute()), config_of_snapshot, run_here, repair=repair)
+
+
+@given(worlds([None, "", "x"]), st.sampled_from(SCOPES), st.booleans())
+def test_tables_are_whole(world: World, scope: dict[str, str], inline: bool) -> None:
+    with scratch() as work, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
+        patch.setattr(delta_files, "_OWN", 1 + world.seed % 3)
+        patch.setattr(snapshots, "_EVERY", 1)
+        found = verified(str(built(world, work, scope, lambda *_: None)))
+        assert found.problems == ()
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: Any) -> str:
+    """Make a table of two versions; the second one updates a, deletes b and inserts c."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(snapshots, "_EVERY", 1)
+    settings = {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"}
+    table = Table.create("table", {**settings, "max.delete.fraction": "1"}, buckets=1)
+    for number, rows in enumerate((["a,x,1,I", "b,x,1,I", "d,x,1,I"], ["a,y,2,U", "b,,2,D", "c,x,2,I"])):
+        Path(f"feed{number}").mkdir()
+        Path(f"feed{number}/rows{number}.csv").write_text("\n".join(["id,name,at,op", *rows, ""]))
+        table.apply(f"feed{number}")
+    assert verified("table").problems == ()
+    return "table"
+
+
+def files(table: str, ending: str) -> list[Path]:
+    return sorted(path for path in Path(table).rglob(f"*{ending}") if "checkpoints" not in str(path))
+
+
+def data_files(table: str) -> list[Path]:
+    return sorted(Path(table).glob("version_id=*/*.parquet"))
+
+
+def flip(path: Path, at: int = 6) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+def one_problem(table: str, words: str) -> str:
+    (problem,) = verified(table).problems
+    assert words in problem
+    return problem
+
+
+DAMAGES = [
+    (lambda table: data_files(table)[0].unlink(), "is missing"),
+    (lambda table: flip(data_files(table)[0]), "checksum"),
+    (lambda table: data_files(table)[0].write_bytes(b"PAR1"), "4 bytes"),
+    (lambda table: files(table, ".keys")[0].unlink(), "is missing"),
+    (lambda table: flip(files(table, ".keys")[0]), "checksum"),
+    (lambda table: files(table, ".keys")[0].write_bytes(b""), "0 bytes"),
+    (lambda table: flip(next(iter(Path(table).glob("_mutator/table/tombstones/*.parquet")))), "checksum"),
+    (lambda table: flip(Path(table, "_mutator/table/hint.json"), 40), "missing or damaged"),
+    (lambda table: Path(table, "_mutator/table/hint.json").unlink(), "missing or damaged"),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES)
+def test_a_damaged_file_is_named(table: str, damage: Callable[[str], Any], words: str) -> None:
+    damage(table)
+    assert words in verified(table).problems[0]
+
+
+def test_a_lost_version_index_is_named(table: str) -> None:
+    files(table, ".arrow")[0].unlink()
+    assert any("/hidden/" in problem and "missing" in problem for problem in verified(table).problems)
+
+
+def test_a_gap_in_the_log_is_named(table: str) -> None:
+    Path(TableLog(table).entry_path(1)).unlink()
+    one_problem(table, "it is missing, and later versions exist")
+
+
+def rewrite(table: str, number: int, change: Callable[[TableVersion], TableVersion]) -> None:
+    """Change an entry of the log, as no program does."""
+    log = TableLog(str(Path(table).absolute()))
+    changed = change(log.read(number))
+    Path(log.entry_path(number)).unlink()
+    assert log.commit(changed)
+    for path in Path(log.path, "checkpoints").iterdir():
+        path.unlink()
+    log.write_hint(number, None)
+
+
+def test_wrong_counts_are_named(table: str) -> None:
+    rewrite(table, 2, lambda version: replace(version, records=7))
+    one_problem(table, "it counts 7 records, and its files and hidden rows give 3")
+
+
+def test_counts_that_do_not_add_up_are_named(table: str) -> None:
+    rewrite(table, 2, lambda version: replace(version, counts={**version.counts, "feed rows": 9}))
+    one_problem(table, "its counts do not add up")
+
+
+def test_a_wrong_highest_order_value_is_named(table: str) -> None:
+    def changed(version: TableVersion) -> TableVersion:
+        (file,) = (file for file in version.files if file.role == DATA)
+        other = replace(file, extents=tuple(replace(one, high="1") for one in file.extents))
+        return replace(version, files=tuple(other if one is file else one for one in version.files))
+
+    rewrite(table, 2, changed)
+    one_problem(table, "the highest order value of extent 1")
+
+
+@pytest.mark.parametrize(
+    ("part", "words"), [("hash", "key hashes"), ("number", "row hashes"), ("key", "keys"), ("position", "positions")]
+)
+def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -> None:
+    def changed(version: TableVersion) -> TableVersion:
+        file = next(file for file in version.files if file.role == DATA)
+        path, rows, stored = str(Path(table).absolute() / file.index.path), np.arange(file.rows), file.index
+        index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, sequences=False)
+        back = np.argsort(index.positions(rows))
+        hashes, keys, numbers = index.hashes()[back], index.keys(rows[back]), index.row_hashes(rows)[back]
+        hashes = hashes + np.uint64(part == "hash")
+        numbers = numbers + np.uint32(part == "number")
+        keys = pa.array([b"z" * len(key) for key in keys.to_pylist()], pa.large_binary()) if part == "key" else keys
+        content, digest = index_bytes(hashes, keys, numbers, np.array([file.rows]))
+        if part == "position":
+            content = content[: 8 * file.rows] + b"\0" * 4 * file.rows + content[12 * file.rows :]
+            body = content[:-16]
+            digests, digest = with_digests(body)
+            content = body + digests
+        other = replace(file, index=stored_here(stored.path, content, digest))
+        return replace(version, files=tuple(other if one is file else one for one in version.files))
+
+    rewrite(table, 1, changed)
+    assert any(f"its {words} are not those of the rows" in problem for problem in verified(table).problems)
+
+
+def with_index(change: Callable[[Any], Any]) -> Callable[[TableVersion], TableVersion]:
+    """Return the change of an entry that changes its version index, a pa.Table."""
+
+    def changed(version: TableVersion) -> TableVersion:
+        made = []
+        for stored in version.index:
+            content = written_index([change(read_index(Path("table", stored.path).read_bytes()))])
+            made += [] if content is None else [stored_here(stored.path, content, whole(content))]
+        return replace(version, index=tuple(made))
+
+    return changed
+
+
+def test_a_row_hidden_under_another_key_is_named(table: str) -> None:
+    def other(index: Any) -> Any:
+        return index.set_column(3, index.schema.field("key"), pa.array([b"q"] * index.num_rows, pa.large_binary()))
+
+    rewrite(table, 2, with_index(other))
+    one_problem(table, "hides a row under another key")
+
+
+def test_a_hidden_row_that_does_not_exist_is_named(table: str) -> None:
+    def other(index: Any) -> Any:
+        return index.set_column(1, index.schema.field("position"), pa.array([77] * index.num_rows, pa.uint32()))
+
+    rewrite(table, 2, with_index(other))
+    assert any("hides rows that it does not have" in problem for problem in verified(table).problems)
+
+
+def test_a_row_that_is_hidden_twice_is_named(table: str) -> None:
+    rewrite(table, 2, with_index(lambda index: pa.concat_tables([index, index])))
+    assert any("a row is hidden twice" in problem for problem in verified(table).problems)
+
+
+def test_keys_with_two_live_rows_are_named(table: str) -> None:
+    rewrite(table, 2, lambda version: replace(version, index=()))
+    assert any(
+        "2 keys with more than one row or tombstone, for example a; b" in one for one in verified(table).problems
+    )
+
+
+def test_a_damaged_checkpoint_is_named_and_repaired(table: str) -> None:
+    for path in Path(table, "_mutator/table/checkpoints").iterdir():
+        flip(path)
+    assert all("damaged" in problem for problem in verified(table).problems)
+    found = verified(table, repair=True)
+    assert found.problems == ()
+    assert any("checkpoint of version 2" in text for text in found.repaired)
+    assert verified(table).problems == ()
+
+
+def test_key_indexes_are_made_again(table: str) -> None:
+    before = {path: path.read_bytes() for path in files(table, ".keys")}
+    for number, path in enumerate(before):
+        path.unlink() if number else flip(path)
+    assert len(verified(table).problems) == len(before) == 3
+    assert verified(table, repair=True).problems == ()
+    assert {path: path.read_bytes() for path in files(table, ".keys")} == before
+
+
+def test_lost_rows_are_not_repaired(table: str) -> None:
+    data_files(table)[0].unlink()
+    assert verified(table, repair=True).problems
+
+
+def test_a_foreign_checkpoint_is_named(table: str) -> None:
+    log = TableLog(str(Path(table).absolute()))
+    own = Table(table).snapshot
+    for path in Path(log.path, "checkpoints").glob("*2-*"):
+        path.unlink()
+    state = replace(own.state, version=replace(own.state.version, records=99))
+    log.write_hint(2, log.write_checkpoint(own.files, state, own.mask_rows()))
+    one_problem(table, "it is not what the log gives")
+
+
+def test_the_command_ends_with_3_and_repairs(table: str, capsys: Any) -> None:
+    assert main(["table", "verify", table]) == 0
+    assert "as its log says" in capsys.readouterr().out
+    files(table, ".keys")[0].unlink()
+    assert main(["table", "verify", table, "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["whole"], found["differences"][0]["what"]) == (False, "is missing")
+    assert main(["table", "verify", table, "--repair"]) == 0
+    assert "made again from the rows" in capsys.readouterr().out
+
+
+def test_inline_files_are_verified(table: str) -> None:
+    def changed(version: TableVersion) -> TableVersion:
+        def inline(stored: Stored) -> Stored:
+            return stored_here(stored.path, Path(table, stored.path).read_bytes(), stored.checksum)
+
+        files = tuple(replace(one, data=inline(one.data), index=inline(one.index)) for one in version.files)
+        return replace(version, files=files)
+
+    rewrite(table, 1, changed)
+    assert verified(table).problems == ()
