@@ -45,6 +45,7 @@ class Rows:
     keys: Any  # encoded
     numbers: RowHashes  # row hashes; zeros for tombstones
     orders: Any  # order values; None where they come from file names, so that only the key index has them
+    partitions: Any = None  # object array, the directory of each row; None without partitions, and for tombstones
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,9 @@ def _rows(plan: Plan, snapshot: Snapshot, file: TableFile) -> Rows:
         parts = list(_data(plan, snapshot, file, stream) if file.role == DATA else _tombstones(plan, stream))
     joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("hashes", "numbers")]
     orders = None if plan.by_file_name and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
-    return Rows(joined[0], pa.concat_arrays([part.keys for part in parts]), joined[1], orders)
+    names = [part.partitions for part in parts if part.partitions is not None]
+    keys = pa.concat_arrays([part.keys for part in parts])
+    return Rows(joined[0], keys, joined[1], orders, np.concatenate(names) if names else None)
 
 
 def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Iterator[Rows]:
@@ -109,8 +112,16 @@ def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Itera
         batches = table.select(list(layout.wanted)).combine_chunks().to_batches()
         block = trusted_block(batches, start + np.arange(table.num_rows), layout)
         orders = None if plan.by_file_name else block.orders()
-        yield Rows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders)
+        names = _partitions(plan, block, layout) if plan.is_partitioned else None
+        yield Rows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders, names)
         start += table.num_rows
+
+
+def _partitions(plan: Plan, block: Any, layout: ColumnLayout) -> Any:
+    """Return the directory of each row's partition, an object array; None for a row that has none."""
+    written = replace(plan.rows.layouts["written"], result=layout.result)
+    codes, names, _ = plan.block_type.partitions(block.written(), written)
+    return np.array([*names, None], object)[codes]
 
 
 def _layout(plan: Plan, snapshot: Snapshot, file: TableFile) -> ColumnLayout:
@@ -182,6 +193,10 @@ def _extents(plan: Plan, snapshot: Snapshot, file: TableFile, rows: Rows) -> lis
     buckets = np.repeat([one.bucket for one in file.extents], [one.rows for one in file.extents])
     wrong = int((rows.hashes % np.uint64(snapshot.version.buckets) != buckets.astype(np.uint64)).sum())
     found = [Difference(f"has {counted(wrong, 'row')} of another bucket", file.path)] if wrong else []
+    if rows.partitions is not None:
+        own = np.repeat(np.array([one.partition for one in file.extents], object), [one.rows for one in file.extents])
+        wrong = int((own != rows.partitions).sum())
+        found += [Difference(f"has {counted(wrong, 'row')} of another partition", file.path)] if wrong else []
     return found + ([] if rows.orders is None else _highs(plan, file, rows.orders))
 
 

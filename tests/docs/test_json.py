@@ -72,6 +72,7 @@ CASES = [
     ("mutator table log", [CREATE, APPLY, "table log versioned"]),
     ("mutator table describe", [CREATE, APPLY, "table describe versioned"]),
     ("mutator table export", [CREATE, APPLY, "table export versioned exported --runner local"]),
+    ("mutator table verify", [CREATE, APPLY, "table verify versioned --runner local"]),
     ("mutator run-many", ["run-many sample_data/tables.toml"]),
     ("mutator partition", [f"partition --feed sample_data/sales/feed --to split {SPLIT}"]),
     (

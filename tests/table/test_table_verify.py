@@ -263,3 +263,21 @@ def test_inline_files_are_verified(table: str) -> None:
 
     rewrite(table, 1, changed)
     assert verified(table).problems == ()
+
+
+def test_rows_of_another_bucket_or_partition_are_named(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("id,at,shop\na,1,x\nb,1,x\n")
+    settings = {"key": "id", "order_by": "at", "header": "true", "partitioned.by": "shop"}
+    Table.create("table", settings, buckets=2).apply("rows.csv")
+    assert verified("table").problems == ()
+
+    def changed(version: TableVersion) -> TableVersion:
+        (file,) = version.files
+        extents = tuple(replace(one, bucket=1 - one.bucket, partition="shop=y") for one in file.extents)
+        return replace(version, files=(replace(file, extents=extents),))
+
+    rewrite("table", 1, changed)
+    bucket, partition = verified("table").problems
+    assert bucket.endswith("has 2 rows of another bucket")
+    assert partition.endswith("has 2 rows of another partition")
