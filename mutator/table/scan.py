@@ -105,9 +105,10 @@ class _Scan:
 
     def _groups(self, stream: BinaryIO, file: TableFile) -> set[int] | range:
         """Return the numbers of the row groups whose statistics do not rule out wanted rows."""
-        expression = self._filter.expression
-        stored = self._forms.stored(file.schema, self._filter.columns)
-        if expression is None or any(name not in stored for name in self._filter.columns):
+        expression, columns = self._filter.expression, self._filter.columns
+        own, stored = self._forms.schema(file.schema), self._forms.stored(file.schema, columns)
+        as_now = (name in stored and own.field(name).type == self._read.field(name).type for name in columns)
+        if expression is None or not all(as_now):
             return range(1 << 62)
         fragment = ds.ParquetFileFormat().make_fragment(pa.PythonFile(stream, mode="r"))
         return {group.id for group in fragment.subset(filter=expression).row_groups}

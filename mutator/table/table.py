@@ -11,8 +11,7 @@ from mutator.config import Config, parse
 from mutator.config.definitions import DEFAULT_OF_FIELD, SHORT, published
 from mutator.config.reader import completed
 from mutator.config.sources import shown, suggestion
-from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import Snapshot, forward, open_snapshot
+from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
 from mutator.engine.runner import Runner
 from mutator.errors import error
 from mutator.pipeline import runners
@@ -114,7 +113,7 @@ class Table:
 
     def refresh(self) -> Table:
         """Find the versions that were committed since; return the table."""
-        self._snapshot = forward(TableLog(self.path), self._snapshot)
+        self._snapshot = refreshed(self._snapshot)
         return self
 
     def apply(

@@ -158,6 +158,21 @@ def test_an_old_version_behind_a_lost_entry_is_an_error_that_names_the_entry(pla
         snapshots.open_snapshot(str(place), 2)
 
 
+def test_an_open_table_does_not_stop_at_a_lost_entry(place, tmp_path):
+    table = Table(str(place))
+    for version in (4, 5):
+        pq.write_table(pa.table({"id": [1], "ts": [version], "name": ["x"]}), tmp_path / f"{version}.parquet")
+        Table(str(place)).apply(str(tmp_path / f"{version}.parquet"), open_runner=open_runner)
+    entry = files(place, "_mutator/table/log/*.json")[4]
+    entry.unlink()
+
+    with pytest.raises(StateError, match=entry.name):
+        table.refresh()
+    with pytest.raises(StateError, match=entry.name):
+        table.apply(str(tmp_path / "4.parquet"), open_runner=open_runner)
+    assert not entry.exists()
+
+
 def test_the_entry_of_another_table_is_an_error(place, tmp_path):
     other = Table.create(str(tmp_path / "other"), {**SETTINGS, **NO_LIMITS}, buckets=1)
     for version in (1, 2, 3):

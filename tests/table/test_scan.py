@@ -84,6 +84,7 @@ def test_a_filter_keeps_the_rows_that_a_plain_one_keeps(rng):
         patch.setattr(parquet, "_SMALL_GROUP_ROWS", 2)
         patch.setattr(apply, "_INLINE_FEED", rng.choice([0, 1 << 30]))
         patch.setattr(delta_files, "_OWN", rng.choice([1, 1 << 16]))
+        patch.setattr(scan, "_IN_MEMORY", rng.choice([1, 1 << 26]))
         table, live = table_of(work / "t", partitions), {}
         for version in (1, 2):
             rows = [random_row(rng, number, version) for number in rng.sample(range(9), 6)]
@@ -240,6 +241,11 @@ def test_rows_of_earlier_schemas_are_those_of_a_chain_of_runs(rng):
             by_run = pa.concat_tables(pq.read_table(path) for path in master.glob("part-*"))
             assert table.schema.equals(by_run.schema)
             assert rows_of(table.scan()) == rows_of(by_run.to_batches())
+            present = rows_of(by_run.to_batches())
+            assert rows_of(table.scan(where=f"n >= {version - 1}")) == [
+                row for row in present if row["n"] >= version - 1
+            ]
+            assert rows_of(table.scan(where="n < 2")) == [row for row in present if row["n"] < 2]
             for row in rows_of(table.scan()):
                 assert table.get(row["id"]) == row
 

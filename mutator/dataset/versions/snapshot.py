@@ -210,7 +210,7 @@ class Snapshot:
     @property
     def partitions(self) -> list[str]:
         """The directories of all partitions that live files have rows or tombstones of."""
-        return [name for name in self._partitions if name is not None]
+        return [name for name in self._partitions if name]
 
     def mask_rows(self) -> list[tuple[str, Ints, Ints, Any]]:
         """Return the masks of all live files, for a checkpoint."""
@@ -230,11 +230,24 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
     if found is None:
         found = _from_listed(log, table, number)
     found = forward(log, found, number)
-    if number is None and hinted is None:
-        hinted = log.newest()  # an entry may be lost, and later ones may exist
-    if number is None and hinted is not None and found.version.number < hinted:
-        log.read(found.version.number + 1)  # raises the error of the missing entry
+    if number is None:
+        _check_newest(log, found, hinted)
     return found
+
+
+def refreshed(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
+    log = TableLog(snapshot.table)
+    found = forward(log, snapshot)
+    _check_newest(log, found, log.hinted()[0])
+    return found
+
+
+def _check_newest(log: TableLog, found: Snapshot, hinted: int | None) -> None:
+    """Raise StateError if later versions exist, so that an entry must be lost. hinted: a version that exists."""
+    newest = log.newest() if hinted is None else hinted
+    if newest is not None and found.version.number < newest:
+        log.read(found.version.number + 1)
 
 
 def forward(log: TableLog, snapshot: Snapshot, number: int | None = None) -> Snapshot:
