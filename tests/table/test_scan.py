@@ -23,6 +23,7 @@ from mutator.table import apply, scan
 from mutator.table.conditions import Filter, conditions_of, parse
 from mutator.table.table import Table
 from tests.support import local_engine
+from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
 from tests.support.text_runs import scratch
 from tests.support.versioned import open_runner
@@ -206,6 +207,7 @@ FORMS = [
 ]
 
 
+@law(50)
 @given(st.randoms(use_true_random=False))
 def test_rows_of_earlier_schemas_are_those_of_a_chain_of_runs(rng):
     """A field that was left out and comes back is NULL, and a default is that of the version that added the field."""
