@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import polars
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -167,3 +168,30 @@ def test_spark_reads_an_export(sc: Any, table: Table) -> None:
     rows = SparkSession(sc).read.parquet(str(Path("out").absolute())).collect()
     wanted = sorted((row for batch in table.scan() for row in batch.to_pylist()), key=repr)
     assert sorted((row.asDict() for row in rows), key=repr) == wanted
+
+
+def test_a_bucket_that_only_lost_a_row_is_rewritten(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"key": "id", "order_by": "at", "order_type": "long", "header": "true", "op": "op"}
+    table = Table.create("table", {**settings, "partitioned.by": "shop=name", "key.scope": "table"})
+    merged(table, 1, ("a", "x", 1, "I"), ("b", "x", 1, "I")).export("out")
+    merged(table, 2, ("a", "y", 2, "U")).export("out")  # moves to another partition
+    assert sorted(row["id"] for path in Path("out/shop=x").iterdir() for row in pq.read_table(path).to_pylist()) == [
+        "b"
+    ]
+    assert not local_engine.verify("out").problems
+
+
+def test_a_bucket_with_only_a_raised_order_value_is_rewritten(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {"key": "id", "header": "true"}
+    table = Table.create("table", settings, buckets=2)
+    for number, name in ((1, "x"), (5, "x"), (3, "late")):
+        Path(f"rows_{number}.csv").write_text(f"id,name\na,{name}\n")
+    table.apply("rows_1.csv")
+    table.export("out")
+    table.apply("rows_5.csv")  # a stays as it was, and gets the order value 5
+    table.export("out")
+    late = {**settings, "late.files": "merge"}
+    report = local_engine.mutate(late, master="out", feed=["rows_3.csv"], output="next")
+    assert report.counts["feed late"] == 1
