@@ -157,6 +157,7 @@ class _Changes:
         self._committed: dict[int, int] = {}  # version -> commit time in microseconds
         self._hidden: dict[str, list[_Images]] = {}  # file of the earlier snapshot -> images
         self._ends: list[_Images] = []  # of all hidden rows, in the order of the versions
+        self._several = after.version.number > before.version.number + 1  # versions
         self._replaced = False  # some version removed whole files
         self._survey(versions)
 
@@ -172,7 +173,7 @@ class _Changes:
         updated_old, updated_new = flags(partners.is_valid()), flags(pc.is_in(new_keys, value_set=old_keys))
         pairs = partners.drop_null().cast(pa.int64()).to_numpy()
         kept_old, kept_new = np.ones(len(old_keys), np.bool_), np.ones(len(new_keys), np.bool_)
-        if len(pairs) and (self._replaced or self._after.version.number > self._before.version.number + 1):
+        if len(pairs) and (self._replaced or self._several):
             unchanged = self._equal(old, updated_old, new, pairs)
             kept_old[np.flatnonzero(updated_old)[unchanged]] = False
             kept_new[pairs[unchanged]] = False
@@ -241,7 +242,7 @@ class _Changes:
         )
         for row in np.flatnonzero(fresh.to_numpy()).tolist():
             file, version = file_of(files, row), files.column("version")[row].as_py()
-            hidden = self._after.masks.hidden(file.path)
+            hidden = self._after.masks.hidden(file.path) if self._several else _NONE  # a version hides only older rows
             positions = np.setdiff1d(np.arange(file.rows), hidden) if len(hidden) else np.arange(file.rows)
             if self._hidden:
                 found.append(self._images(file, positions, self._keys_at(file, positions), version))
