@@ -39,8 +39,9 @@ CREATE = ("table.created", "table.linked", "table.commit", "table.committed")
 
 
 def apply_one(table: str, feed: str) -> None:
-    apply._INLINE_FEED = 0
-    apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_INLINE_FEED", 0)
+        apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
 
 
 def create_one(table: str, dataset: str) -> None:
