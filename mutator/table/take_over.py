@@ -35,7 +35,7 @@ from mutator.rules.file_names import base_name
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
 from mutator.table.apply import OpenRunner, commit, discard_files, prepare
-from mutator.table.create import create_empty, default_buckets
+from mutator.table.create import BUCKETS, create_empty
 
 _FORMAT = "parquet"
 
@@ -54,7 +54,7 @@ def create_of(
     """
     storage, path = located_to_write(path)
     source = _source(dataset)
-    count = buckets_of(source, buckets, settings)
+    count = buckets_of(source, buckets, config)
     snapshot = _begun(path, settings, count) or create_empty(path, settings, buckets=count)
     work = posixpath.join(path, DIRECTORY, "work")
     storage.remove(work)  # of a killed call
@@ -109,15 +109,18 @@ def _fits(known: Manifest) -> bool:
     return has_buckets and not is_without_key(known) and all(form.get("format") == _FORMAT for form in forms)
 
 
-def buckets_of(path: str, wanted: int | None, settings: Mapping[str, str]) -> int:
+def buckets_of(path: str, wanted: int | None, config: Config) -> int:
     """Return the number of buckets of a table with the rows of a dataset.
 
-    wanted: by the user. The files of a dataset that is taken over as it is decide.
+    wanted: by the user. The files of a dataset that is taken over as it is decide. Those of partitions have buckets of
+    their own, so each partition of the table has one.
     """
     known = read_manifest(storage_for(path), path)
+    if config.partitioned_by or (known is not None and SPEC in known.spec):
+        return 1
     if known is not None and _fits(known):
-        return 1 if SPEC in known.spec else known.buckets or 1
-    return wanted or default_buckets(settings)
+        return known.buckets or 1
+    return wanted or BUCKETS
 
 
 def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner: OpenRunner) -> Snapshot:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mutator import config
@@ -22,6 +23,24 @@ from tests.support.typed_worlds import schema_of as world_schema
 from tests.support.versioned import SCOPES, apply_here, left_by_run, left_of, open_runner, put_feeds
 
 
+def _row(key: str, shop: int) -> dict[str, Any]:
+    return {"id": key, "shop": shop, "at": 0, "note": None, "price": None}
+
+
+@example(  # partitions of a dataset have buckets of their own
+    World(
+        order="file name",
+        full=True,
+        op=False,
+        master=((_row("", -1),), (_row("b", 12), _row("", -1))),
+        feeds=((("ups_00_0", (_row("b", 12), _row("", -1))),),),
+        seed=12601045,
+    ),
+    "parquet",
+    SCOPES[1],
+    False,
+    "other dataset",
+)
 @given(
     worlds([None, "", "x", 'q"', "a,b", "l\nf"]),
     st.sampled_from(["parquet", "avro"]),
