@@ -166,7 +166,7 @@ NEEDED = [
     ("few", "make_directory, directory"),
     ("few", "rename_new, directory"),
     ("many", "rename_new, directory"),
-    ("many", "sync_all, _by_rename"),
+    ("many", "sync_all, _staged"),
 ]
 
 

