@@ -17,6 +17,7 @@ from mutator.table import apply
 from mutator.table.create import create_empty
 from mutator.table.take_over import create_of
 from tests.support import local_engine
+from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, put, worlds
 from tests.support.typed_worlds import schema_of as world_schema
@@ -27,6 +28,7 @@ def _row(key: str, shop: int) -> dict[str, Any]:
     return {"id": key, "shop": shop, "at": 0, "note": None, "price": None}
 
 
+@law(60)
 @example(  # partitions of a dataset have buckets of their own
     World(
         order="file name",

@@ -14,6 +14,7 @@ from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError
 from mutator.table import apply
 from mutator.table.table import Table
+from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, worlds
 from tests.support.versioned import SCOPES, built, rows_of
@@ -62,6 +63,7 @@ def replayed(rows: list[Any], found: list[tuple[str, int, str]], key: Any) -> li
     return sorted(state.values())
 
 
+@law(30)
 @given(worlds([None, "", "x"]), st.sampled_from(SCOPES), st.booleans(), st.booleans())
 def test_replayed_changes_give_the_rows(world: World, scope: dict[str, str], by_id: bool, inline: bool) -> None:
     with scratch() as work, pytest.MonkeyPatch.context() as patch:

@@ -24,6 +24,7 @@ from mutator.table.create import create_empty
 from mutator.table.export import ExportReport, export
 from mutator.table.table import Table
 from tests.support import local_engine
+from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, worlds
 from tests.support.versioned import SCOPES, apply_here, left_by_run, left_of, open_runner, put_feeds
@@ -37,6 +38,7 @@ def inodes(directory: Path) -> dict[str, int]:
     return {str(path.relative_to(directory)): path.stat().st_ino for path in directory.rglob("*.parquet")}
 
 
+@law(30)
 @given(worlds([None, "", "x"]), st.sampled_from(SCOPES), st.booleans())
 def test_an_export_equals_the_runs_and_a_run_continues_from_it(
     world: World, scope: dict[str, str], inline: bool

@@ -19,6 +19,7 @@ from mutator.errors import ConfigError
 from mutator.formats.files import parquet
 from mutator.table import apply
 from mutator.table.table import Table
+from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
 from tests.support.text_runs import scratch
 from tests.support.versioned import open_runner
@@ -36,6 +37,7 @@ def put(table, path, rows, schema=None):
     return table.apply(str(path), open_runner=open_runner)
 
 
+@law(50)
 @given(st.randoms(use_true_random=False), st.sampled_from(SCOPES))
 def test_each_version_of_each_record_is_found(rng, scope):
     """Against a dict of the rows by version; deletes are in the history, too."""

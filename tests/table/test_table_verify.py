@@ -26,6 +26,7 @@ from mutator.engine.versions import delta_files
 from mutator.table import apply
 from mutator.table.table import Table, config_of_snapshot, run_here
 from mutator.table.verify import TableVerification, verify_table
+from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, worlds
 from tests.support.versioned import SCOPES, built
@@ -35,6 +36,7 @@ def verified(table: str, *, repair: bool = False) -> TableVerification:
     return verify_table(str(Path(table).absolute()), config_of_snapshot, run_here, repair=repair)
 
 
+@law(20)
 @given(worlds([None, "", "x"]), st.sampled_from(SCOPES), st.booleans())
 def test_tables_are_whole(world: World, scope: dict[str, str], inline: bool) -> None:
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
