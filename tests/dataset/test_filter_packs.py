@@ -65,7 +65,7 @@ class Master:
 
     def __init__(self, root: Path, seed: int = 0, count: int = 60, **settings_: str) -> None:
         rng = random.Random(seed)
-        self.root, self.settings, self.number = root, {**CONFIG, **settings_}, 0
+        self.root, self.settings, self.number = root, {**CONFIG, "input.format": "text", **settings_}, 0
         self.shops = {self.key(rng, number): rng.randrange(5) for number in range(count)}
         rows = b"".join(b"%s,1,%d\n" % item for item in self.shops.items())
         self.path = put_all(root / "master", {"base.txt": rows})
