@@ -208,7 +208,6 @@ FORMS = [
 
 
 @law(50)
-@law(50)
 @given(st.randoms(use_true_random=False))
 def test_rows_of_earlier_schemas_are_those_of_a_chain_of_runs(rng):
     """A field that was left out and comes back is NULL, and a default is that of the version that added the field."""
