@@ -13,4 +13,4 @@ except ModuleNotFoundError as missing:
     import mutator.cli
 
 if __name__ == "__main__":
-    sys.exit(mutator.cli.job("partition_runs.py", sys.argv[1:]))
+    mutator.cli.job_entry("partition_runs.py")

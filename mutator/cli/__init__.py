@@ -2,6 +2,7 @@
 
 program              assembles the parsers, prints and exits; runs the scripts in ``jobs/``
 parser               argparse with suggestions, and with options that every command has
+process_end          the exit code, in spite of threads that end later
 messages             the lines on stderr, with colours
 command              the form of a command, and its answer
 options              the options that several commands share
@@ -18,6 +19,6 @@ sample_commands      ``mutator sample …``
 sample               the generator of sample data; ``sample/data`` is a link to the sample data themselves
 """
 
-from mutator.cli.program import entry, job, main
+from mutator.cli.program import entry, job, job_entry, main
 
-__all__ = ["entry", "job", "main"]
+__all__ = ["entry", "job", "job_entry", "main"]

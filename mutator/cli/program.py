@@ -37,6 +37,7 @@ from mutator.cli.many_commands import RUN_MANY
 from mutator.cli.messages import print_error, steps_on_stderr, warn
 from mutator.cli.parser import Parser, VersionAction, version_line
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
+from mutator.cli.process_end import ProcessEnd
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
 from mutator.cli.sample_commands import SAMPLE
 from mutator.cli.settings_commands import SETTINGS
@@ -52,10 +53,17 @@ _log = logging.getLogger(__name__)
 
 def entry() -> NoReturn:
     """Run the command line of this process."""
+    end = ProcessEnd()
     words = sys.argv[1:]
     if words[:1] != [BRIDGE.name]:
         hide_pandas()  # tables of a metastore need it
-    sys.exit(main(words))
+    sys.exit(end.exit_code(main(words)))
+
+
+def job_entry(name: str) -> NoReturn:
+    """Run a job of ``jobs/`` with the command line of this process."""
+    end = ProcessEnd()
+    sys.exit(end.exit_code(job(name, sys.argv[1:])))
 
 
 def main(argv: Sequence[str]) -> int:
