@@ -116,7 +116,8 @@ def merged(tmp_path, mutate):
 
 
 def test_every_folder_is_a_sample():
-    assert {path.name for path in SAMPLE_DATA.iterdir() if path.is_dir()} == set(SAMPLES) == set(GENERATED)
+    folders = {path.name for path in SAMPLE_DATA.iterdir() if path.is_dir()}
+    assert folders - {"sales_table"} == set(SAMPLES) == set(GENERATED)  # that is in tests/table/test_sales_example.py
 
 
 @every_sample
