@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
@@ -16,9 +17,9 @@ from mutator.formats.content import Content, NotReadable
 from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
-_GROUP_ROWS = 1 << 20  # of a written row group
-_GROUP_BYTES = 64 << 20
-_SMALL_GROUP_ROWS = 1 << 16
+_GROUP_ROWS = 1 << 16  # of a written row group at most: a row is read without many others
+_ROWS_AT_ONCE = 1 << 20  # that are written together, and whose row groups are read together
+_BYTES_AT_ONCE = 64 << 20
 _LEVELS = {"zstd": 1}
 _ROWS = 1 << 17  # of a batch
 _SAMPLE = 1 << 14  # rows in which repeated values are counted
@@ -48,13 +49,13 @@ class ParquetFiles(ArrowFiles):
         with content.file() as stream, faults("Parquet"):
             file = opened(stream)
             _check_footer(file, stream)
-            before = seen = 0
-            for number in range(file.metadata.num_row_groups):
-                group = file.metadata.row_group(number)
-                if start <= _begin(group) and (end is None or _begin(group) < end):
-                    yield from _batches(file, number, names, before, seen)
-                    seen += group.num_rows
-                before += group.num_rows
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            wanted = [start <= _begin(group) and (end is None or _begin(group) < end) for group in groups]
+            firsts = list(accumulate((group.num_rows for group in groups), initial=0))
+            seen = 0
+            for numbers in _together(groups, wanted):
+                yield from _batches(file, numbers, names, firsts[numbers[0]], seen)
+                seen += firsts[numbers[-1] + 1] - firsts[numbers[0]]
 
     def position(self, offset: int, line: int) -> str:
         """Return the number of the row in the file."""
@@ -75,11 +76,8 @@ class ParquetFiles(ArrowFiles):
 
 @contextmanager
 def table_writer(stream: BinaryIO, schema: Any, codec: str | None) -> Iterator[Callable[[Any], None]]:
-    """Yield a function that writes pa.RecordBatches of a versioned table.
-
-    Row groups are small, so that a row is read without many others.
-    """
-    writer = _Writer(stream, schema, codec or "snappy", _SMALL_GROUP_ROWS)
+    """Yield a function that writes pa.RecordBatches of a versioned table."""
+    writer = _Writer(stream, schema, codec or "snappy")
     yield writer.write
     writer.close()
 
@@ -87,21 +85,21 @@ def table_writer(stream: BinaryIO, schema: Any, codec: str | None) -> Iterator[C
 class _Writer:
     """Collects rows into row groups."""
 
-    def __init__(self, stream: BinaryIO, schema: Any, codec: str, group_rows: int = _GROUP_ROWS) -> None:
-        self._stream, self._schema, self._codec, self._group_rows = stream, schema, codec, group_rows
+    def __init__(self, stream: BinaryIO, schema: Any, codec: str) -> None:
+        self._stream, self._schema, self._codec = stream, schema, codec
         self._writer: Any = None
-        self._batches_of_group: list[Any] = []
+        self._batches: list[Any] = []
         self._rows = self._bytes = 0
 
     def write(self, batch: Any) -> None:
-        self._batches_of_group.append(batch)
+        self._batches.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
-        if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+        if self._rows >= _ROWS_AT_ONCE or self._bytes >= _BYTES_AT_ONCE:
             self._flush()
 
     def _flush(self) -> None:
-        table = pa.Table.from_batches(self._batches_of_group, self._schema)
+        table = pa.Table.from_batches(self._batches, self._schema)
         if self._writer is None:
             self._writer = pq.ParquetWriter(
                 self._stream,
@@ -112,8 +110,9 @@ class _Writer:
                 write_page_checksum=True,
             )
         if table.num_rows:
-            self._writer.write_table(table, row_group_size=min(table.num_rows, self._group_rows))
-        self._batches_of_group, self._rows, self._bytes = [], 0, 0
+            count = -(-table.num_rows // _GROUP_ROWS)
+            self._writer.write_table(table, row_group_size=-(-table.num_rows // count))
+        self._batches, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> None:
         self._flush()
@@ -151,18 +150,37 @@ def _begin(group: Any) -> int:
     return int(min(offset for offset in offsets if offset is not None and offset > 0))
 
 
-def _batches(file: Any, number: int, names: Sequence[str], before: int, seen: int) -> Iterator[RowBatch]:
-    group = file.metadata.row_group(number)
-    if group.total_byte_size <= _GROUP_BYTES:  # read at once: this is fastest
-        table = file.read_row_group(number, columns=list(names), use_threads=False).select(list(names))
-        if table.num_rows != group.num_rows:
-            found_rows = counted(table.num_rows, "row")
-            raise NotReadable(f"row group {number + 1} has {found_rows}, and the footer says {group.num_rows}")
+def _together(groups: Sequence[Any], wanted: Sequence[bool]) -> Iterator[list[int]]:
+    """Yield the numbers of wanted row groups that are read together: successive ones, as many as fit in memory."""
+    numbers: list[int] = []
+    rows = size = 0
+    for number, group in enumerate(groups):
+        rows, size = rows + group.num_rows, size + group.total_byte_size
+        if numbers and (not wanted[number] or rows > _ROWS_AT_ONCE or size > _BYTES_AT_ONCE):
+            yield numbers
+            numbers = []
+        if not numbers:
+            rows, size = group.num_rows, group.total_byte_size
+        if wanted[number]:
+            numbers.append(number)
+    if numbers:
+        yield numbers
+
+
+def _batches(file: Any, numbers: Sequence[int], names: Sequence[str], before: int, seen: int) -> Iterator[RowBatch]:
+    groups = [file.metadata.row_group(number) for number in numbers]
+    rows, size = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
+    if size <= _BYTES_AT_ONCE:  # read at once: this is fastest
+        table = file.read_row_groups(numbers, columns=list(names), use_threads=False).select(list(names))
+        if table.num_rows != rows:
+            which = f"row group {numbers[0] + 1} has"
+            if len(numbers) > 1:
+                which = f"row groups {numbers[0] + 1} to {numbers[-1] + 1} have"
+            raise NotReadable(f"{which} {counted(table.num_rows, 'row')}, and the footer says {rows}")
         found = table.to_batches(_ROWS)
     else:
-        size = batch_rows(group.num_rows, group.total_byte_size)
-        found = file.iter_batches(size, row_groups=[number], columns=list(names), use_threads=False)
+        found = file.iter_batches(batch_rows(rows, size), row_groups=numbers, columns=list(names), use_threads=False)
     for batch in found:
-        rows = np.arange(batch.num_rows)
-        yield RowBatch(batch, before + rows, seen + rows + 1, lines=batch.num_rows)
+        numbered = np.arange(batch.num_rows)
+        yield RowBatch(batch, before + numbered, seen + numbered + 1, lines=batch.num_rows)
         before, seen = before + batch.num_rows, seen + batch.num_rows
