@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.merge import mutate
     from mutator.pipeline.python_merge import merge
     from mutator.pipeline.report import Report
+    from mutator.table.table import Table
 
 __version__ = VERSION
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Report",
     "StateError",
     "StorageError",
+    "Table",
     "last_mutations",
     "load",
     "merge",
@@ -71,6 +73,7 @@ _MODULES = {
     "Dataset": "frames.dataset",
     "Rejects": "frames.rejected",
     "last_mutations": "engine.spark.last_mutations",
+    "Table": "table.table",
     "merge": "pipeline.python_merge",
     "mutate": "pipeline.merge",
 }

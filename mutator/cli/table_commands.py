@@ -9,43 +9,40 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
-from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE
+from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
 from mutator.config import parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted
 
-if TYPE_CHECKING:
-    from mutator.engine.runner import Runner
-    from mutator.plan.runner_choice import RunnerChoice
-
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.table.description import granted
     from mutator.table.table import Table
 
     overrides = options.settings_of(arguments)
     parse_overrides(overrides)
     settings = read_settings(arguments.config, overrides)
-    opened = partial(_open_runner, str(settings.get("runner", "auto")), arguments)
+    opened = table_runner(str(settings.get("runner", "auto")), arguments)
     table = Table.create(
         arguments.table, settings, dataset=arguments.dataset, buckets=arguments.buckets, open_runner=opened
     )
-    version = table.snapshot.version
+    version, notes = table.snapshot.version, granted(table.describe(), settings, arguments.buckets)
     if arguments.json:
         members = {"table": table.path, "version": version.number, "records": version.records}
         members |= {"tombstones": version.tombstones, "buckets": version.buckets}
+        members |= {"notes": notes}
         yield Report(json.dumps(members, indent=1))
         return
     rows = f"{counted(version.records, 'record')}, {counted(version.tombstones, 'tombstone')}"
     buckets = counted(version.buckets, "bucket")
-    yield Report(f"table {table.path} is version {version.number}: {rows}, {buckets}")
+    lines = [f"table {table.path} is version {version.number}: {rows}, {buckets}"]
+    yield Report("\n".join([*lines, *(f"  note   {note}" for note in notes)]))
 
 
 def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -58,18 +55,9 @@ def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
         arguments.feed,
         config=config,
         dry_run=arguments.dry_run,
-        open_runner=partial(_open_runner, config.runner, arguments),
+        open_runner=table_runner(config.runner, arguments),
     )
     yield Report(options.shown(report, arguments), report.warnings)
-
-
-@contextmanager
-def _open_runner(wanted: str, arguments: argparse.Namespace, size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
-    from mutator.pipeline import runners
-
-    choice = runners.choice_for(wanted, size)
-    with runners.open_runner(choice, options.spark("mutator table", arguments)) as runner:
-        yield runner, choice
 
 
 CREATE = Command(
@@ -80,7 +68,12 @@ CREATE = Command(
         *options.CONFIG,
         options.PARTITIONED_BY,
         option("--from", dest="dataset", metavar="DIR", help="dataset whose rows the table begins with"),
-        option("--buckets", type=option_type(parsers.positive), metavar="N", help="of the table, or each partition"),
+        option(
+            "--buckets",
+            type=option_type(parsers.positive),
+            metavar="N",
+            help="of the table, or each partition; files of --from that are linked have their own number",
+        ),
         options.RUNNER,
         options.JSON,
     ),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,7 @@ from mutator.errors import error
 from mutator.errors.display import counted
 
 if TYPE_CHECKING:
-    from mutator.engine.runner import Runner
-    from mutator.plan.runner_choice import RunnerChoice
+    from mutator.table.apply import OpenRunner
 
 TABLE = option("table", metavar="TABLE", help="directory of the table")
 FORMAT = option(
@@ -59,7 +57,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.table.table import Table
 
     report = Table(arguments.table).export(
-        arguments.directory, version=arguments.version_number, open_runner=partial(_open_runner, arguments)
+        arguments.directory, version=arguments.version_number, open_runner=table_runner(arguments.runner, arguments)
     )
     yield Report(report.json() if arguments.json else report.text())
 
@@ -70,18 +68,16 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.table.verify import verify_table
 
     storage, path = located(arguments.table)
-    opened = partial(_open_runner, arguments)
+    opened = table_runner(arguments.runner, arguments)
     found = verify_table(storage.resolve(path), config_of_snapshot, opened, repair=arguments.repair)
     yield Report(found.json() if arguments.json else found.text(), code=3 if found.problems else 0)
 
 
-@contextmanager
-def _open_runner(arguments: argparse.Namespace, size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
-    from mutator.pipeline import runners
+def table_runner(wanted: str | None, arguments: argparse.Namespace) -> OpenRunner:
+    """Return the function that opens the runner of a command on a table."""
+    from mutator.pipeline.runners import runner_for
 
-    choice = runners.choice_for(arguments.runner or "auto", size)
-    with runners.open_runner(choice, options.spark("mutator table", arguments)) as runner:
-        yield runner, choice
+    return partial(runner_for, wanted or "auto", options.spark("mutator table", arguments))
 
 
 _VERSION = option_type(parsers.whole)

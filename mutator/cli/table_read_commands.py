@@ -15,6 +15,7 @@ from mutator.cli import options
 from mutator.cli.command import Answer, Command, Rows, option, option_type
 from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, rows_answer
 from mutator.config import parsers
+from mutator.errors import error
 
 VERSION = option("--version", type=option_type(parsers.whole), metavar="N", help="version (default the newest)")
 
@@ -25,6 +26,8 @@ def _scan(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
     from mutator.table.scan import limited, schema_of
     from mutator.table.table import Table
 
+    if arguments.version is not None and arguments.as_of is not None:
+        raise error("usage", what="--version and --as-of are both given; give one of them")
     columns = None if arguments.columns is None else parsers.text_parts(arguments.columns)
     table = Table(arguments.table)
     snapshot = table.at(arguments.version, arguments.as_of)

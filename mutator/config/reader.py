@@ -28,6 +28,7 @@ from mutator.errors.display import one_line
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
 _KNOWN = (*SETTINGS, *SHORT)
+_MOST = 40  # characters of a value in a note
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
@@ -62,7 +63,7 @@ def completed(
     ('not set, so as in the manifest of the master: key=id,day',)
     """
     config = parse({**settings, **recorded}, where, overridden)
-    found = ", ".join(f"{key}={one_line(shown(value))}" for key, value in recorded.items())
+    found = ", ".join(f"{key}={_shortened(one_line(shown(value)))}" for key, value in recorded.items())
     return replace(config, notes=(f"not set, so as {source}: {found}",)) if found else config
 
 
@@ -93,6 +94,11 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
     return replace(config, warnings=(*warnings, *found), names=in_messages)
+
+
+def _shortened(text: str) -> str:
+    """Return the beginning of a long value, such as that of a schema."""
+    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
 
 
 def _error(faults: Sequence[str], where: str) -> MutatorError:

@@ -51,7 +51,7 @@ class Config:
     feed_format: str | None = _setting("feed.format")
     output_format: str | None = _setting("output.format")  # None: the master's
     output_codec: str | None = _setting("output.codec")
-    output_schema: str | None = _setting("output.schema")  # path of an Avro schema
+    output_schema: str | None = _setting("output.schema")  # path of an Avro schema, or its JSON
     csv_null: bytes = _setting("csv.null")  # NULL in CSV, without quotes
     defaults: Mapping[str, str] = field(default_factory=dict)  # of fields that rows lack
     # Fields of the master that the result may lose, because the newest feed file lacks them.

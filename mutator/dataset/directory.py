@@ -28,9 +28,14 @@ class RecordedFile(Protocol):
 
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
-    """Return the manifest of a directory; None if it has none, like an unmanaged master or a split feed."""
+    """Return the manifest of a directory; None if it has none, like an unmanaged master or a split feed.
+
+    Raises ConfigError for a versioned table, StateError for a manifest that is damaged.
+    """
     path = posixpath.join(directory, manifest.PATH)
     if storage.stat(path) is None:
+        if storage.stat(posixpath.join(directory, manifest.TABLE)) is not None:
+            raise error("path.table", path=directory)
         split = storage.stat(posixpath.join(directory, split_record.PATH)) is not None
         if not split and storage.stat(posixpath.join(directory, manifest.DIRECTORY)) is not None:
             raise _damaged(storage, directory, "it is missing beside the rest of its directory")

@@ -16,6 +16,7 @@ from mutator.errors import MutatorError, error
 # 2: "copy", "checked" of files, and "" as the lowest order value; 3: "header" in the specification
 FORMAT_VERSION = 3
 DIRECTORY = "_mutator"
+TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest
 PATH = "_mutator/manifest.json"
 _OPTIONAL = ("buckets", "filter", "form", "checked")
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # empty steps, ., .. and NUL

@@ -3,6 +3,12 @@
 VERSIONS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "table.missing": "{path}: is not a versioned table; check the path, or make one with: mutator table create",
+        "table.inside": "{path}: is within the table {table}, where only that table has files; name another path",
+        "path.table": (
+            "{path}: is a versioned table; use the commands mutator table …, or export a dataset from it with: mutator "
+            "table export {path} DIR"
+        ),
+        "table.format": "output.format={format}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.changes.order": (
             "{path}: the changes from version {start} to {end} run backwards; name the earlier version with --from"
@@ -20,6 +26,8 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.time.text": "{text} is not a time; write it in ISO 8601, for example 2026-01-31T12:00:00Z",
         "table.columns": "{path}: the table has no column {column}{near}; its columns are {known}",
+        "table.columns.twice": "{path}: column {column} is named twice; name each column once",
+        "table.buckets": "{path}: a table with its rows has {found}, not {wanted}, because {why}",
         "table.filter": (
             "the filter {text} cannot be read at {part}; write conditions such as price > 5 and name = 'x' and "
             "note is not null"
@@ -39,6 +47,7 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: exists, and its file system cannot exchange two directories in one step, so that a kill could "
             "leave neither; name a new directory"
         ),
+        "table.keys": ("{path}: its key index cannot be written, because {why}; create the table with more buckets"),
         "table.counts": (
             "{path}: the rows of version {version} are not as many as its log entry says; find the damaged file with: "
             "mutator table verify"
@@ -47,12 +56,24 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: the log entry of the table is damaged ({why}); restore it from a copy of the table, because no "
             "other file has what it says"
         ),
+        "table.log.lost": (
+            "{path}: this log entry is missing, although {witness} is of version {version} or a later one; restore it "
+            "from a copy of the table, or if {witness} is of another table, remove that file"
+        ),
+        "table.log.other": (
+            "{path}: this log entry is not the one that {witness} names; restore it from a copy of the table, or if "
+            "{witness} is of another table, remove that file"
+        ),
         "table.log.newer": (
             "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
         ),
         "table.file": (
             "{path}: this file of the table is damaged ({why}); restore it from a copy of the table, or if it is a key "
             "index, run: mutator table verify --repair"
+        ),
+        "table.spec": (
+            "{path}: the table has {name} = {before}, but this apply has {now}; leave the setting out, because it is "
+            "the same for all versions of a table, or create another table"
         ),
         "table.outrun": (
             "{path}: another process committed version {version} in the meantime, so the result of this run is out of "

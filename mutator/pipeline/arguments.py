@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,16 +58,7 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     settings: by the names of arguments; None means not given. master: its path, for the error of a missing key.
     Raises ConfigError with every fault of the configuration, or the first wrong argument.
     """
-    known = setting_names()
-    given: dict[str, Any] = {}
-    for name, value in settings.items():
-        if name == "default":
-            given |= _defaults(value)
-        elif name not in known:
-            near = suggestion(name, (*known, *_OTHERS))
-            raise error("argument.unknown", call=CALL, argument=name, near=near)
-        elif value is not None:
-            given[known[name]] = _setting(name, value)
+    given = settings_by_key(settings)
     if isinstance(config, Config):
         if given:
             what = f"config is a Config already, and {_first(settings)} is given, too"
@@ -92,6 +84,36 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
         begins = tuple(f"  {name}{after}" for name in of_file for after in (":", " is "))
         shown = [line if line.startswith(begins) else as_arguments(line) for line in faults]
         raise rebuilt(fault.kind, "\n".join([first, *shown]), fault.fields) from None
+
+
+def settings_by_key(settings: Mapping[str, Any], others: Sequence[str] = _OTHERS) -> dict[str, Any]:
+    """Return settings by their keys in files.
+
+    settings: by the names of arguments; None means not given. others: the arguments that are no settings. Raises
+    ConfigError for the first wrong argument.
+    """
+    known = setting_names()
+    given: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name == "default":
+            given |= _defaults(value)
+        elif name not in known:
+            near = suggestion(name, (*known, *others))
+            raise error("argument.unknown", call=CALL, argument=name, near=near)
+        elif value is not None:
+            given[known[name]] = _setting(name, value)
+    return given
+
+
+@contextmanager
+def named(call: str) -> Iterator[None]:
+    """Name another call than ``mutator.merge()`` in the errors of arguments."""
+    try:
+        yield
+    except MutatorError as fault:
+        if fault.fields.get("call") != CALL:
+            raise
+        raise error(fault.kind, **{**fault.fields, "call": call}) from None
 
 
 def setting_names() -> dict[str, str]:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mutator.config import Config
 from mutator.config.argument_names import as_arguments
-from mutator.errors import MutatorError, error
-from mutator.errors.exceptions import rebuilt
+from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.frames.recognize import READER, SPARK
 from mutator.frames.scratch import Scratch
-from mutator.frames.write import valueless_columns, write_table
 from mutator.pipeline import arguments
 from mutator.pipeline.arguments import CALL, Given
 from mutator.pipeline.merge import carry_out, prepare, with_tables
 from mutator.pipeline.report import Report
 from mutator.pipeline.runners import Engine, engine_on
+from mutator.pipeline.tables_in_memory import (
+    Names,
+    all_written,
+    check_feed,
+    empty_readers,
+    runner_without_session,
+    without_rows,
+    write_given,
+)
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.runner_choice import RUNNERS
 from mutator.plan.strategy import ENGINES
@@ -34,8 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _IN_MEMORY = "in memory"
-# Fields of errors that have texts of the user.
-_DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
 
 
 class ArrowStream(Protocol):
@@ -104,7 +106,7 @@ def merge(
     arguments.one_of("engine", engine, ENGINES)
     arguments.flag("dry_run", dry_run)
     checked = arguments.config_of(config, {**given, **settings}, masters[0].path)
-    _check_feed(checked, feeds)
+    check_feed(checked, feeds)
     call = _Call(checked, given, masters, feeds, target, shared, engine, dry_run)
     wanted, context = _spark(call, session)
     with call.scratch() as temporary:
@@ -146,29 +148,20 @@ class _Call:
 
 def _merged(call: _Call, temporary: Scratch | None, engine: Engine) -> Report:
     """Carry out a merge; return its report, with the names of tables."""
-    names = _Names(temporary, call.parts)
+    names = Names(temporary, call.parts)
     with names.in_errors():
         master_path, master_tables = _written(call.masters, temporary, "master")
         _check_master(call.masters, master_tables)
-        paths, feed_tables = _all_written(call.feeds, temporary)
+        paths, feed_tables = all_written(call.feeds, temporary)
         path = call.target or f"{temporary.path if temporary else ''}/result"
         tables = (*master_tables, *feed_tables)
         prepared = prepare(call.config, master_path, paths, path, engine=call.engine, tables=tables)
         _, report = carry_out(prepared, engine, dry_run=call.dry_run)
         if temporary is not None and call.target is None and not call.dry_run:
             temporary.keep_only(path)
-    warnings = (*report.warnings, *_unused(call), *_empty_readers(call.feeds, feed_tables))
+    warnings = (*report.warnings, *_unused(call), *empty_readers(call.feeds, feed_tables))
     report = with_tables(prepared, replace(report, warnings=warnings), temporary if call.target is None else None)
-    return names.in_report(report, call.masters, call.feeds, call.target)
-
-
-def _check_feed(config: Config, parts: Sequence[Given]) -> None:
-    """Raise ConfigError for a table in a feed that is ordered by file names, and for a dataset of other settings."""
-    for one in parts:
-        if one.path is None and config.by_file_name:
-            raise error("table.sequence", table=one.label)
-        if one.dataset is not None:
-            one.dataset.check_as_feed(config, one.label.rpartition("/")[0])
+    return _named(names, report, call.masters, call.feeds, call.target)
 
 
 def _unused(call: _Call) -> Iterator[str]:
@@ -186,21 +179,10 @@ def _unused(call: _Call) -> Iterator[str]:
 
 def _check_master(parts: Sequence[Given], tables: Sequence[TableInput]) -> None:
     """Raise DataError for a reader without a row: merging into nothing would silently lose the master."""
-    for label in _without_rows(parts, tables):
+    for label in without_rows(parts, tables):
         what = "has no rows, as a reader has that something else has read"
         cure = "give a new reader; if the master is empty, give reader.schema.empty_table()"
         raise error("table.rows", table=label, what=what, cure=cure)
-
-
-def _empty_readers(parts: Sequence[Given], tables: Sequence[TableInput]) -> Iterator[str]:
-    for label in _without_rows(parts, tables):
-        yield f"{label} has no rows; a reader has each row only once, so nothing else may read it before the merge"
-
-
-def _without_rows(parts: Sequence[Given], tables: Sequence[TableInput]) -> Iterator[str]:
-    """Yield the labels of readers without a row. tables: of the parts that are tables, in their order."""
-    given = [part for part in parts if part.path is None]
-    return (part.label for part, table in zip(given, tables, strict=True) if part.kind == READER and table.rows == 0)
 
 
 def _written(parts: Sequence[Given], temporary: Scratch | None, label: str) -> tuple[str, list[TableInput]]:
@@ -210,32 +192,12 @@ def _written(parts: Sequence[Given], temporary: Scratch | None, label: str) -> t
         return first.path, []
     assert temporary is not None
     if len(parts) == 1:
-        table = _write(first, f"{temporary.path}/{first.label}")
+        table = write_given(first, f"{temporary.path}/{first.label}")
         return table.path, [table]
     directory = f"{temporary.path}/{label}"
     storage_for(directory).make_directory(directory)
-    tables = [_write(one, f"{directory}/{one.label}") for one in parts]
+    tables = [write_given(one, f"{directory}/{one.label}") for one in parts]
     return directory, tables
-
-
-def _all_written(parts: Sequence[Given], temporary: Scratch | None) -> tuple[list[str], list[TableInput]]:
-    """Return the paths of a feed, and the tables among its parts."""
-    paths, tables = [], []
-    for one in parts:
-        if one.path is None:
-            assert temporary is not None
-            tables.append(_write(one, f"{temporary.path}/{one.label}"))
-        paths.append(tables[-1].path if one.path is None else one.path)
-    return paths, tables
-
-
-def _write(one: Given, path: str) -> TableInput:
-    if one.kind != SPARK:
-        return write_table(path, one.table, one.kind, one.label)
-    from mutator.engine.spark.frames import write_frame
-
-    write_frame(one.table, path, one.label)
-    return TableInput(path, valueless=valueless_columns(path))
 
 
 # --- where the tasks run
@@ -246,19 +208,9 @@ def _spark(call: _Call, session: Any) -> tuple[str, Callable[[], AbstractContext
 
     Raises ConfigError for an unusable session, and where Spark's workers would not see the temporary files.
     """
-    frames = [one for one in call.tables if one.kind == SPARK]
     if session is not None:
         return _given_session(call, session)
-    wanted = call.config.runner
-    active = None
-    if "pyspark" in sys.modules:
-        from mutator.engine.spark.frames import active_context, runs_elsewhere
-
-        active = active_context()
-        if active is not None and runs_elsewhere(active) and call.has_files and call.shared is None:
-            if frames or wanted == "spark":
-                raise error("table.shared", table=frames[0].label if frames else "the result in memory")
-            wanted = "local"  # where the tables are
+    wanted = runner_without_session(call.config.runner, call.tables, call.has_files, call.shared)
     return wanted, _own_context
 
 
@@ -284,53 +236,20 @@ def _own_context() -> AbstractContextManager[SparkContext]:
     return spark_context(CALL)
 
 
-# --- names of tables instead of temporary paths
-
-
-class _Names:
-    """Replace the paths of temporary files in messages and reports."""
-
-    def __init__(self, temporary: Scratch | None, parts: Sequence[Given]) -> None:
-        self._datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
-        self._temporary = None if temporary is None else temporary.path
-        self._frames = [one.label for one in parts if one.kind == SPARK]  # each is a directory of files
-
-    def __call__(self, value: Any) -> Any:
-        """Return a text, or a structure of texts, without the temporary paths."""
-        if isinstance(value, str):
-            for path, label in self._datasets:
-                # another path may begin with this one
-                value = re.sub(rf"{re.escape(path)}(?![\w-]|\.\w)", label.replace("\\", r"\\"), value)
-            value = value.replace(f"{self._temporary}/", "") if self._temporary else value
-            for label in self._frames:
-                value = re.sub(rf"{re.escape(label)}/part-[\w.-]+\.parquet", label.replace("\\", r"\\"), value)
-            return value
-        if isinstance(value, tuple | list):
-            return type(value)(map(self, value))
-        return {name: self(part) for name, part in value.items()} if isinstance(value, Mapping) else value
-
-    @contextmanager
-    def in_errors(self) -> Iterator[None]:
-        """Replace paths and settings in the errors that are raised inside of the ``with`` block."""
-        try:
-            yield
-        except MutatorError as fault:
-            fields = self(fault.fields)
-            text = as_arguments(self(str(fault)), (fields[name] for name in _DATA & fields.keys()))
-            raise rebuilt(fault.kind, text, fields) from None
-
-    def in_report(self, report: Report, masters: Sequence[Given], feeds: Sequence[Given], target: str | None) -> Report:
-        """Return a report with the names of tables."""
-        label = masters[0].label if len(masters) == 1 else f"{len(masters)} tables"
-        return replace(
-            report,
-            written=None if report.dry_run else report.result,
-            master=label,
-            feed=tuple(one.label for one in feeds),
-            output=_IN_MEMORY if target is None else report.output,
-            rejected_file=None if target is None else report.rejected_file,
-            notes=tuple(map(as_arguments, self(report.notes))),
-            warnings=tuple(map(as_arguments, self(report.warnings))),
-            ignored=self(report.ignored),
-            reason=as_arguments(self(report.reason)),
-        )
+def _named(
+    names: Names, report: Report, masters: Sequence[Given], feeds: Sequence[Given], target: str | None
+) -> Report:
+    """Return a report with the names of tables."""
+    label = masters[0].label if len(masters) == 1 else f"{len(masters)} tables"
+    return replace(
+        report,
+        written=None if report.dry_run else report.result,
+        master=label,
+        feed=tuple(one.label for one in feeds),
+        output=_IN_MEMORY if target is None else report.output,
+        rejected_file=None if target is None else report.rejected_file,
+        notes=tuple(map(as_arguments, names(report.notes))),
+        warnings=tuple(map(as_arguments, names(report.warnings))),
+        ignored=names(report.ignored),
+        reason=as_arguments(names(report.reason)),
+    )

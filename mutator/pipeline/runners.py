@@ -69,6 +69,14 @@ def choice_for(wanted: str, bytes_: int, stored: int | None = None) -> RunnerCho
     return choose_runner(wanted, bytes_, usable_cores(), _configured_spark(), stored)
 
 
+@contextmanager
+def runner_for(wanted: str, context: Context, bytes_: int) -> Iterator[tuple[Runner, RunnerChoice]]:
+    """Yield the runner that suits a number of bytes to read, and why. wanted, context: as for ``engine_on``."""
+    choice = choice_for(wanted, bytes_)
+    with open_runner(choice, context) as runner:
+        yield runner, choice
+
+
 def choice_for_paths(wanted: str, paths: Iterable[str]) -> RunnerChoice:
     """Choose a runner for files that no plan has counted: they are listed, unless it is Spark anyway."""
     is_spark = wanted == "spark" or (wanted == "auto" and _configured_spark() is not None)

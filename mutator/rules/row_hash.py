@@ -73,10 +73,11 @@ def _bytes(column: Any) -> Any:
 
 def _filled(column: Any) -> Any:
     """Return a column with a value in place of each NULL; the hash of such a row is not used."""
-    first = next((number for number in range(len(column)) if column[number].is_valid), None)
-    if first is None:
+    if column.null_count == len(column):
         return pa.repeat(b"", len(column)).cast(pa.large_binary())
-    return column.take(pc.if_else(column.is_valid(), pa.array(np.arange(len(column))), first))
+    valid = column.is_valid()
+    first = int(np.argmax(flags(valid)))
+    return column.take(pc.if_else(valid, pa.array(np.arange(len(column))), first))
 
 
 def _mixed(h: Hashes, words: Hashes) -> Hashes:

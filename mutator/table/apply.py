@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import posixpath
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from mutator.config import Config
@@ -39,10 +37,12 @@ from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text
 from mutator.storage import storage_for
-
-_log = logging.getLogger(__name__)
+from mutator.table.agreement import check_settings, in_words_of_tables
+from mutator.table.version_times import next_time, time_text
 
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
+_GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
+_MOST_GROUPS = 1024
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
 _INLINE = 1 << 16  # bytes of the files of a version that is one log entry
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
@@ -70,8 +70,6 @@ def apply_feed(
     *,
     tables: Sequence[TableInput] = (),
     dry_run: bool = False,
-    action: str = "apply",
-    warn: Callable[[Sequence[str]], None] = lambda warnings: None,
 ) -> Applied:
     """Merge a feed into the next version of a table.
 
@@ -81,7 +79,6 @@ def apply_feed(
     started = time.monotonic()
     with renamed_in_errors(config.names):
         survey, plan = prepare(snapshot, config, feed, tables)
-        warn(plan.warnings)
         target = Target(
             table=None if dry_run else snapshot.table,
             version=snapshot.version.number + 1,
@@ -89,25 +86,21 @@ def apply_feed(
             buckets=snapshot.version.buckets,
             inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
         )
-        stored: list[Stored] = []
-        try:
+        with new_files(snapshot.table) as new:
             with open_runner(plan.bytes_to_read) as (runner, choice):
                 receipts, written = _merged(runner, plan, snapshot, target)
-            stored = _stored(receipts, written)
+            new += [] if dry_run else _paths(receipts, written)
             result = _verified(plan, survey, snapshot, receipts)
             check_signals()
             seconds = time.monotonic() - started
-            version = _version(snapshot, plan, result, written, action, seconds)
+            version = _version(snapshot, plan, result, written, seconds)
             if not survey.feed:
                 return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
+            if not dry_run:
+                version = _stamped(_placed(snapshot.table, version, new), snapshot.version)
             after = snapshot.after(version)
             if not dry_run:
-                version = _placed(snapshot.table, version)
-                commit(snapshot, version)
-        except MutatorError as fault:
-            if fault.kind != "commit.uncertain" and not dry_run:
-                discard_files(snapshot.table, stored)
-            raise
+                after = commit(after, version)
     return Applied(plan, survey, result, version.counts, version, after, choice, time.monotonic() - started)
 
 
@@ -119,6 +112,8 @@ def prepare(
         config, output_format="parquet", num_reducer=snapshot.version.buckets, master_adopt=False, master_format=None
     )
     known = manifest_of(snapshot)
+    if known is None:
+        check_settings(snapshot, config)
     partitioned = None
     if config.partitioned_by or (known is not None and SPEC in known.spec):
         spec = known.spec if known is not None else {"format": "parquet"}
@@ -126,9 +121,11 @@ def prepare(
     schema = None if known is None else dataset_schema(known, snapshot.table)
     master = Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned, versioned=True)
     survey = survey_feed(config, master, feed, tables)
-    now = max(int(time.time() * 1000), _milliseconds(snapshot.version.committed))
-    plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
-    groups = max(min(plan.groups, plan.bytes_to_read // _GROUP), 1)
+    now = next_time(time.time(), snapshot.version)
+    with in_words_of_tables(snapshot):
+        plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
+    many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
+    groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     warnings = tuple(renamed(warning, config.names) for warning in plan.warnings)
     return survey, replace(plan, groups=groups, warnings=warnings)
 
@@ -155,33 +152,47 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
     )
 
 
-def commit(snapshot: Snapshot, version: TableVersion) -> None:
-    """Make a version exist. Raises StateError if another process has committed one with its number."""
-    log = TableLog(snapshot.table)
+def commit(after: Snapshot, version: TableVersion) -> Snapshot:
+    """Make a version exist; return its snapshot, to go on with.
+
+    after: the snapshot of the version. Raises StateError if another process has committed one with its number.
+    """
+    log = TableLog(after.table)
     failpoint("table.commit")
     if not log.commit(version):
-        raise error("table.outrun", path=snapshot.table, version=version.number)
+        raise error("table.outrun", path=after.table, version=version.number)
     failpoint("table.committed")
     with suppress(MutatorError):  # derived: the next version writes it
-        add_hint(log, snapshot.after(version), log.hinted()[1])
+        after = add_hint(log, after, log.hinted().checkpoint)
         failpoint("table.hinted")
+    return after
 
 
-def discard_files(table: str, files: Iterable[Stored]) -> None:
-    """Remove the files of a version that will never exist."""
-    for stored in files:
-        if stored.content is None:
-            with suppress(MutatorError):
-                storage_for(table).remove(posixpath.join(table, stored.path))
+@contextmanager
+def new_files(table: str) -> Iterator[list[str]]:
+    """Yield a list to which the ``with`` block adds the paths of files, before it commits the version that names them.
+
+    The files are removed if the block raises an error of the catalogue, unless the version may exist. An interrupt
+    leaves them, because it may come after the commit.
+    """
+    paths: list[str] = []
+    try:
+        yield paths
+    except MutatorError as fault:
+        if fault.kind != "commit.uncertain":
+            for path in paths:
+                with suppress(MutatorError):
+                    storage_for(table).remove(posixpath.join(table, path))
+        raise
 
 
-def _stored(receipts: Receipts, written: Sequence[Written]) -> list[Stored]:
-    """Return the files that an apply wrote."""
-    beside = receipts.ledger.beside
-    found = [Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in beside]
+def _paths(receipts: Receipts, written: Sequence[Written]) -> list[str]:
+    """Return the paths of the files that the tasks of an apply wrote."""
+    found = [side.path for side in receipts.ledger.beside]
     for one in written:
-        found += [part for file in one.files for part in (file.data, file.index)]
-        found += [] if one.index is None else [one.index]
+        stored = [part for file in one.files for part in (file.data, file.index)]
+        stored += [] if one.index is None else [one.index]
+        found += [part.path for part in stored if part.is_apart]
     return found
 
 
@@ -207,17 +218,17 @@ def _verified(plan: Plan, survey: Survey, snapshot: Snapshot, receipts: Receipts
 
 
 def _version(
-    snapshot: Snapshot, plan: Plan, result: Result, written: Sequence[Written], action: str, seconds: float
+    snapshot: Snapshot, plan: Plan, result: Result, written: Sequence[Written], seconds: float
 ) -> TableVersion:
     before, counts = snapshot.version, result.counts
-    committed = datetime.fromtimestamp(plan.now / 1000, UTC).isoformat(timespec="milliseconds")
+    committed = time_text(next_time(time.time(), before))
     since = plan.forget_feed_before
     high = None if result.highest is None else order_text(plan.rows.order_type, result.highest)
     rejected = [side for side in result.beside if side.role == "rejected"]
     return TableVersion(
         number=before.number + 1,
         id=uuid.uuid4().hex,
-        action=action,
+        action="apply",
         run=plan.run,
         committed=committed,
         as_of=before.number,
@@ -230,13 +241,21 @@ def _version(
         tombstones=counts["tombstones out"],
         counts=committed_counts(counts),
         feed=tuple(FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed),
-        feed_since=None if since is None else datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds"),
+        feed_since=None if since is None else time_text(int(since * 1000)),
         files=tuple(file for one in written for file in one.files),
         index=tuple(one.index for one in written if one.index is not None),
         rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
         seconds=round(seconds, 3),
         parent=before.id,
         defaults=_defaults_of(snapshot, plan),
+    )
+
+
+def _stamped(version: TableVersion, before: TableVersion) -> TableVersion:
+    """Return a version with the present time as its commit time, or one that is later than that of the one before."""
+    committed = time_text(next_time(time.time(), before))
+    return replace(
+        version, committed=committed, feed=tuple(replace(file, committed=committed) for file in version.feed)
     )
 
 
@@ -255,25 +274,26 @@ def _spec_of(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:
     return None if plan.rows.spec == snapshot.state.spec else plan.rows.spec
 
 
-def _placed(table: str, version: TableVersion) -> TableVersion:
-    """Write the files that are too large for the log entry; return the version that names them."""
-    held = [one for one in version.stored() if one.content is not None]
-    if sum(one.bytes for one in held) <= _INLINE:
+def _placed(table: str, version: TableVersion, new: list[str]) -> TableVersion:
+    """Write the files that are too large for the log entry; return the version that names them.
+
+    new: to which the path of each file is added before it is written.
+    """
+    inline = [one for one in version.stored() if one.content is not None]
+    if sum(one.bytes for one in inline) <= _INLINE:
         return version
 
     def placed(one: Stored) -> Stored:
         content = one.inline
         if content is None:
             return one
+        new.append(one.path)
         storage, path = storage_for(table), posixpath.join(table, one.path)
         storage.make_directory(posixpath.dirname(path))
         with storage.create_new(path) as stream:
             stream.write(content)
+        failpoint("table.placed")
         return replace(one, content=None)
 
     files = tuple(replace(file, data=placed(file.data), index=placed(file.index)) for file in version.files)
     return replace(version, files=files, index=tuple(map(placed, version.index)))
-
-
-def _milliseconds(committed: str) -> int:
-    return int(datetime.fromisoformat(committed).timestamp() * 1000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.partition_index import SPEC
-from mutator.dataset.versions.checkpoint import file_of
+from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, damaged, hidden_rows, open_snapshot, unknown
 from mutator.dataset.versions.version import DATA, TableFile, TableVersion
 from mutator.engine.versions.earlier_forms import Forms
-from mutator.engine.versions.live_rows import LiveRows, opened_file
+from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
 from mutator.errors import error
 from mutator.formats.blocks.contract import unequal
 from mutator.formats.content import NotReadable
@@ -64,25 +65,30 @@ class _Reader:
 
     snapshot: Snapshot  # of that version
     wanted: Any  # pa.Schema of the rows
+    live: LiveRows
 
     def batches(self, images: _Images) -> Iterator[tuple[int, Any]]:
         """Yield (number of the first image, pa.RecordBatch of some images)."""
         table, file = self.snapshot.table, images.file
         forms = Forms(self.snapshot.state, table)
-        names = forms.stored(file.schema, self.wanted.names)
+        names, is_whole = forms.stored(file.schema, self.wanted.names), len(images.positions) == file.rows
+        read = names if is_whole else forms.schema(file.schema).names
         try:
-            with faults("Parquet"), opened_file(table, file.data) as stream:
+            with faults("Parquet"), (verified_file if is_whole else opened_file)(table, file.data) as stream:
                 found = opened(stream)
                 if found.metadata.num_rows != file.rows:
                     raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
                 start = 0
+                entries = None if is_whole else self.live.entry_numbers(file)[images.positions]
                 for number in range(found.metadata.num_row_groups):
                     end = start + found.metadata.row_group(number).num_rows
                     first, last = np.searchsorted(images.positions, [start, end])
                     if first < last:
-                        group = found.read_row_group(number, columns=names, use_threads=False).select(names)
-                        group = group.take(pa.array(images.positions[first:last] - start))
-                        batches = forms.evolved(group, file.schema, self.wanted).to_batches()
+                        rows = found.read_row_group(number, columns=read, use_threads=False)
+                        rows = rows.take(pa.array(images.positions[first:last] - start))
+                        if entries is not None:
+                            rows = self.live.checked(file, rows, entries[first:last])
+                        batches = forms.evolved(rows.select(names), file.schema, self.wanted).to_batches()
                         for batch in batches:
                             yield int(first), batch
                             first += batch.num_rows
@@ -116,10 +122,11 @@ def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Any:
     versions that do not exist or run backwards.
     """
     end = after.version.number
-    if start > end:
+    if not 0 <= start <= end:
+        log = TableLog(table)
+        if start not in log.numbers():
+            raise unknown(log, table, start)
         raise error("table.changes.order", path=table, start=start, end=end)
-    if start < 0:
-        raise unknown(TableLog(table), table, start)
     schema, before = changes_schema(after), open_snapshot(table, start)
     return pa.RecordBatchReader.from_batches(schema, (_net if net else _each)(before, after))
 
@@ -127,33 +134,72 @@ def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Any:
 def _net(before: Snapshot, after: Snapshot) -> Iterator[Any]:
     """Yield the changes from one version to another."""
     log = TableLog(after.table)
-    versions = (log.read(number) for number in range(before.version.number + 1, after.version.number + 1))
-    yield from _Changes(before, after, versions).batches()
+    yield from _Changes(before, after, log.chain(before.version, after.version.number), _Files(before)).batches()
 
 
 def _each(before: Snapshot, after: Snapshot) -> Iterator[Any]:
     """Yield the changes of each version."""
-    log = TableLog(after.table)
-    for number in range(before.version.number + 1, after.version.number + 1):
-        version = log.read(number)
-        following = before.after(version)
-        yield from _Changes(before, following, [version], after).batches()
+    log, files = TableLog(after.table), _Files(before)
+    for version in log.chain(before.version, after.version.number):
+        following = replace(before, files=FILES.empty_table()).after(version)
+        yield from _Changes(before, following, [version], files, after).batches()
+        files.follow(version)
         before = following
+
+
+class _Files:
+    """The data files of a version, by path."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Read no path yet. snapshot: of the first version."""
+        self._columns = snapshot.files
+        self._added: dict[str, TableFile] = {}
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        """The row of each data file of the first version."""
+        rows = np.flatnonzero(pc.equal(self._columns.column("role"), DATA).to_numpy())
+        paths = self._columns.column("path").take(pa.array(rows)).to_pylist()
+        return dict(zip(paths, rows.tolist(), strict=True))
+
+    def find(self, paths: Iterable[str]) -> dict[str, TableFile]:
+        """Return those of some paths that are data files of the version."""
+        found = {path: self._added[path] for path in paths if path in self._added}
+        others = [path for path in paths if path not in found and path in self._rows]
+        rows = np.array([self._rows[path] for path in others], np.int64)
+        return found | dict(zip(others, files_of(self._columns, rows), strict=True))
+
+    def follow(self, version: TableVersion) -> None:
+        """Go on to the next version."""
+        for path in version.removed:
+            if self._added.pop(path, None) is None:
+                self._rows.pop(path, None)
+        self._added |= {file.path: file for file in version.files if file.role == DATA}
 
 
 class _Changes:
     """The changes between two snapshots."""
 
     def __init__(
-        self, before: Snapshot, after: Snapshot, versions: Iterable[TableVersion], typed_as: Snapshot | None = None
+        self,
+        before: Snapshot,
+        after: Snapshot,
+        versions: Iterable[TableVersion],
+        files: _Files,
+        typed_as: Snapshot | None = None,
     ) -> None:
-        """Read which rows are hidden. versions: those between the snapshots. typed_as: has the schema of the rows."""
+        """Read which rows are hidden.
+
+        versions: those between the snapshots. files: of the earlier one; the snapshots need none. typed_as: has the
+        schema of the rows.
+        """
         typed_as = typed_as or after
         spec = typed_as.state.spec or {}
-        self._before, self._after = before, after
-        self._reader = _Reader(typed_as, schema_of(typed_as))
+        self._before, self._after, self._files = before, after, files
+        self._added: dict[str, tuple[TableFile, int]] = {}  # data files of the later snapshot, with their versions
         self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
         self._live = LiveRows(after, by_file_name=spec.get("order", {}).get("by") == "file name")
+        self._reader = _Reader(typed_as, schema_of(typed_as), self._live)
         self._committed: dict[int, int] = {}  # version -> commit time in microseconds
         self._hidden: dict[str, list[_Images]] = {}  # file of the earlier snapshot -> images
         self._ends: list[_Images] = []  # of all hidden rows, in the order of the versions
@@ -189,7 +235,7 @@ class _Changes:
             self._committed[version.number] = _microseconds(version.committed)
             for stored in version.index:
                 found = hidden_rows(self._after.table, stored)
-                known = self._known(list(found.files))
+                known = self._files.find(found.files)
                 for path in found.files:
                     file = known.get(path) or added.get(path)
                     positions = found.hidden(path)
@@ -199,17 +245,14 @@ class _Changes:
                     self._ends.append(images)
                     if path in known:
                         self._hidden.setdefault(path, []).append(images)
-            for path, file in self._known(version.removed).items():
+            for path, file in self._files.find(version.removed).items():
                 self._replaced = True
                 self._hidden.setdefault(path, []).append(self._removed(file, version.number))
-            added |= {file.path: file for file in version.files if file.role == DATA}
-
-    def _known(self, paths: Sequence[str]) -> dict[str, TableFile]:
-        """Return the data files of the earlier snapshot that have some paths."""
-        files = self._before.files
-        rows = pc.index_in(pa.array(paths, pa.string()), value_set=files.column("path").combine_chunks()).drop_null()
-        found = (file_of(files, row) for row in rows.to_pylist())
-        return {file.path: file for file in found if file.role == DATA}
+            for path in version.removed:
+                self._added.pop(path, None)
+            new = {file.path: file for file in version.files if file.role == DATA}
+            added |= new
+            self._added |= {path: (file, version.number) for path, file in new.items()}
 
     def _removed(self, file: TableFile, version: int) -> _Images:
         """Return the rows of a file that were live when it was removed."""
@@ -236,12 +279,8 @@ class _Changes:
 
     def _new(self) -> list[_Images]:
         """Return the new images, file by file; without keys if there are no old ones."""
-        found, files = [], self._after.files
-        fresh = pc.and_(
-            pc.greater(files.column("version"), self._before.version.number), pc.equal(files.column("role"), DATA)
-        )
-        for row in np.flatnonzero(fresh.to_numpy()).tolist():
-            file, version = file_of(files, row), files.column("version")[row].as_py()
+        found = []
+        for file, version in self._added.values():
             hidden = self._after.masks.hidden(file.path) if self._several else _NONE  # a version hides only older rows
             positions = np.setdiff1d(np.arange(file.rows), hidden) if len(hidden) else np.arange(file.rows)
             if self._hidden:

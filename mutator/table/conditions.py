@@ -38,10 +38,10 @@ _OTHER_WORDS = {"==": "=", "<>": "!="}
 _CONDITION = re.compile(
     r"""\s*(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<column>[^\s"'<>=!]+))\s*
     (?:(?P<null>is\s+(?P<not>not\s+)?null)\b
-    |(?P<operator>==|<>|!=|<=|>=|=|<|>)\s*(?:'(?P<text>(?:[^']|'')*)'|(?P<word>[^\s"'<>=!]+)))
-    \s*(?P<end>and\b|\Z)""",
+    |(?P<operator>==|<>|!=|<=|>=|=|<|>)\s*(?:'(?P<text>(?:[^']|'')*)'|(?P<word>[^\s"'<>=!]+)))""",
     re.VERBOSE | re.IGNORECASE,
 )
+_NEXT = re.compile(r"\s*(?P<and>and\b)|\s*\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?[0-9.]+")
 _FAMILIES = (pa.types.is_boolean, pa.types.is_temporal, pa.types.is_string)  # Arrow casts between these
 _DAYS = ("date", "year")  # transforms that keep the order of their values
@@ -78,9 +78,12 @@ def parse(text: str) -> tuple[Condition, ...]:
         else:
             literal = _Word(match["word"]) if match["text"] is None else match["text"].replace("''", "'")
             found.append(Condition(column, _OTHER_WORDS.get(match["operator"], match["operator"]), literal))
-        at = match.end()
-        if not match["end"]:
+        following = _NEXT.match(text, match.end())
+        if following is None:
+            raise error("table.filter", text=repr(text), part=repr(text[match.end() :].strip()))
+        if not following["and"]:
             return tuple(found)
+        at = following.end()
 
 
 def conditions_of(where: Where) -> tuple[Condition, ...]:
@@ -112,6 +115,12 @@ class Filter:
     def columns(self) -> list[str]:
         """The columns that the conditions name."""
         return list(dict.fromkeys(one.column for one, _, _ in self._conditions))
+
+    def key(self, names: Sequence[str]) -> list[Any] | None:
+        """Return the values that the fields of a key must be equal to, each a pa.Scalar; None if one has no value."""
+        values = {one.column: literal for one, _, literal in self._conditions if one.operator == "="}
+        found = [values.get(name) for name in names]
+        return None if not found or None in found else found
 
     @property
     def expression(self) -> Any:
@@ -161,8 +170,8 @@ def typed_value(value: Any, data_type: Any) -> tuple[Any, str | None]:
     >>> typed_value("7", pa.int32()), typed_value("x", pa.int32())
     ((<pyarrow.Int32Scalar: 7>, None), (None, 'is not of type int32'))
     """
-    if isinstance(value, float) and pa.types.is_decimal(data_type):
-        value = repr(value)  # Arrow would round it
+    if isinstance(value, int | float) and not isinstance(value, bool) and pa.types.is_decimal(data_type):
+        value = repr(value)  # Arrow would round a float, and needs more digits for an int
     if isinstance(value, str):
         text = pa.array([value.encode("utf-8", "surrogateescape")], pa.large_binary())
         found, bad, why = converted(text, data_type, typed=False)
@@ -186,6 +195,8 @@ def _typed(condition: Condition, schema: Any, table: str) -> Any:
     if pa.types.is_nested(data_type) or pa.types.is_null(data_type):
         raise error("table.operator", column=condition.column, type=data_type)
     found, why = typed_value(condition.literal, data_type)
+    if isinstance(condition.literal, _Word) and condition.literal.lower() == "null":
+        why = f"is no value: write `{condition.column} {NULL}`, or 'null' in quotes for this text"
     is_number = isinstance(condition.literal, _Word) and _NUMBER.fullmatch(condition.literal)
     if pa.types.is_string(data_type) and is_number and condition.operator[0] in "<>":
         why = f"is a number, but the column is text: write '{condition.literal}' to compare it as text"

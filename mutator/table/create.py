@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
 
-from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.snapshot import Snapshot, add_hint, open_snapshot
 from mutator.dataset.versions.version import TableVersion
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
-from mutator.storage import located_to_write
+from mutator.storage import Storage, located_to_write, read_if_exists
+from mutator.table.version_times import time_text
 
 BUCKETS = 8  # of a table without partitions; a partition of another has one
 
@@ -22,19 +24,22 @@ BUCKETS = 8  # of a table without partitions; a partition of another has one
 def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None = None) -> Snapshot:
     """Create a table without rows; return its version 0.
 
-    path: must not exist. settings: of the rows that are to come, by published names. buckets: of the table, or of each
-    of its partitions.
+    path: must not exist, or be empty, or what a killed call left. settings: of the rows that are to come, by published
+    names. buckets: of the table, or of each of its partitions.
     """
     storage, path = located_to_write(path)
-    if storage.stat(path) is not None and storage.entries(path):
+    if not _is_free(storage, path):
         raise error("table.exists", path=path)
+    for parent in _parents(path):
+        if _is_table(parent):
+            raise error("table.inside", path=path, table=parent)
     now = time.time()
     first = TableVersion(
         number=0,
         id=uuid.uuid4().hex,
         action="create",
         run=new_run_id(now),
-        committed=datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
+        committed=time_text(int(now * 1000)),
         as_of=0,
         spec=None,
         buckets=buckets or default_buckets(settings),
@@ -53,6 +58,32 @@ def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None 
     snapshot = open_snapshot(path, 0)
     add_hint(log, snapshot, None)
     return snapshot
+
+
+def _is_free(storage: Storage, path: str) -> bool:
+    """Return whether nothing is at a path but directories that a killed call made for the log."""
+    for name in (*DIRECTORY.split("/"), "log"):
+        if storage.stat(path) is None:
+            return True
+        if any(entry.name != name for entry in storage.entries(path)):
+            return False
+        path = posixpath.join(path, name)
+    return storage.stat(path) is None or all(entry.name.startswith(".") for entry in storage.entries(path))
+
+
+def _is_table(path: str) -> bool:
+    """Return whether a directory has a table, as far as it can be read."""
+    with suppress(MutatorError):
+        return read_if_exists(TableLog(path).entry_path(0)) is not None
+    return False
+
+
+def _parents(path: str) -> list[str]:
+    """Return the directories above a path, the nearest first."""
+    scheme, separator, rest = path.rpartition("://")
+    names = rest.split("/")
+    above = ("/".join(names[:count]) for count in range(len(names) - 1, 0, -1))
+    return [scheme + separator + name for name in above if name]
 
 
 def default_buckets(settings: Mapping[str, str]) -> int:

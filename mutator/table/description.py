@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
 import pyarrow.compute as pc
 
-from mutator.dataset.partition_index import stored_fields
+from mutator.config.definitions import published
+from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableVersion
@@ -18,8 +20,10 @@ from mutator.pipeline.text_tables import aligned
 from mutator.rules.partition_fields import text_of as text_of_fields
 from mutator.rules.truth_table import FEED_OUTCOMES
 from mutator.storage import entries_of
+from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
 from mutator.table.scan import schema_of
 
+_UNKNOWN = "not known before the first rows"
 _GONE = ("master replaced", "master removed", "master deleted by absence")
 
 
@@ -35,9 +39,9 @@ class VersionEntry:
     records: int  # live after this version
     tombstones: int  # after this version
     rows_hidden: int  # records of earlier versions that this one replaced or removed
-    files_added: int
+    files_added: int  # data, tombstones, key indexes, version index and rejected rows, those in the log entry too
     files_removed: int
-    bytes: int  # of the files that it added, key indexes and version index included
+    bytes: int  # of the files that it added
     seconds: float
 
 
@@ -53,7 +57,7 @@ class Description:
     key_scope: str  # table | partition
     order: str  # field of the order value, or "file name"
     partitioned_by: str | None
-    partitions: int | None  # that have rows or tombstones; None: the table is not partitioned
+    partitions: int | None  # that have live rows or tombstones; None: the table is not partitioned
     buckets: int  # of the table, or of each partition
     columns: Mapping[str, str]  # name -> type
     records: int
@@ -80,7 +84,7 @@ class Description:
             partitioned = f"{self.partitioned_by} ({self.partitions:,})"
         rows = [
             ("version", f"{self.version:,}, of {self.committed}; the earliest is {self.earliest_version:,}"),
-            ("key", f"{', '.join(self.key) or 'not known before the first rows'}; unique in the {self.key_scope}"),
+            ("key", f"{', '.join(self.key) or _UNKNOWN}; unique in the {self.key_scope}"),
             ("order", order),
             ("partitions", partitioned),
             ("buckets", f"{self.buckets:,}"),
@@ -105,11 +109,11 @@ class Description:
 
 
 def versions_of(snapshot: Snapshot) -> Iterator[VersionEntry]:
-    """Yield the versions of a table up to a snapshot, oldest first. Raises StateError for lost and damaged entries."""
-    log = TableLog(snapshot.table)
-    numbers = log.numbers()
-    for number in range(min(numbers, default=0), snapshot.version.number + 1):
-        yield _entry(log.read(number))
+    """Return an iterator over the versions of a table up to a snapshot, oldest first.
+
+    While it is read, it raises StateError for lost and damaged entries.
+    """
+    return map(_entry, TableLog(snapshot.table).chain(None, snapshot.version.number))
 
 
 def versions_json(entries: Iterator[VersionEntry]) -> str:
@@ -132,26 +136,24 @@ def versions_text(entries: Iterator[VersionEntry]) -> str:
 
 def description_of(snapshot: Snapshot) -> Description:
     """Describe a table at the version of a snapshot."""
-    version, spec = snapshot.version, snapshot.state.spec or {}
-    log = TableLog(snapshot.table)
-    fields = stored_fields(spec)
+    version, log = snapshot.version, TableLog(snapshot.table)
     files = snapshot.files
     sizes = {}
     for role in (DATA, TOMBSTONES):
         chosen = files.filter(pc.equal(files.column("role"), role))
         sizes[role] = (chosen.num_rows, pc.sum(chosen.column("bytes")).as_py() or 0, pc.sum(chosen.column("rows")))
     checkpoints = [number for number, _ in log.checkpoints() if number <= version.number]
-    order = spec.get("order", {})
+    fixed = _fixed(snapshot)
     return Description(
         path=snapshot.table,
         version=version.number,
         committed=version.committed,
         earliest_version=min(log.numbers(), default=0),
-        key=list(spec["key"]["fields"]) if spec else [],
-        key_scope=spec.get("partitions", {}).get("scope", "table"),
-        order=str(order.get("field") or order.get("by", "not known before the first rows")),
-        partitioned_by=text_of_fields(fields) if fields else None,
-        partitions=len(snapshot.partitions) if fields else None,
+        key=list(fixed.key),
+        key_scope=fixed.key_scope,
+        order=fixed.order,
+        partitioned_by=fixed.partitioned_by,
+        partitions=None if fixed.partitioned_by is None else len(_partitions(snapshot)),
         buckets=version.buckets,
         columns={field.name: str(field.type) for field in schema_of(snapshot)},
         records=version.records,
@@ -179,11 +181,70 @@ def _entry(version: TableVersion) -> VersionEntry:
         records=version.records,
         tombstones=version.tombstones,
         rows_hidden=sum(version.counts.get(name, 0) for name in _GONE),
-        files_added=len(version.files),
+        files_added=len(stored),
         files_removed=len(version.removed),
         bytes=sum(one.bytes for one in stored),
         seconds=version.seconds,
     )
+
+
+def granted(found: Description, settings: Iterable[str], buckets: int | None) -> list[str]:
+    """Return notes on what a new table has that nobody set. settings: the names of those that were given."""
+    given = {published(name) for name in settings}
+    scope = found.key_scope if found.partitioned_by else ""
+    values = {
+        KEY: ("key", ",".join(found.key)),
+        ORDER: ("order", "" if found.order == _UNKNOWN else found.order),
+        PARTITIONS: ("partitioned.by", found.partitioned_by or ""),
+        SCOPE: ("key.scope", scope),
+    }
+    taken = [f"{short}={value}" for name, (short, value) in values.items() if value and name not in given]
+    taken += [f"buckets={found.buckets}"] if buckets is None else []
+    notes = [f"not set, so taken for granted: {', '.join(taken)}"] if taken else []
+    types = ", ".join(f"{name} {data_type}" for name, data_type in found.columns.items())
+    return [*notes, f"types of the columns: {types}"] if types else notes
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """What is the same for all versions, as ``Description`` has it."""
+
+    key: Sequence[str]
+    key_scope: str
+    order: str
+    partitioned_by: str | None
+
+
+def _fixed(snapshot: Snapshot) -> _Fixed:
+    """Return key, order and partitions: those of the rows, or before the first rows those of the settings."""
+    spec = snapshot.state.spec
+    if spec is not None:
+        order, fields = spec["order"], stored_fields(spec)
+        partitioned = text_of_fields(fields) if fields else None
+        scope = spec.get(SPEC, {}).get("scope", "table")
+        return _Fixed(spec["key"]["fields"], scope, str(order.get("field") or order["by"]), partitioned)
+    agreed = settings_of(snapshot)
+    order = agreed.get(ORDER) or _UNKNOWN
+    return _Fixed(
+        agreed[KEY].split(",") if KEY in agreed else [], agreed.get(SCOPE, "table"), order, agreed.get(PARTITIONS)
+    )
+
+
+def _partitions(snapshot: Snapshot) -> set[str]:
+    """Return the directories of the partitions with live rows or tombstones."""
+    found: set[str] = set()
+    known, hidden = "", np.zeros(0, np.int64)
+    for role in (DATA, TOMBSTONES):
+        for one in snapshot.extents(role):
+            partition = one.extent.partition
+            if not partition or partition in found:
+                continue
+            if one.file.path != known:
+                known, hidden = one.file.path, snapshot.masks.hidden(one.file.path)
+            first, last = np.searchsorted(hidden, [one.start, one.end])
+            if last - first < one.extent.rows:
+                found.add(partition)
+    return found
 
 
 def _log_bytes(path: str) -> int:

@@ -25,6 +25,7 @@ from mutator.dataset.commit.staging import has_manifest, sweep
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile, copy_path
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of
+from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
@@ -39,7 +40,7 @@ from mutator.storage import Storage, link_or_copy, located_to_write, read_file, 
 from mutator.table.apply import OpenRunner, prepare
 
 _FORM = ("mutator table export", 1)
-_TASK_ROWS = 1 << 20  # rows that one task writes at least
+_TASK_ROWS = 1 << 20  # of several buckets that one task writes at most: their files may be in memory
 ROLE = "export"  # of the side file that records what a dataset is an export of
 
 
@@ -139,7 +140,8 @@ class _Export:
         storage.make_directories([posixpath.join(staging, one) for one in directories_of(fresh)])
         tasks = _packed(fresh, self._units)
         with self._open_runner(sum(self._bytes(unit) for unit in fresh)) as (runner, _):
-            done: list[Exported] = checked(each_on(runner)(tasks, partial(_write, self._plan, self._snapshot, staging)))
+            masked = replace(self._snapshot, files=FILES.empty_table())  # each task has its files
+            done: list[Exported] = checked(each_on(runner)(tasks, partial(_write, self._plan, masked, staging)))
         files = [*(part for part in kept if isinstance(part, DataFile)), *(file for one in done for file in one.files)]
         beside = [
             *(part for part in kept if isinstance(part, SideFile)),
@@ -215,19 +217,23 @@ class _Export:
         return sum(one.file.data.bytes * one.extent.rows // max(one.file.rows, 1) for one in self._units[unit])
 
 
-def _write(plan: Plan, snapshot: Snapshot, staging: str, units: Sequence[MergeUnit], number: int, attempt: int) -> Any:
+_Unit = tuple[MergeUnit, Sequence[LiveExtent]]
+
+
+def _write(plan: Plan, snapshot: Snapshot, staging: str, units: Sequence[_Unit], number: int, attempt: int) -> Any:
     return guarded(write_units, plan, snapshot, staging, units, number, attempt)
 
 
-def _packed(units: Sequence[MergeUnit], extents: Mapping[MergeUnit, Sequence[LiveExtent]]) -> list[list[MergeUnit]]:
-    """Return the buckets of each task."""
-    tasks, rows = list[list[MergeUnit]](), _TASK_ROWS
+def _packed(units: Sequence[MergeUnit], extents: Mapping[MergeUnit, Sequence[LiveExtent]]) -> list[list[_Unit]]:
+    """Return the buckets of each task, with their extents."""
+    tasks, rows = list[list[_Unit]](), _TASK_ROWS
     for unit in units:
-        if rows >= _TASK_ROWS:
+        own = sum(one.extent.rows for one in extents[unit])
+        if rows + own > _TASK_ROWS:
             tasks.append([])
             rows = 0
-        tasks[-1].append(unit)
-        rows += sum(one.extent.rows for one in extents[unit])
+        tasks[-1].append((unit, extents[unit]))
+        rows += own
     return tasks
 
 

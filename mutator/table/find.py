@@ -16,17 +16,15 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged
-from mutator.dataset.versions.version import DATA, TOMBSTONES
+from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.formats.content import NotReadable
-from mutator.formats.values.convert import converted
 from mutator.formats.values.json_text import to_json
 from mutator.pipeline.text_tables import aligned
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.row_hash import row_hashes
 from mutator.rules.typed_values import canonical
 from mutator.table.conditions import typed_value
 
@@ -64,7 +62,7 @@ class Finder:
         partition: directory of the wanted partition.
         """
         found = []
-        for extent, position, entry in self._rows(DATA, key, partition):
+        for extent, position, entry in self._rows(DATA, key, self._checked(partition)):
             if self._live.are_live(extent.file, np.array([position]))[0]:
                 found.append(self._row(extent, position, entry))
         return found
@@ -76,8 +74,10 @@ class Finder:
             zip(snapshot.files.column("path").to_pylist(), snapshot.files.column("version").to_pylist(), strict=True)
         )
         found: list[tuple[int, bool, str | None, Any]] = []
+        wanted = self._checked(partition)
         for role in (DATA, TOMBSTONES):
-            for extent, position, entry in self._rows(role, key, partition):
+            partitions = wanted if wanted is None or role == DATA else wanted | {""}
+            for extent, position, entry in self._rows(role, key, partitions):
                 number = added[extent.file.path]
                 row = self._row(extent, position, entry) if role == DATA else None
                 found.append((number, role == TOMBSTONES, extent.extent.partition, row))
@@ -85,15 +85,29 @@ class Finder:
         times = {number: log.read(number).committed for number in {one[0] for one in found}}
         return [RecordVersion(number, times[number], *rest) for number, *rest in found]
 
-    def _rows(self, role: str, key: Key, partition: str | None) -> Iterator[tuple[LiveExtent, int, int]]:
+    def positions(self, key: Key, partitions: frozenset[str] | None) -> dict[str, tuple[TableFile, list[int]]]:
+        """Return the files with rows of a key, by path, and the positions of these rows, hidden ones too.
+
+        partitions: directories of the wanted partitions; None for all.
+        """
+        found: dict[str, tuple[TableFile, list[int]]] = {}
+        for extent, position, _ in self._rows(DATA, key, partitions):
+            found.setdefault(extent.file.path, (extent.file, []))[1].append(position)
+        return found
+
+    def _checked(self, partition: str | None) -> frozenset[str] | None:
+        """Return a partition as a set; None for all partitions. Raises ConfigError for an unknown one."""
+        if partition is not None and partition not in self._snapshot.partitions:
+            raise error("table.partition", path=self._snapshot.table, partition=partition)
+        return None if partition is None else frozenset([partition])
+
+    def _rows(self, role: str, key: Key, partitions: frozenset[str] | None) -> Iterator[tuple[LiveExtent, int, int]]:
         """Yield (extent, position, entry in the key index) of each row with a key, hidden ones too."""
         snapshot = self._snapshot
-        if partition is not None and partition not in snapshot.partitions:
-            raise error("table.partition", path=snapshot.table, partition=partition)
         if not self.names:
             return
         hashes, encoded = self._wanted(key)
-        for extent in self._extents(role, int(hashes[0] % np.uint64(snapshot.version.buckets)), partition):
+        for extent in self._extents(role, int(hashes[0] % np.uint64(snapshot.version.buckets)), partitions):
             try:
                 index = self._live.index(extent.file)
                 _, entries = index.find(hashes, encoded, extent.start, extent.end)
@@ -104,9 +118,8 @@ class Finder:
                 yield extent, position, entry
 
     @lru_cache(_FEW)  # noqa: B019  # the finder lives as long as its cache is useful
-    def _extents(self, role: str, bucket: int, partition: str | None) -> tuple[LiveExtent, ...]:
+    def _extents(self, role: str, bucket: int, partitions: frozenset[str] | None) -> tuple[LiveExtent, ...]:
         """Return the extents that may have rows of a key of a bucket."""
-        partitions = None if partition is None else {partition, *([""] if role == TOMBSTONES else [])}
         return tuple(self._snapshot.extents(role, {bucket}, partitions))
 
     def _wanted(self, key: Key) -> tuple[Hashes, Any]:
@@ -143,19 +156,15 @@ class Finder:
 
         Raises StateError for a damaged file.
         """
-        file, table, forms = extent.file, self._snapshot.table, self._live.forms
-        own = forms.schema(file.schema)
+        file, live = extent.file, self._live
+        found = taken_rows(
+            self._snapshot.table, file.data, file.rows, np.array([position]), live.forms.schema(file.schema).names
+        )
+        rows, present = live.checked(file, pa.concat_tables(found), np.array([entry])), live.forms.schema()
         try:
-            (found,) = taken_rows(table, file.data, file.rows, np.array([position]), own.names)
-            columns = [converted(found.column(one.name).combine_chunks(), one.type, True)[0] for one in own]
-            rows = pa.StructArray.from_arrays(columns, fields=list(own))
-            if row_hashes(rows)[0] != self._live.row_hashes(file, np.array([entry]))[0]:
-                raise NotReadable(f"row {position + 1} is not the one that the key index describes")
-            present = forms.schema()
-            names = forms.stored(file.schema, present.names)
-            return forms.evolved(pa.table(columns, schema=own).select(names), file.schema, present)
+            return live.forms.evolved(rows.select(live.forms.stored(file.schema, present.names)), file.schema, present)
         except NotReadable as fault:
-            raise damaged(table, file.data, fault) from None
+            raise damaged(self._snapshot.table, file.data, fault) from None
 
 
 def lines_of(records: Sequence[Any], versions: Sequence[RecordVersion] | None, *, as_json: bool) -> str:

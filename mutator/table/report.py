@@ -27,6 +27,7 @@ class ApplyReport:
 
     table: str
     version: int
+    is_new: bool  # the feed made this version, or would make it
     run: str
     dry_run: bool
     feed: tuple[str, ...]
@@ -53,7 +54,8 @@ class ApplyReport:
     def text(self) -> str:
         """Return the report as lines for a terminal."""
         n = self.counts
-        verb = "would become" if self.dry_run else "is now" if self.files else "is still"
+        verbs = ("would still be", "would become") if self.dry_run else ("is still", "is now")
+        verb = verbs[self.is_new]
         lines = [f"table {self.table} {verb} version {self.version}"]
         lines += [f"  feed   {path}" for path in self.feed]
         lines += [f"  runner {self.runner}"] if self.runner is not None else []
@@ -79,6 +81,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
     return ApplyReport(
         table=table,
         version=applied.snapshot.version.number,
+        is_new=version is not None,
         run=plan.run,
         dry_run=dry_run,
         feed=tuple(map(without_secrets, feed)),

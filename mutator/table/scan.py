@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
@@ -11,26 +9,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from mutator.dataset import checksum
 from mutator.dataset.partition_index import stored_fields
-from mutator.dataset.versions.snapshot import Snapshot, content_of, damaged
-from mutator.dataset.versions.version import DATA, Stored, TableFile
+from mutator.dataset.versions.snapshot import Snapshot, damaged
+from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.versions.earlier_forms import Forms
-from mutator.engine.versions.live_rows import opened_file
+from mutator.engine.versions.live_rows import verified_file
+from mutator.errors import error
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import batch_rows, faults
 from mutator.formats.files.parquet import opened
 from mutator.rules.byte_columns import Ints
-from mutator.storage import blocks, storage_for
 from mutator.table.conditions import Filter, Where, conditions_of, field_of
+from mutator.table.find import Finder
 
-_IN_MEMORY = 64 << 20  # bytes of a remote file that is read once, and of a row group that is read whole
+_IN_MEMORY = 64 << 20  # bytes of a row group that is read whole
 
 
 def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
-    """Return the pa.Schema of the rows of a version, or of some columns; without fields before the first rows."""
+    """Return the pa.Schema of the rows of a version, or of some columns; without fields before the first rows.
+
+    Raises ConfigError for unknown columns, and for those that are named twice.
+    """
     schema = Forms(snapshot.state, snapshot.table).schema()
-    return schema if columns is None else pa.schema([field_of(schema, name, snapshot.table) for name in columns])
+    if columns is None:
+        return schema
+    twice = next((name for number, name in enumerate(columns) if name in columns[:number]), None)
+    if twice is not None:
+        raise error("table.columns.twice", path=snapshot.table, column=twice)
+    return pa.schema([field_of(schema, name, snapshot.table) for name in columns])
 
 
 def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Iterator[Any]:
@@ -74,6 +80,12 @@ class _Scan:
         snapshot = self._snapshot
         fields = () if snapshot.state.spec is None else stored_fields(snapshot.state.spec)
         partitions = self._filter.partitions(fields, snapshot.partitions) if fields else None
+        finder = Finder(snapshot)
+        key = self._filter.key(finder.names)
+        if key is not None:
+            with_key = finder.positions(key, None if partitions is None else frozenset(partitions))
+            yield from ((file, np.array([(one, one + 1) for one in rows])) for file, rows in with_key.values())
+            return
         if partitions is None:
             yield from ((file, None) for file in snapshot.of_role(DATA))
             return
@@ -106,8 +118,10 @@ class _Scan:
     def _groups(self, stream: BinaryIO, file: TableFile) -> set[int] | range:
         """Return the numbers of the row groups whose statistics do not rule out wanted rows."""
         expression, columns = self._filter.expression, self._filter.columns
-        own, stored = self._forms.schema(file.schema), self._forms.stored(file.schema, columns)
-        as_now = (name in stored and own.field(name).type == self._read.field(name).type for name in columns)
+        forms, own = self._forms, self._forms.schema(file.schema)
+        as_now = (
+            forms.has(file.schema, name) and own.field(name).type == self._read.field(name).type for name in columns
+        )
         if expression is None or not all(as_now):
             return range(1 << 62)
         fragment = ds.ParquetFileFormat().make_fragment(pa.PythonFile(stream, mode="r"))
@@ -137,20 +151,6 @@ def _tables(found: Any, number: int, names: list[str]) -> Iterator[Any]:
     size = batch_rows(group.num_rows, group.total_byte_size)
     for batch in found.iter_batches(size, row_groups=[number], columns=names, use_threads=False):
         yield pa.Table.from_batches([batch]).select(names)
-
-
-def verified_file(table: str, stored: Stored) -> BinaryIO:
-    """Open a file of a table whose bytes all have been verified. Raises StateError if it is lost or damaged."""
-    path = posixpath.join(table, stored.path)
-    if stored.content is not None or (stored.bytes <= _IN_MEMORY and not storage_for(path).holds):
-        return io.BytesIO(content_of(table, stored))
-    stream = opened_file(table, stored)
-    found = checksum.of_blocks(blocks(stream), checksum.chunk_of(stored.checksum))
-    if found != stored.checksum:
-        stream.close()
-        raise damaged(table, stored, f"its checksum is {found} and should be {stored.checksum}")
-    stream.seek(0)
-    return stream
 
 
 def _overlaps(ranges: Ints, start: int, end: int) -> bool:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config, parse
-from mutator.config.definitions import DEFAULT_OF_FIELD, SHORT, published
+from mutator.config.definitions import SHORT, published
 from mutator.config.reader import completed
-from mutator.config.sources import shown, suggestion
+from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
-from mutator.engine.runner import Runner
 from mutator.errors import error
-from mutator.pipeline import runners
-from mutator.pipeline.arguments import setting_names
+from mutator.pipeline.arguments import feed_of, flag, named, path_of, scratch_of, settings_by_key, wrong
 from mutator.pipeline.master_settings import recorded_settings as recorded_of_master
 from mutator.pipeline.master_settings import settings_of_manifest
-from mutator.plan.runner_choice import RunnerChoice
+from mutator.pipeline.runners import runner_for
+from mutator.plan.inspect.probe import read_schema, schema_text
 from mutator.storage import located
 from mutator.table.apply import OpenRunner, apply_feed, manifest_of
 from mutator.table.changes import changes_of
@@ -27,8 +28,10 @@ from mutator.table.create import create_empty
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
 from mutator.table.export import ExportReport, export
 from mutator.table.find import Finder, RecordVersion, as_dict
+from mutator.table.memory_feed import apply_parts
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
+from mutator.table.scanned import Scan
 from mutator.table.take_over import create_of
 from mutator.table.verify import TableVerification, verify_table
 from mutator.table.version_times import version_as_of
@@ -36,8 +39,14 @@ from mutator.table.version_times import version_as_of
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from mutator.pipeline.python_merge import PathLike
+    from mutator.pipeline.python_merge import Table as Frame
+
 SHORT_OF = {published(name): name for name in SHORT}
 CALL = "mutator.Table"
+_OF_CREATE = ("path", "settings", "dataset", "buckets", "default")
+_OF_APPLY = ("feed", "config", "scratch", "dry_run", "default")
+_SCHEMA = "output.schema"
 SOURCE = "in the table"  # of settings that nobody set
 
 
@@ -48,42 +57,56 @@ def spark_context() -> AbstractContextManager[SparkContext]:
     return opened(CALL)
 
 
-@contextmanager
-def run_here(size: int) -> Iterator[tuple[Runner, RunnerChoice]]:
-    """Yield the runner that suits a number of bytes to read."""
-    choice = runners.choice_for("auto", size)
-    with runners.open_runner(choice, spark_context) as runner:
-        yield runner, choice
+def run_on(wanted: str) -> OpenRunner:
+    """Return the function that opens a runner. wanted: auto, local or spark."""
+    return partial(runner_for, wanted, spark_context)
+
+
+run_here = run_on("auto")
 
 
 class Table:
-    """A versioned table. ``version`` is the newest one that this object knows; ``refresh`` finds newer ones.
+    """A versioned table: it takes mutations without touching existing data, and keeps every version.
+
+    ``version`` is the newest one that this object knows; ``refresh`` finds newer ones.
 
     >>> table = Table.create("products", {"key": "id", "order_by": "updated_at"})    # doctest: +SKIP
     >>> table.apply("incr").counts["feed inserted"]                          # doctest: +SKIP
     30
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: PathLike) -> None:
         """Open a table. Raises ConfigError where the path has none."""
-        storage, found = located(str(path))
+        with named(f"{CALL}()"):
+            storage, found = located(path_in("path", path, "the path of a table"))
         self._snapshot = open_snapshot(storage.resolve(found))
         self._found: tuple[int, Finder] | None = None  # the last one that was used, and its version
 
     @classmethod
     def create(
         cls,
-        path: str,
-        settings: Mapping[str, Any],
+        path: PathLike,
+        settings: Mapping[str, Any] | None = None,
         *,
-        dataset: str | None = None,
+        dataset: PathLike | None = None,
         buckets: int | None = None,
         open_runner: OpenRunner = run_here,
+        **others: object,
     ) -> Table:
-        """Create a table. settings: of its rows, such as key and order_by.
+        """Create a table, and open it. Raises ConfigError for wrong settings, and where the path has anything.
 
-        dataset: whose rows it begins with; by default it is empty. buckets: of the table, or of each partition.
+        settings: of its rows, by their names in files, such as ``{"key": "id"}``; others: by the names of arguments,
+        such as ``order_by="changed"``. dataset: whose rows it begins with; by default it is empty. buckets: of the
+        table, or of each partition.
         """
+        with named(f"{CALL}.create()"):
+            path = path_in("path", path, "the path of a new directory")
+            if dataset is not None:
+                dataset = path_in("dataset", dataset, "the path of a dataset, or None for an empty table")
+            if settings is not None and not isinstance(settings, Mapping):
+                raise wrong("settings", settings, "a mapping of settings, {'key': 'id', 'order_by': 'changed'}")
+            number_in("buckets", buckets, "a number from 1, or None", first=1)
+            settings = {**(settings or {}), **settings_by_key(others, _OF_CREATE)}
         if dataset is None:
             create_empty(str(path), recorded(settings), buckets=buckets)
             return cls(path)
@@ -118,24 +141,49 @@ class Table:
 
     def apply(
         self,
-        feed: str | Sequence[str],
+        feed: PathLike | Frame | Sequence[PathLike | Frame],
         *,
         config: Config | None = None,
+        scratch: PathLike | None = None,
         dry_run: bool = False,
-        open_runner: OpenRunner = run_here,
-        **settings: Any,
+        open_runner: OpenRunner | None = None,
+        **settings: object,
     ) -> ApplyReport:
         """Merge a feed into a new version; return the report.
 
-        feed: files, directories or patterns. config, settings: those that the table does not have.
+        feed: files, directories or patterns, tables, or a list of these; a table is a DataFrame of pandas, Polars or
+        Spark, or anything with ``__arrow_c_stream__``. settings: by the names of arguments, of this apply alone; the
+        others are those of the table. config: all of them. scratch: a directory that Spark's workers share with this
+        process, for tables in memory. dry_run: count, and write nothing. Raises the errors of the catalogue; then there
+        is no new version.
         """
-        paths = [feed] if isinstance(feed, str) else list(feed)
+        with named(f"{CALL}.apply()"):
+            parts, shared = feed_of(feed), scratch_of(scratch)
+            flag("dry_run", dry_run)
+            own = settings_by_key(settings, _OF_APPLY)
+            if config is not None and not isinstance(config, Config):
+                raise wrong("config", config, "a Config, or None for the settings of the table")
+            if config is not None and own:
+                what = f"config is a Config already, and {next(iter(settings))} is given, too"
+                raise error("argument.both", call=f"{CALL}.apply()", what=what, cure="give one of them")
         self.refresh()
-        own = config if config is not None else self.config_of(settings)
-        applied = apply_feed(self._snapshot, own, paths, open_runner, dry_run=dry_run)
-        if not dry_run:
-            self._snapshot = applied.snapshot
-        return report_of(applied, paths, dry_run=dry_run)
+        if config is None:
+            config = self._completed(own)
+        elif all(part.path is not None and part.dataset is None for part in parts):
+            paths = [str(part.path) for part in parts]
+            applied = apply_feed(self._snapshot, config, paths, open_runner or run_here, dry_run=dry_run)
+            self._snapshot = self._snapshot if dry_run else applied.snapshot
+            return report_of(applied, paths, dry_run=dry_run)
+        snapshot, report = apply_parts(
+            self._snapshot,
+            config,
+            parts,
+            lambda wanted: open_runner or run_on(wanted),
+            shared=shared,
+            dry_run=dry_run,
+        )
+        self._snapshot = self._snapshot if dry_run else snapshot
+        return report
 
     def scan(
         self,
@@ -144,13 +192,17 @@ class Table:
         *,
         version: int | None = None,
         as_of: datetime | str | None = None,
-    ) -> Iterator[Any]:
-        """Return an iterator over the rows of a version, as pa.RecordBatches.
+    ) -> Scan:
+        """Return the rows of a version: an iterator over pa.RecordBatches, or by ``to_arrow()``, ``to_pandas()`` etc.
 
         columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
         (column, operator, literal) for each condition. version, as_of: as for ``at``.
         """
-        return scan_batches(self.at(version, as_of), columns, where)
+        if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence)):
+            with named(f"{CALL}.scan()"):
+                raise wrong("columns", columns, "a list of names of columns, or None for all")
+        snapshot = self.at(version, as_of)
+        return Scan(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
 
     def get(self, key: Any, version: int | None = None, *, partition: str | None = None) -> Any:
         """Return the record of a key as a dict; None without one.
@@ -192,21 +244,33 @@ class Table:
         to_version: by default the newest. net: at most one change of each record. The fields ``_change_type``,
         ``_commit_version`` and ``_commit_timestamp`` come before those of the rows.
         """
+        with named(f"{CALL}.changes()"):
+            flag("net", net)
+            if from_version is None:
+                raise wrong("from_version", from_version, "the number of a version")
+            for name, number in (("from_version", from_version), ("to_version", to_version)):
+                number_in(name, number, "the number of a version")
         return changes_of(self.path, from_version, self.at(to_version), net=net)
 
-    def export(self, directory: str, *, version: int | None = None, open_runner: OpenRunner = run_here) -> ExportReport:
+    def export(
+        self, directory: PathLike, *, version: int | None = None, open_runner: OpenRunner = run_here
+    ) -> ExportReport:
         """Write a version as a dataset that ``mutator run`` can continue from; return the report.
 
         directory: a new path, or an earlier export of this table, of which only changed buckets are rewritten.
         """
+        with named(f"{CALL}.export()"):
+            output = path_in("directory", directory, "the path of a new directory, or of an earlier export")
         snapshot = self.at(version)
-        return export(snapshot, config_of_snapshot(snapshot), str(directory), open_runner)
+        return export(snapshot, config_of_snapshot(snapshot), output, open_runner)
 
     def verify(self, *, repair: bool = False, open_runner: OpenRunner = run_here) -> TableVerification:
         """Compare every file with the log; return the differences.
 
         repair: make damaged key indexes, checkpoints and the hint again.
         """
+        with named(f"{CALL}.verify()"):
+            flag("repair", repair)
         return verify_table(self.path, config_of_snapshot, open_runner, repair=repair)
 
     def at(self, version: int | None = None, as_of: datetime | str | None = None) -> Snapshot:
@@ -215,33 +279,37 @@ class Table:
         as_of: a time, in UTC if it has no zone; the newest version that was committed at or before it. Raises
         ConfigError if there is no such version.
         """
+        with named(CALL):
+            number_in("version", version, "the number of a version, or None for the newest")
+            if not (as_of is None or isinstance(as_of, str | datetime)):
+                raise wrong("as_of", as_of, "a datetime, or text in ISO 8601")
         if as_of is not None:
             if version is not None:
                 what = "version and as_of are both given"
-                raise error("argument.both", call="mutator.Table", what=what, cure="give one of them")
+                raise error("argument.both", call=CALL, what=what, cure="give one of them")
             version = version_as_of(self._snapshot, as_of)
         if version is None or version == self.version:
             return self._snapshot
         return open_snapshot(self.path, version)
 
-    def config_of(self, settings: Mapping[str, Any]) -> Config:
-        """Return the configuration of an apply with some settings: the others are those of the table."""
-        given = by_key(settings)
+    def _completed(self, given: Mapping[str, Any]) -> Config:
+        """Return the configuration of an apply with some settings, by their keys: the others are those of the table."""
         return completed(given, recorded_settings(self._snapshot, given), CALL, source=SOURCE)
 
 
-def by_key(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a call by their keys in files. settings: by the names of arguments; None is not given.
+def path_in(argument: str, value: Any, expected: str) -> str:
+    """Return the path that is the value of an argument. Raises ConfigError."""
+    path = path_of(argument, value, expected)
+    if path is None:
+        raise wrong(argument, value, expected)
+    return path
 
-    Raises ConfigError for an unknown argument.
-    """
-    known = setting_names()
-    for name in settings.keys() - {"default"}:
-        if name not in known:
-            raise error("argument.unknown", call=CALL, argument=name, near=suggestion(name, known))
-    defaults = {f"{DEFAULT_OF_FIELD}{field}": value for field, value in (settings.get("default") or {}).items()}
-    own = {known[name]: value for name, value in settings.items() if name in known and value is not None}
-    return {**own, **defaults}
+
+def number_in(argument: str, value: Any, expected: str, first: int | None = None) -> None:
+    """Raise ConfigError if the value of an argument is neither None nor a whole number. first: the lowest one."""
+    is_number = isinstance(value, int) and not isinstance(value, bool) and (first is None or value >= first)
+    if value is not None and not is_number:
+        raise wrong(argument, value, expected)
 
 
 def config_of_snapshot(snapshot: Snapshot) -> Config:
@@ -250,11 +318,18 @@ def config_of_snapshot(snapshot: Snapshot) -> Config:
 
 
 def recorded(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones."""
-    parse(settings, CALL)
-    return {
-        SHORT_OF.get(published(key), published(key)): shown(value) for key, value in settings.items() if shown(value)
-    }
+    """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones.
+
+    A schema is recorded itself instead of its path, so that the table does not depend on that file.
+    """
+    chosen = parse(settings, CALL).output_format
+    if chosen not in (None, "parquet"):
+        raise error("table.format", format=chosen)
+    named = {published(key): shown(value) for key, value in settings.items() if shown(value)}
+    if _SCHEMA in named:
+        read_schema(named[_SCHEMA])
+        named[_SCHEMA] = json.dumps(json.loads(schema_text(named[_SCHEMA])))
+    return {SHORT_OF.get(key, key): value for key, value in named.items()}
 
 
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:

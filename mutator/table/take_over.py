@@ -8,34 +8,37 @@ from __future__ import annotations
 import posixpath
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, form_of
 from mutator.dataset.versions.checkpoint import FILES, State
+from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.snapshot import Masks, Snapshot, open_snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableVersion
+from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.receipts import Receipts
-from mutator.engine.runner import Runner, each_on
+from mutator.engine.runner import each_on
 from mutator.engine.versions.delta_files import Target
-from mutator.engine.versions.index_files import Taken, take_over
-from mutator.errors import error
+from mutator.engine.versions.index_files import Taken, path_in_table, take_over
+from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.pipeline import merge
 from mutator.pipeline.runners import engine_of
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.run_plan import Plan
-from mutator.rules.file_names import base_name
+from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
-from mutator.table.apply import OpenRunner, commit, discard_files, prepare
+from mutator.table.apply import OpenRunner, commit, new_files, prepare
 from mutator.table.create import BUCKETS, create_empty
+from mutator.table.version_times import next_time, time_text
 
 _FORMAT = "parquet"
 
@@ -54,15 +57,19 @@ def create_of(
     """
     storage, path = located_to_write(path)
     source = _source(dataset)
-    count = buckets_of(source, buckets, config)
+    count = buckets_of(source, buckets, config, posixpath.join(path, DIRECTORY, "work"))
     snapshot = _begun(path, settings, count) or create_empty(path, settings, buckets=count)
-    work = posixpath.join(path, DIRECTORY, "work")
-    storage.remove(work)  # of a killed call
+    parent = posixpath.join(path, DIRECTORY, "work")
+    work = posixpath.join(parent, new_run_id(time.time()))
     try:
         own = as_parquet(work, replace(config, num_reducer=count), source, open_runner)
-        return take_over_dataset(snapshot, config, own, open_runner)
+        created = take_over_dataset(snapshot, config, own, open_runner)
     finally:
-        storage.remove(work)
+        with suppress(MutatorError):
+            storage.remove(work)
+    with suppress(MutatorError):
+        storage.remove(parent)  # with those of killed calls; other calls cannot commit version 1 any more
+    return created
 
 
 def _begun(path: str, settings: Mapping[str, str], buckets: int) -> Snapshot | None:
@@ -109,18 +116,29 @@ def _fits(known: Manifest) -> bool:
     return has_buckets and not is_without_key(known) and all(form.get("format") == _FORMAT for form in forms)
 
 
-def buckets_of(path: str, wanted: int | None, config: Config) -> int:
+def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
     """Return the number of buckets of a table with the rows of a dataset.
 
-    wanted: by the user. The files of a dataset that is taken over as it is decide. Those of partitions have buckets of
-    their own, so each partition of the table has one.
+    wanted: by the user. work: path at which the dataset would be merged. The files of a dataset that is taken over as
+    it is decide. Those of partitions have buckets of their own, so each partition of the table has one. Raises
+    ConfigError if the user wants another number. Another dataset has as many as a run makes of its bytes, and at least
+    those of an empty table.
     """
     known = read_manifest(storage_for(path), path)
     if config.partitioned_by or (known is not None and SPEC in known.spec):
-        return 1
-    if known is not None and _fits(known):
-        return known.buckets or 1
-    return wanted or BUCKETS
+        found, why = 1, "each partition of a table that begins with a dataset has one bucket; leave the number out"
+    elif known is not None and _fits(known):
+        found = known.buckets or 1
+        why = "its files are used as they are; leave the number out, or write the dataset again with num.reducer"
+    elif wanted is not None:
+        return wanted
+    else:
+        merged = replace(config, output_format=_FORMAT, master_unique=False, num_reducer=None)
+        plan = merge.prepare(merged, path, [], posixpath.join(work, "planned")).plan
+        return max(plan.strategy.buckets or 1, BUCKETS)
+    if wanted not in (None, found):
+        raise error("table.buckets", path=path, found=counted(found, "bucket"), wanted=wanted, why=why)
+    return found
 
 
 def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner: OpenRunner) -> Snapshot:
@@ -132,20 +150,36 @@ def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner
     spec = {name: value for name, value in known.spec.items() if name != EARLIER}
     schemas = {1: form_of(known.spec, None)}
     schemas |= {-1 - number: form_of(known.spec, number) for number in range(len(known.spec.get(EARLIER, ())))}
-    state = State(snapshot.version, spec, schemas, known.feed, snapshot.state.settings)
+    state = State(snapshot.version, spec, schemas, KnownFeed(known.feed), snapshot.state.settings)
     _, plan = prepare(Snapshot(snapshot.table, state, FILES.empty_table(), Masks(snapshot.table)), config, [])
     target = Target(snapshot.table, 1, 1, snapshot.version.buckets)
-    tasks = list(_files(plan, known, path, snapshot))
-    with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
-        files = _taken(runner, plan, target, tasks)
+    tasks = list(_files(plan, known, path))
+    with new_files(snapshot.table) as new:
+        for task in tasks:
+            own = path_in_table(task, plan)
+            new += (own, target.index_path(own))
+        with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
+            files: list[TableFile] = each_on(runner)(tasks, partial(_take_over, plan, target))
+        version = _version(snapshot, plan, known, files, time.monotonic() - started)
+        return commit(snapshot.after(version), version)
+
+
+def _take_over(plan: Plan, target: Target, taken: Taken, number: int, attempt: int) -> TableFile:
+    return take_over(plan, target, taken, attempt)
+
+
+def _version(
+    snapshot: Snapshot, plan: Plan, known: Manifest, files: Sequence[TableFile], seconds: float
+) -> TableVersion:
+    """Return version 1. known: the manifest of the dataset."""
     records = sum(file.rows for file in files if file.role == DATA)
     tombstones = sum(file.rows for file in files if file.role == TOMBSTONES)
-    version = TableVersion(
+    return TableVersion(
         number=1,
         id=uuid.uuid4().hex,
         action="create",
         run=plan.run,
-        committed=max(known.committed, snapshot.version.committed),
+        committed=time_text(next_time(time.time(), snapshot.version)),
         as_of=0,
         spec=dict(known.spec),
         buckets=snapshot.version.buckets,
@@ -158,26 +192,12 @@ def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner
         | {"tombstones out": tombstones},
         feed=known.feed,
         files=tuple(files),
-        seconds=round(time.monotonic() - started, 3),
+        seconds=round(seconds, 3),
         parent=snapshot.version.id,
     )
-    try:
-        commit(snapshot, version)
-    except BaseException:
-        discard_files(snapshot.table, version.stored())
-        raise
-    return snapshot.after(version)
 
 
-def _taken(runner: Runner, plan: Plan, target: Target, tasks: list[Taken]) -> list[Any]:
-    return each_on(runner)(tasks, partial(_take_over, plan, target))
-
-
-def _take_over(plan: Plan, target: Target, taken: Taken, number: int, attempt: int) -> Any:
-    return take_over(plan, target, taken)
-
-
-def _files(plan: Plan, known: Manifest, path: str, snapshot: Snapshot) -> Iterator[Taken]:
+def _files(plan: Plan, known: Manifest, path: str) -> Iterator[Taken]:
     """Yield the data and tombstone files of a dataset."""
     beside = {side.path: side for side in known.beside}
     partitioned = SPEC in known.spec
@@ -188,7 +208,7 @@ def _files(plan: Plan, known: Manifest, path: str, snapshot: Snapshot) -> Iterat
             yield Taken(
                 source=path,
                 part=part,
-                path=_own_path(part.path, partition, "version_id=1"),
+                directory=posixpath.join(partition or "", "version_id=1"),
                 partition=partition,
                 bucket=0 if partitioned else part.bucket or 0,
                 schema=schema,
@@ -197,12 +217,8 @@ def _files(plan: Plan, known: Manifest, path: str, snapshot: Snapshot) -> Iterat
             )
         for side in files.tombstones:
             bucket = 0 if partitioned else side.bucket or 0
-            own = f"{DIRECTORY}/tombstones/{side.path.split('/', 2)[2]}"
-            yield Taken(path, side, own, partition, bucket, 1)
-
-
-def _own_path(path: str, partition: str | None, version: str) -> str:
-    return posixpath.join(partition or "", version, base_name(path))
+            directory = posixpath.dirname(f"{DIRECTORY}/tombstones/{side.path.split('/', 2)[2]}")
+            yield Taken(path, side, directory, partition, bucket, 1)
 
 
 def _layout(plan: Plan, known: Manifest, form: int | None, path: str) -> ColumnLayout:

@@ -19,21 +19,25 @@ from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.key_index import decoded_key
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
+from mutator.dataset.versions.packs import packed, unpacked
+from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, forward, hidden_rows
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of
+from mutator.errors.failpoints import failpoint
 from mutator.pipeline.verify import Difference
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.truth_table import check_sums
 from mutator.storage import entries_of, storage_for
 from mutator.table.apply import OpenRunner, prepare
+from mutator.table.stray_files import StrayFiles, stray_files
 from mutator.table.verify_file import Checked, check_file
 
 _LOG = "restore the log from a copy of the table"
+_ENTRY = "restore the entry from a copy of the table, or if this file is of another table, remove it"
 _AGAIN = "make it again: mutator table verify --repair"
 
 
@@ -48,6 +52,7 @@ class TableVerification:
     tombstones: int
     differences: tuple[Difference, ...]
     repaired: tuple[str, ...] = ()
+    stray: StrayFiles | None = None  # None: the log cannot be read, so it is unknown which files it names
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -57,7 +62,9 @@ class TableVerification:
     def json(self) -> str:
         """Return the result as JSON."""
         differences = [difference._asdict() for difference in self.differences]
-        return json.dumps({**vars(self), "differences": differences, "whole": not differences}, indent=1)
+        stray = None if self.stray is None else vars(self.stray)
+        members = {**vars(self), "differences": differences, "stray": stray, "whole": not differences}
+        return json.dumps(members, indent=1)
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -69,6 +76,8 @@ class TableVerification:
             lines.append(
                 "as its log says: files, checksums, key indexes, hidden rows, one row per key, counts, checkpoints"
             )
+        if self.stray is not None and self.stray.files:
+            lines.append(printable(self.stray.text()))
         return text_of(lines)
 
 
@@ -94,7 +103,8 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
     differences += derived
     version = None if walk.snapshot is None else walk.snapshot.version
     numbers = (0, 0, 0) if version is None else (version.number, version.records, version.tombstones)
-    return TableVerification(path, numbers[0], files, *numbers[1:], tuple(differences), tuple(repaired))
+    stray = stray_files(path, walk.named) if walk.whole else None
+    return TableVerification(path, numbers[0], files, *numbers[1:], tuple(differences), tuple(repaired), stray)
 
 
 class _Walk:
@@ -106,8 +116,12 @@ class _Walk:
         self.whole = False  # all entries can be read
         self.differences: list[Difference] = []
         self.files: dict[str, TableFile] = {}
+        self.named: set[str] = set()  # paths of the files of all versions
         self.hidden: dict[str, list[tuple[Ints, Any]]] = {}  # file -> positions and keys of hidden rows
-        self._checkpoints = dict(self._log.checkpoints())
+        self._hint = self._log.hinted()  # read first, so that no version that it or a checkpoint names is yet to come
+        self._checkpoints: dict[int, list[str]] = {}  # version -> names
+        for number, name in self._log.checkpoints():
+            self._checkpoints.setdefault(number, []).append(name)
         self._damaged: list[Difference] = []
         self._live = {DATA: 0, TOMBSTONES: 0}  # rows of the present version
         self._counted = True  # all version indexes so far could be read
@@ -129,6 +143,7 @@ class _Walk:
             self._counts(version)
             self._compare_checkpoint()
         self.whole = True
+        self.differences += self._beyond()
 
     def _after(self, version: TableVersion) -> Snapshot:
         if self.snapshot is None:
@@ -138,6 +153,7 @@ class _Walk:
     def _stored(self, version: TableVersion) -> None:
         """Collect the files and hidden rows of a version; verify those that have no rows."""
         added = {file.path: file for file in version.files}
+        self.named |= {stored.path for stored in version.stored()}
         for stored in version.index:
             try:
                 found = hidden_rows(self.table, stored)
@@ -189,39 +205,67 @@ class _Walk:
     # --- what is derived
 
     def _compare_checkpoint(self) -> None:
-        """Compare the checkpoint of the present version, if there is one, with the log."""
+        """Compare the checkpoints of the present version with the log."""
         assert self.snapshot is not None
-        name = self._checkpoints.get(self.snapshot.version.number)
-        if name is None:
-            return
-        path = posixpath.relpath(posixpath.join(self._log.path, "checkpoints", name), self.table)
+        for name in self._checkpoints.get(self.snapshot.version.number, ()):
+            self._compare_one(self.snapshot, name)
+
+    def _compare_one(self, own: Snapshot, name: str) -> None:
+        path = self._relative(self._log.checkpoint_path(name))
         with suppress(MutatorError):  # of a version index, which is a difference already
-            read, own = self._log.checkpoint(name), self.snapshot
+            read = self._log.checkpoint(name)
             if read is None:
                 self._damaged.append(Difference("it is damaged", path, _AGAIN))
                 return
             files, state, masks = read
+            unpacked_files = unpacked(self.table, files)
+            if unpacked_files is None:
+                self._damaged.append(Difference("a pack that it names is missing or damaged", path, _AGAIN))
+                return
             rows = own.mask_rows()
             found = {} if masks is None else self._log.masks(masks)
             if found is None:
-                self._damaged.append(Difference("its file of masks is missing or damaged", path, _AGAIN))
+                self._damaged.append(Difference(f"its file of masks {masks} is missing or damaged", path, _AGAIN))
                 return
-            same = (
-                files.equals(own.files.cast(FILES)) and state == own.state and found.keys() == {one[0] for one in rows}
-            )
+            same = unpacked_files.equals(own.files.cast(FILES)) and state == own.state
+            same = same and found.keys() == {one[0] for one in rows}
             if not same or not all(_equal_masks(found[one[0]], one[1:]) for one in rows):
                 self._damaged.append(Difference("it is not what the log gives", path, _AGAIN))
 
     def derived(self) -> list[Difference]:
         """Return the differences of the checkpoints and the hint."""
-        found, newest = list(self._damaged), -1 if self.snapshot is None else self.snapshot.version.number
-        number, name = self._log.hinted()
-        path = posixpath.relpath(posixpath.join(self._log.path, "hint.json"), self.table)
-        if number is None:
+        found, hint = list(self._damaged), self._hint
+        path = self._relative(self._log.hint_path)
+        if hint.number is None:
             found.append(Difference("it is missing or damaged", path, _AGAIN))
-        elif number > newest or (name is not None and name not in self._checkpoints.values()):
-            found.append(Difference("it names a version or a checkpoint that does not exist", path, _AGAIN))
+        elif hint.checkpoint is not None and hint.checkpoint not in {
+            name for names in self._checkpoints.values() for name in names
+        }:
+            found.append(Difference(f"it names a checkpoint that does not exist: {hint.checkpoint}", path, _AGAIN))
         return found
+
+    def _beyond(self) -> list[Difference]:
+        """Return what shows that the newest entries are lost, or are of another table."""
+        assert self.snapshot is not None
+        newest, hint = self.snapshot.version, self._hint
+        witnesses = [
+            (number, self._log.checkpoint_path(name)) for number, names in self._checkpoints.items() for name in names
+        ]
+        if hint.number is not None:
+            witnesses.append((hint.number, self._log.hint_path))
+        found = []
+        for number, path in witnesses:
+            if number > newest.number:
+                name = posixpath.basename(self._log.entry_path(number))
+                what = f"it is of version {number}, whose log entry {name} is missing"
+                found.append(Difference(what, self._relative(path), _ENTRY))
+        if hint.number == newest.number and hint.id not in (None, newest.id):
+            what = "it names another version than the log entry of its number"
+            found.append(Difference(what, self._relative(self._log.hint_path), _ENTRY))
+        return found
+
+    def _relative(self, path: str) -> str:
+        return posixpath.relpath(path, self.table)
 
     def write_derived(self, derived: Sequence[Difference]) -> list[str]:
         """Remove damaged checkpoints, write one of the newest version, and the hint; return what was done."""
@@ -231,12 +275,15 @@ class _Walk:
             if one.file is not None and one.file.endswith(".parquet"):
                 directory, name = posixpath.split(posixpath.join(self.table, one.file))
                 for entry in entries_of(directory):
-                    if entry.name.startswith(name.partition("-")[0]):  # the file of masks, too
+                    of_version = entry.name.startswith(name.partition("-")[0])  # the file of masks, too
+                    if of_version and not entry.name.endswith(".pack"):  # later checkpoints name packs
                         storage_for(directory).remove(entry.path)
                 done.append(f"{one.file}: removed; the log has all of it")
-        own = self.snapshot
-        name = self._log.write_checkpoint(own.files, own.state, own.mask_rows())
-        self._log.write_hint(own.version.number, name)
+        own = forward(self._log, self.snapshot)  # with the versions that were committed during the verification
+        files = packed(self._log, own.version.number, own.files)
+        name = self._log.write_checkpoint(files, own.state, own.mask_rows())
+        if (self._log.hinted().number or 0) <= own.version.number:
+            self._log.write_hint(own.version, name)
         return [*done, f"made the checkpoint of version {own.version.number} and the hint again"]
 
 
@@ -328,6 +375,7 @@ def _put_back(
         full = posixpath.join(table, path)
         storage_for(full).make_directory(posixpath.dirname(full))
         storage_for(full).replace(full, content)
+        failpoint("repair.index.written")
     left = [one for one in differences if one.file not in rebuilt]
     return left, [f"{path}: made again from the rows" for path in rebuilt]
 

@@ -14,11 +14,13 @@ import pyarrow.compute as pc
 
 from mutator.dataset.side_columns import tombstone_tables
 from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_bytes
+from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.live_rows import verified_file
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
@@ -32,7 +34,6 @@ from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import flags, from_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import storage_for
-from mutator.table.scan import verified_file
 
 _RESTORE = "restore it from a copy of the table"
 
@@ -145,15 +146,14 @@ def _index(plan: Plan, snapshot: Snapshot, file: TableFile) -> KeyIndex:
     """Open a key index, and verify all of its pages. Raises DamagedPage, StorageError."""
     stored = file.index
     path = posixpath.join(snapshot.table, stored.path)
-    if stored.content is None:
+    if stored.is_apart:
         entry = storage_for(path).stat(path)
         if entry is None:
             raise DamagedPage("is missing")
         if entry.bytes != stored.bytes:
             raise DamagedPage(f"has {counted(entry.bytes, 'byte')} and should have {stored.bytes:,}")
-    index = KeyIndex.open(
-        path, file.rows, stored.bytes, stored.checksum, sequences=plan.by_file_name, content=stored.inline
-    )
+    content = inline_of(snapshot.table, stored)
+    index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, sequences=plan.by_file_name, content=content)
     index.verify()
     return index
 

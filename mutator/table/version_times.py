@@ -1,4 +1,4 @@
-"""The version of a table that was the newest one at a time."""
+"""Commit times: that of the next version, and the version that was the newest one at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,26 @@ from datetime import UTC, datetime
 
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import TableVersion
 from mutator.errors import error
+
+
+def next_time(clock: float, before: TableVersion) -> int:
+    """Return the commit time of the version after ``before``, in milliseconds since 1970.
+
+    clock: seconds since 1970. Where the clock is not later than the commit time of ``before``, the result is one
+    millisecond later than that. So each version has a time of its own, and the times increase along the log.
+    """
+    return max(int(clock * 1000), round(time_of(before.committed).timestamp() * 1000) + 1)
+
+
+def time_text(milliseconds: int) -> str:
+    """Return a time since 1970 as ISO 8601 text in UTC.
+
+    >>> time_text(1_000)
+    '1970-01-01T00:00:01.000+00:00'
+    """
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def version_as_of(snapshot: Snapshot, time: datetime | str) -> int:
@@ -20,7 +39,7 @@ def version_as_of(snapshot: Snapshot, time: datetime | str) -> int:
     if time_of(newest.committed) <= wanted:
         return newest.number
     log = TableLog(snapshot.table)
-    numbers = range(min(log.numbers()), newest.number)
+    numbers = range(newest.number)
     found = bisect_right(numbers, wanted, key=lambda number: time_of(log.read(number).committed))
     if not found:
         earliest = numbers[0] if numbers else newest.number

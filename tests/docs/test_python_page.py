@@ -25,7 +25,8 @@ def names_of(section):
     return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
 
 
-def test_the_examples_of_the_page_print_their_output():
+def test_the_examples_of_the_page_print_their_output(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     options = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
     found = doctest.testfile(str(PAGE), module_relative=False, optionflags=options)
 
@@ -43,6 +44,13 @@ def test_the_page_lists_the_arguments():
     assert sorted(names_of("Arguments")) == sorted(named)
 
 
+def test_the_page_lists_the_members_of_a_table():
+    public = [name for name in vars(mutator.Table) if not name.startswith("_")]
+    text = PAGE.read_text().split("## Versioned tables\n")[1].split("\n## ")[0]
+    named = set(re.findall(r"`(?:Table\.)?([a-z]\w*)[(`]", text))
+    assert set(public) <= named
+
+
 PROGRAM = """
 from collections.abc import Mapping
 import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
@@ -58,8 +66,14 @@ def counts(path: str) -> Mapping[str, int]:
         print(side, [row["reason"] for row in rows], len(result), result.files)
     return report.counts
 
+def rows(path: str) -> list[dict[str, object]]:
+    table: mutator.Table = mutator.Table.create(path, {"key": "id"}, buckets=2)
+    table.apply([path, pa.table({"id": [1]})], runner="local")
+    return table.scan(["id"], where="id > 0", version=1).to_pylist()
+
 mutator.merge(master="a", feed="b", key=1.5)
 mutator.merge("a", "b")
+mutator.Table("t").scan(version="1")
 counts(1)
 """
 
@@ -79,5 +93,6 @@ def test_a_typed_program_is_checked(tmp_path):
     assert [(lines[int(number) - 1], kind) for number, kind in found] == [
         ('mutator.merge(master="a", feed="b", key=1.5)', "arg-type"),
         ('mutator.merge("a", "b")', "call-arg"),
+        ('mutator.Table("t").scan(version="1")', "arg-type"),
         ("counts(1)", "arg-type"),
     ], done.stdout

@@ -1,20 +1,24 @@
-"""The page on versioned tables: its commands print their output, one after the other in one directory."""
+"""The pages on versioned tables: their commands print their output, one after the other in one directory."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 from mutator import cli
 from tests.support.console import console_blocks, same, steps
 
-PAGE = (Path(__file__).parents[2] / "docs" / "table.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "table.md").read_text()
+SALES = (ROOT / "docs" / "sales_table.md").read_text()
 FILE = re.compile(r"`([\w./]+)`[^`]*:\n\n```(?:json|csv)\n(.*?)```", re.DOTALL)
 VARIABLE = (
     (r"TIME\.\d+\+00:00", "TIME"),
     (r"/\S*/sales\b", "sales"),
     (r"[\d,]+ bytes", "N bytes"),
     (r"(?m) +\S+ +N s$", " BYTES N s"),
+    (r"\d{4}-\d\d-\d\d [\d:.]+Z(?=,\d+,[A-Z]-)", "COMMITTED"),
     (r"(?m) +", " "),
 )
 
@@ -41,3 +45,26 @@ def test_every_command_of_the_page_on_tables_prints_its_output(tmp_path, monkeyp
 
         assert plain(capfd.readouterr().out) == plain(expected), command
     assert len(commands) == 9
+
+
+def test_every_command_of_the_page_on_the_sales_table_prints_its_output(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    commands = [step for block in console_blocks(SALES) for step in steps(block)]
+
+    for command, expected in commands:
+        capfd.readouterr()
+        if command.startswith("mutator "):
+            assert cli.main(command.split()[1:]) == 0
+            found = capfd.readouterr().out
+        else:
+            found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+
+        assert plain(found) == plain(expected), command
+    assert len(commands) == 18
+
+
+def test_the_page_on_the_sales_table_shows_its_settings():
+    shown = re.search(r"```toml\n(.*?)```", SALES, re.DOTALL)
+    assert shown is not None
+    assert shown[1] == (ROOT / "sample_data" / "sales_table" / "table.toml").read_text()

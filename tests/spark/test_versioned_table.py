@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark import SparkContext
 
 from mutator import config
@@ -21,6 +24,9 @@ from mutator.table.scan import scan_batches, schema_of
 from mutator.table.take_over import create_of
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
+from tests.support.text_runs import scratch
+from tests.support.typed_worlds import World, worlds
+from tests.support.versioned import SCOPES, left_by_run, left_of, put_feeds
 
 SETTINGS = {"key": "id", "order_by": "at", "op": "op", "split.bytes": "300", **NO_LIMITS}
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("shop", pa.string()), ("op", pa.string())])
@@ -60,26 +66,54 @@ def test_spark_and_this_process_make_the_same_table(
         feed_of(tmp_path / "feed" / "b_2.parquet", range(20, 60), 2, "U"),
         feed_of(tmp_path / "feed" / "c_3.parquet", range(10, 30), 3, "D"),
     ]
-    settings = config.parse({**SETTINGS, **scope})
+    known = config.parse({**SETTINGS, **scope})
     found = []
     for name, runner in (("here", here), ("spark", on_spark)):
         table = tmp_path / name
         create_empty(str(table), scope, buckets=4)
-        counts = [apply_feed(open_snapshot(str(table)), settings, [feed], runner).counts for feed in feeds]
+        counts = [apply_feed(open_snapshot(str(table)), known, [feed], runner).counts for feed in feeds]
         found.append((rows_of(table), counts))
     assert found[0] == found[1]
     assert len(found[0][0]) == 40
 
     begun = tmp_path / "begun"
-    create_of(str(begun), settings, scope, str(_dataset(tmp_path, scope)), None, on_spark)
-    apply_feed(open_snapshot(str(begun)), settings, feeds[1:], on_spark)
+    create_of(str(begun), known, scope, str(_dataset(tmp_path, scope)), None, on_spark)
+    apply_feed(open_snapshot(str(begun)), known, feeds[1:], on_spark)
     assert rows_of(begun) == found[0][0]
+
+
+@pytest.mark.thorough(keep=0)
+@settings(max_examples=3, deadline=None)
+@given(world=worlds([None, "", "x", 'q"']), scope=st.sampled_from(SCOPES))
+def test_a_chain_of_applies_on_spark_equals_a_chain_of_runs(
+    sc: SparkContext, world: World, scope: dict[str, str]
+) -> None:
+    rng = random.Random(world.seed)
+    runner = SparkRunner(sc)
+
+    @contextmanager
+    def on_spark(_: int) -> Any:
+        yield runner, None
+
+    with scratch() as work, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_INLINE_FEED", 0)
+        patch.setattr(apply, "_GROUP", 1)  # bytes: several tasks
+        of_run = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet", "split.bytes": "200"}
+        table, master = work / "table", work / "master"
+        master.mkdir()
+        create_empty(str(table), scope, buckets=rng.choice([2, 5]))
+        for number, feed in enumerate(put_feeds(world, work, rng)):
+            output = work / f"out{number}"
+            local_engine.mutate(of_run, master=str(master), feed=[str(feed)], output=str(output))
+            applied = apply_feed(open_snapshot(str(table)), config.parse(of_run), [str(feed)], on_spark)
+            assert left_of(open_snapshot(str(table)), applied.counts) == left_by_run(output)
+            master = output
 
 
 def _dataset(tmp_path: Path, scope: dict[str, str]) -> Path:
     output = tmp_path / "dataset"
-    settings = {**SETTINGS, **scope, "output.format": "parquet", "allow.empty.master": "true"}
+    of_run = {**SETTINGS, **scope, "output.format": "parquet", "allow.empty.master": "true"}
     (tmp_path / "nothing").mkdir()
     feed = str(tmp_path / "feed" / "a_1.parquet")
-    local_engine.mutate(settings, master=str(tmp_path / "nothing"), feed=[feed], output=str(output))
+    local_engine.mutate(of_run, master=str(tmp_path / "nothing"), feed=[feed], output=str(output))
     return output

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mutator import config
 from mutator.dataset.versions.snapshot import open_snapshot
-from mutator.engine.versions import delta_files
+from mutator.engine.versions import delta_files, met_rows
 from mutator.table import apply
 from mutator.table.create import create_empty
 from mutator.table.take_over import create_of
@@ -56,7 +56,10 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
     rng = random.Random(world.seed)
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
+        patch.setattr(apply, "_GROUP", rng.choice([1, 1000, 8 << 20]))  # 8, a few and one group
+        patch.setattr(apply, "_GROUPS", rng.choice([3, 8]))
         patch.setattr(delta_files, "_OWN", rng.choice([1, 2, 1 << 16]))
+        patch.setattr(met_rows, "_FEW", rng.choice([0, 1, 4]))
         settings = {**world.settings("parquet", feed_format), **scope, "output.format": "parquet"}
         settings["memory.bytes"] = str(rng.choice([1, 200, 1 << 27]))
         table, master = work / "table", work / "master"
@@ -70,7 +73,8 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
             partial = config.parse({**settings, "sync.mode": "partial"})
             local_engine.mutate(partial, master=str(master), feed=[], output=str(work / "begun"))
             source = master if beginning == "other dataset" else work / "begun"
-            create_of(str(table), partial, scope, str(source), buckets, open_runner)
+            wanted = buckets if beginning == "other dataset" and not scope else None  # else the dataset decides
+            create_of(str(table), partial, scope, str(source), wanted, open_runner)
             master = work / "begun"
             snapshot = open_snapshot(str(table))
             assert left_of(snapshot, {}) == replace(left_by_run(master), counts={})

@@ -42,7 +42,7 @@ def put(table, path, rows, schema=None):
 def test_each_version_of_each_record_is_found(rng, scope):
     """Against a dict of the rows by version; deletes are in the history, too."""
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "_SMALL_GROUP_ROWS", 2)
+        patch.setattr(parquet, "_GROUP_ROWS", 2)
         patch.setattr(apply, "_INLINE_FEED", rng.choice([0, 1 << 30]))
         patch.setattr(delta_files, "_OWN", rng.choice([1, 1 << 16]))
         table, live, known = table_of(work / "t", **scope), [{}], {}

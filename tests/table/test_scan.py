@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -53,8 +54,18 @@ def table_of(path, settings=()):
     return Table.create(str(path), {"key": "id", "order_by": "ts", **NO_LIMITS, **dict(settings)})
 
 
-def put(table, path, rows, schema=None, **settings):
+def _file(path, rows, schema=None):
     pq.write_table(pa.Table.from_pylist(rows, schema), path)
+    return path
+
+
+def _directory(path):
+    path.mkdir()
+    return path
+
+
+def put(table, path, rows, schema=None, **settings):
+    _file(path, rows, schema)
     table.apply(str(path), open_runner=open_runner, **settings)
 
 
@@ -82,7 +93,7 @@ TYPES = {"id": int, "price": Decimal, "rate": float}
 def test_a_filter_keeps_the_rows_that_a_plain_one_keeps(rng):
     partitions = rng.choice([{}, {"partitioned.by": "store,day=date(at)"}, {"partitioned.by": "store,year(at)"}])
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "_SMALL_GROUP_ROWS", 2)
+        patch.setattr(parquet, "_GROUP_ROWS", 2)
         patch.setattr(apply, "_INLINE_FEED", rng.choice([0, 1 << 30]))
         patch.setattr(delta_files, "_OWN", rng.choice([1, 1 << 16]))
         patch.setattr(scan, "_IN_MEMORY", rng.choice([1, 1 << 26]))
@@ -118,7 +129,7 @@ def met(row, column, word, *literal):
 
 
 def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "_SMALL_GROUP_ROWS", 2)
+    monkeypatch.setattr(parquet, "_GROUP_ROWS", 2)
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(delta_files, "_OWN", 1)
     table = table_of(tmp_path / "t", {"partitioned.by": "store"})
@@ -140,6 +151,30 @@ def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, mo
     assert not read
 
 
+def test_a_filter_on_the_whole_key_reads_only_files_and_row_groups_with_the_key(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "_GROUP_ROWS", 4)
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    settings = {"key": "id,store", "order_by": "ts", "partitioned.by": "store", "key.scope": "table", **NO_LIMITS}
+    table = Table.create(str(tmp_path / "t"), settings, buckets=3)
+    for version in range(1, 4):
+        rows = [{"id": number, "ts": version, "store": number % 2, "v": version} for number in range(version, 64, 3)]
+        put(table, tmp_path / f"{version}.parquet", rows)
+    read, files = [], []
+    tables, verified = scan._tables, scan.verified_file
+    monkeypatch.setattr(
+        scan, "_tables", lambda found, number, names: read.append(number) or tables(found, number, names)
+    )
+    monkeypatch.setattr(scan, "verified_file", lambda path, data: files.append(data.path) or verified(path, data))
+
+    assert rows_of(table.scan(["id", "v"], "id = 8 and store = 0")) == [{"id": 8, "v": 2}]
+    assert len(files) == len(read) == 1
+    assert not rows_of(table.scan(["id"], "id = 8 and store = 1"))
+    assert not rows_of(table.scan(["id"], "id = 8 and store = 0 and v = 1"))
+    files.clear()
+    assert [row["v"] for row in rows_of(table.scan(["id", "v"], "id = 8"))] == [2]
+    assert len(files) > 1, "half a key says nothing about files"
+
+
 @pytest.mark.parametrize(
     ("where", "words"),
     [
@@ -149,7 +184,10 @@ def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, mo
         ([("price", "=", None)], ["column price", "is not of type int64", "is null"]),
         ([("price", "=", True)], ["column price", "True", "is not of type int64"]),
         ([("price", "like", "x")], ["cannot be read", "like"]),
-        ("price > 5 or id = 3", ["cannot be read at 'price > 5 or id = 3'"]),
+        ("price > 5 or id = 3", ["cannot be read at 'or id = 3'"]),
+        ("id = 3 and price > 'x y", ['cannot be read at "price > \'x y"']),
+        ("price = NULL", ["column price", "is no value", "`price is null`"]),
+        ("name = null", ["column name", "is no value", "'null' in quotes"]),
         ("price > 5 and", ["its end"]),
         ("name >= 25", ["column name", "'25'", "is a number, but the column is text"]),
         ("tags = 5", ["column tags", "list<element: int64>", "is null"]),
@@ -163,6 +201,14 @@ def test_a_filter_that_cannot_be_meant_is_an_error_that_names_its_part(tmp_path,
         table.scan(where=where)
 
     assert all(word in str(fault.value) for word in words), str(fault.value)
+
+
+def test_a_decimal_is_compared_with_numbers(tmp_path):
+    table = table_of(tmp_path / "t")
+    put(table, tmp_path / "a.parquet", [{"id": number, "ts": 1, "price": Decimal(f"{number}.50")} for number in (1, 2)])
+
+    for literal in (2, 1.75, Decimal("1.75"), "1.75"):
+        assert rows_of(table.scan(["id"], [("price", ">=", literal)])) == [{"id": 2}]
 
 
 def test_conditions_have_several_spellings():
@@ -188,7 +234,7 @@ def test_every_version_and_every_time_has_its_rows(tmp_path):
     between = datetime.fromisoformat(times[7]) - timedelta(microseconds=1)
     assert table.at(as_of=later).version.number == 35
     assert table.at(as_of=between).version.number == 6
-    assert all(one <= other for one, other in pairwise(times))
+    assert all(one < other for one, other in pairwise(times))
     with pytest.raises(ConfigError, match="version 36 does not exist; the earliest version is 0, and the newest is 35"):
         table.scan(version=36)
     with pytest.raises(ConfigError, match=r"no version is as old as 2020-01-01T00:00:00.*earliest version is 0, of 20"):
@@ -197,6 +243,61 @@ def test_every_version_and_every_time_has_its_rows(tmp_path):
         table.scan(as_of="noon")
     with pytest.raises(ConfigError, match="version and as_of are both given"):
         table.scan(as_of="noon", version=1)
+
+
+def test_commit_times_increase_although_the_clock_goes_back(tmp_path, monkeypatch):
+    local_engine.mutate(
+        {"key": "id", "order_by": "ts", "output.format": "parquet", "allow.empty.master": "true", **NO_LIMITS},
+        master=str(_directory(tmp_path / "none")),
+        feed=[str(_file(tmp_path / "first.parquet", [{"id": 0, "ts": 0}]))],
+        output=str(tmp_path / "master"),
+    )
+    table = Table.create(str(tmp_path / "t"), {"key": "id", "order_by": "ts"}, dataset=str(tmp_path / "master"))
+    now = time.time()
+    for version, clock in enumerate((now, now - 86_400, now - 86_400, now + 60, now), 2):
+        monkeypatch.setattr(time, "time", lambda clock=clock: clock)
+        put(table, tmp_path / f"{version}.parquet", [{"id": version, "ts": version}])
+
+    times = [entry.committed for entry in table.log()]
+    assert len(times) == 7
+    assert all(one < other for one, other in pairwise(times))
+    for version, committed in enumerate(times):
+        assert table.at(as_of=committed).version.number == version
+        if version:
+            earlier = datetime.fromisoformat(committed) - timedelta(microseconds=1)
+            assert table.at(as_of=earlier).version.number == version - 1
+
+
+def test_a_time_before_the_commit_keeps_its_version(tmp_path, monkeypatch):
+    table, seen = table_of(tmp_path / "t"), []
+    put(table, tmp_path / "0.parquet", [{"id": 0, "ts": 1}])
+    placed = apply._placed
+
+    def slow(*arguments):
+        done = placed(*arguments)
+        time.sleep(0.02)
+        seen.append(datetime.now(UTC))
+        assert Table(table.path).at(as_of=seen[0]).version.number == 1
+        time.sleep(0.02)
+        return done
+
+    monkeypatch.setattr(apply, "_placed", slow)
+    put(table, tmp_path / "1.parquet", [{"id": 1, "ts": 1}])
+
+    assert table.version == 2
+    assert table.at(as_of=seen[0]).version.number == 1
+
+
+def test_a_commit_time_is_that_of_the_end_of_an_apply(tmp_path, monkeypatch):
+    table = table_of(tmp_path / "t")
+    began = time.time() + 5
+    clock = iter(range(10_000))
+    monkeypatch.setattr(time, "time", lambda: began + next(clock))
+    put(table, tmp_path / "a.parquet", [{"id": 1, "ts": 1}])
+    monkeypatch.undo()
+
+    during = datetime.fromtimestamp(began + 0.5, UTC)
+    assert table.at(as_of=during).version.number == 0
 
 
 FORMS = [

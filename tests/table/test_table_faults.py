@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -11,11 +11,13 @@ import pytest
 
 from mutator import config
 from mutator.dataset.versions.snapshot import open_snapshot
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, suppressed
 from mutator.table import apply
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
+from mutator.table.export import export
 from mutator.table.scan import scan_batches, schema_of
+from mutator.table.take_over import create_of
 from tests.support import local_engine
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.support.no_limits import NO_LIMITS
@@ -27,6 +29,7 @@ FIRST = "id,at,op,name\n1,1,U,a\n2,1,U,b\n3,1,U,c\n"
 SECOND = "id,at,op,name\n1,2,U,aa\n2,2,D,\n4,2,U,d\n9,2,D,\n"
 OLD = [("1", "a"), ("2", "b"), ("3", "c")]
 NEW = [("1", "aa"), ("3", "c"), ("4", "d")]
+FAULTS = ["kill", "lost", "no space left", "lost, and the next call fails"]
 
 
 @contextmanager
@@ -62,27 +65,29 @@ def new_table(kind: str) -> ModelStorage:
     return storage
 
 
-def after_fault(begun: ModelStorage, number: int, what: str) -> ModelStorage | None:
-    """Apply the second feed on a copy, with a fault at a call; return the storage, None if there is no such call."""
+def after_fault(begun: ModelStorage, number: int, what: str, act: Callable[[], Any]) -> ModelStorage | None:
+    """Act on a copy, with a fault at a call; return the storage, None if there is no such call."""
     storage = copy_of(begun)
     first = storage.calls
-    storage.fault = lambda call, name: what if call == first + number else None
+    kinds = {number: "lost", number + 1: "EIO"} if what == "lost, and the next call fails" else {number: what}
+    storage.fault = lambda call, name: kinds.get(call - first)
     with mounted(storage), suppress(Killed, MutatorError):
-        apply_to(TABLE, f"{FEED}/second.csv")
+        act()
     reached = storage.calls > first + number
     storage.fault, storage.dead = lambda call, name: None, False
     return storage if reached else None
 
 
 @pytest.mark.thorough(keep=4)
-@pytest.mark.parametrize("inline", [True, False])
-@pytest.mark.parametrize("what", ["kill", "lost", "no space left"])
+@pytest.mark.parametrize("inline", ["feed and entry", "feed", "nothing"])
+@pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fault_at_any_call(kind: str, what: str, inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
+def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 30 if "feed" in inline else 0)
+    monkeypatch.setattr(apply, "_INLINE", 1 << 30 if "entry" in inline else 0)
     begun = new_table(kind)
     number, versions = 0, []
-    while (storage := after_fault(begun, number, what)) is not None:
+    while (storage := after_fault(begun, number, what, lambda: apply_to(TABLE, f"{FEED}/second.csv"))) is not None:
         with mounted(storage):
             rows = rows_of(TABLE)
             assert rows in (OLD, NEW), number
@@ -94,3 +99,43 @@ def test_a_fault_at_any_call(kind: str, what: str, inline: bool, monkeypatch: py
     assert {1, 2} == set(versions)
     if what == "kill":
         assert versions == sorted(versions)
+
+
+MADE = "model://base/made"
+
+
+def version_of(path: str) -> int | None:
+    with suppressed("table.missing"):
+        return open_snapshot(path).version.number
+    return None
+
+
+def create_empty_one() -> None:
+    create_empty(MADE, {}, buckets=2)
+
+
+def create_from_dataset() -> None:
+    create_of(MADE, config.parse(SETTINGS), {}, "model://base/dataset", None, open_runner)
+
+
+@pytest.mark.thorough(keep=2)
+@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("create", [create_empty_one, create_from_dataset])
+def test_a_fault_at_any_call_of_create(create: Callable[[], None], what: str, kind: str) -> None:
+    begun = new_table(kind)
+    whole = 0 if create is create_empty_one else 1
+    with mounted(begun):
+        export(open_snapshot(TABLE), config.parse(SETTINGS), "model://base/dataset", open_runner)
+    number, versions = 0, []
+    while (storage := after_fault(begun, number, what, create)) is not None:
+        with mounted(storage):
+            versions.append(version_of(MADE))
+            assert versions[-1] != 1 or rows_of(MADE) == OLD, number
+            with suppressed("table.exists") if versions[-1] == whole else nullcontext():
+                create()  # again
+            assert version_of(MADE) == whole, number
+            assert not whole or rows_of(MADE) == OLD, number
+            assert not [path for path in storage.tree if "/work" in path], number
+        number += 1
+    assert {None, whole} <= set(versions)

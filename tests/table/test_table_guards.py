@@ -81,7 +81,7 @@ def test_a_forgotten_op_code_field_stops_an_apply(tmp_path: Path) -> None:
     first.write_text("id,at,name\n1,1,a\n2,1,b\n")
     table.apply(str(first))
     feed = feed_of(tmp_path, "second", "1,2,U,x\n2,2,D,x\n")
-    with pytest.raises(MutatorError, match=r"field op, which the master lacks, has 'D'.*set op=op") as fault:
+    with pytest.raises(MutatorError, match=r"field op, which the master lacks, has 'D'.*set op=\"op\"") as fault:
         table.apply(feed)
     assert fault.value.kind == "op.forgotten"
     assert table.apply(feed, op="op", max_delete_fraction=1).counts["feed deleted"] == 1
@@ -90,3 +90,55 @@ def test_a_forgotten_op_code_field_stops_an_apply(tmp_path: Path) -> None:
 def test_an_unknown_argument_is_named(table: Table, tmp_path: Path) -> None:
     with pytest.raises(MutatorError, match="max_delete_fraction"):
         table.apply(feed_of(tmp_path, "second", ""), max_delet_fraction=1)
+
+
+PARTED = {"key": "id", "order_by": "at", "partitioned.by": "shop", "key.scope": "partition"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "other", "words"),
+    [
+        ({"key": "id", "order_by": "at"}, {"key": "name"}, "key.*id.*, but this apply has name;"),
+        ({"key": "id", "order_by": "at"}, {"order_by": "price"}, "order_by.*at.*, but this apply has price;"),
+        (
+            {"key": "id", "order_by": "at", "order_type": "long"},
+            {"order_type": "string"},
+            "order_type.*long.*, but this apply has string;",
+        ),
+        (PARTED, {"key_scope": "table"}, 'key_scope="partition", but this apply has table;'),
+        (PARTED, {"partitioned_by": "name"}, 'partitioned_by="shop", but this apply has name;'),
+    ],
+)
+def test_the_first_apply_has_the_settings_of_version_0(
+    tmp_path: Path, settings: dict[str, str], other: dict[str, str], words: str
+) -> None:
+    feed = tmp_path / "feed.csv"
+    feed.write_text("id,at,name,price,shop\n1,1,a,5,x\n2,1,b,5,y\n")
+    table = Table.create(str(tmp_path / "table"), settings)
+    with pytest.raises(MutatorError, match=words) as fault:
+        table.apply(str(feed), **other)
+    assert fault.value.kind == "table.spec"
+    assert table.apply(str(feed)).version == 1
+    with pytest.raises(MutatorError, match="leave the setting out") as fault:
+        table.apply(str(feed), **other)
+    assert fault.value.kind == "table.spec"
+
+
+def test_a_key_by_position_is_that_of_its_name(tmp_path: Path) -> None:
+    feed = tmp_path / "feed.txt"
+    feed.write_text("1,1,a\n2,1,b\n")
+    settings = {"key": "id", "order_by": "at", "field.names": "id,at,name"}
+    table = Table.create(str(tmp_path / "table"), settings)
+    assert table.apply(str(feed), key=0, order_by=1).version == 1
+
+
+def test_a_partition_field_by_position_is_that_of_its_name(tmp_path: Path) -> None:
+    feed = tmp_path / "feed.csv"
+    feed.write_text("1,1,x\n2,1,y\n")
+    table = Table.create(str(tmp_path / "table"), PARTED)
+    assert table.apply(str(feed), field_names="id,at,shop").version == 1
+
+
+def test_settings_that_version_0_lacks_are_those_of_the_first_apply(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {"key": "id"})
+    assert table.apply(feed_of(tmp_path, "first", "1,1790000100,U,x\n"), order_by="at", op="op").version == 1

@@ -12,13 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from mutator import config
+from mutator.dataset.versions import snapshot as snapshots
 from mutator.dataset.versions.snapshot import open_snapshot
 from mutator.errors import suppressed
 from mutator.table import apply
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.export import export
+from mutator.table.table import config_of_snapshot
 from mutator.table.take_over import create_of
+from mutator.table.verify import verify_table
 from tests.support import local_engine
 from tests.support.dying_runs import dying_runs
 from tests.support.no_limits import NO_LIMITS
@@ -35,12 +38,21 @@ APPLY = (
     "table.committed",
     "table.hinted",
 )
+PLACED = ("table.placed", "table.commit", "table.committed")  # of files that are too large for the log entry
 CREATE = ("table.created", "table.linked", "table.commit", "table.committed")
 
 
 def apply_one(table: str, feed: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 0)
+        patch.setattr(apply, "_INLINE", 0)
+        patch.setattr(snapshots, "_EVERY", 2)
+        apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
+
+
+def apply_placed(table: str, feed: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_INLINE", 0)
         apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
 
 
@@ -77,10 +89,25 @@ def test_killed_apply(act: Callable[..., Any], places: Path, tmp_path: Path, poi
     table = str(shutil.copytree(places / "table", tmp_path / "table"))
     killed, _ = act("apply_one", point, table=table, feed=str(places / "second.csv"))
     assert killed
-    assert rows_of(table) == (NEW if point in ("table.committed", "table.hinted") else OLD)
+    assert rows_of(table) == (NEW if point in APPLY[APPLY.index("table.committed") :] else OLD)
     apply_one(table, str(places / "second.csv"))
     assert rows_of(table) == NEW
     assert open_snapshot(table).version.number == 2
+    found = verify_table(table, config_of_snapshot, open_runner)
+    assert found.problems == ()
+    assert found.stray is not None
+    assert bool(found.stray.files) == (point.startswith("apply.") or point == "table.commit")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", PLACED)
+def test_killed_apply_of_placed_files(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    killed, _ = act("apply_placed", point, table=table, feed=str(places / "second.csv"))
+    assert killed
+    assert rows_of(table) == (NEW if point == "table.committed" else OLD)
+    apply_placed(table, str(places / "second.csv"))
+    assert rows_of(table) == NEW
 
 
 @pytest.mark.processes
@@ -101,6 +128,27 @@ def test_each_failpoint_is_passed(act: Callable[..., Any], places: Path, tmp_pat
     table = str(shutil.copytree(places / "table", tmp_path / "table"))
     _, passed = act("apply_one", table=table, feed=str(places / "second.csv"))
     assert set(APPLY) <= set(passed)
+
+
+REPAIR = ("repair.index.written", "table.checkpoint.written", "table.hint.written")
+
+
+def repair_one(table: str) -> None:
+    assert not verify_table(table, config_of_snapshot, open_runner, repair=True).problems
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", REPAIR)
+def test_killed_repair(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    next(Path(table).glob("_mutator/table/keys/**/*.keys")).unlink()
+    Path(table, "_mutator/table/hint.json").unlink()
+    killed, _ = act("repair_one", point, table=table)
+    assert killed
+    assert rows_of(table) == OLD
+    repair_one(table)
+    assert verify_table(table, config_of_snapshot, open_runner).problems == ()
+    assert rows_of(table) == OLD
 
 
 EXPORT = (

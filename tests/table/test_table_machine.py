@@ -2,97 +2,142 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
-import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mutator import config
+from mutator.dataset.commit import staging
+from mutator.dataset.directory import read_manifest
 from mutator.dataset.versions import snapshot as snapshots
-from mutator.dataset.versions.snapshot import Snapshot, open_snapshot
-from mutator.dataset.versions.version import DATA
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError
-from mutator.storage import registry
+from mutator.storage import read_file, registry
 from mutator.table import apply
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
-from mutator.table.scan import scan_batches, schema_of
+from mutator.table.table import Table
+from tests.support import local_engine
 from tests.support.model_storage import KINDS, Killed, ModelStorage
 from tests.support.no_limits import NO_LIMITS
 from tests.table.test_table_faults import FEED, TABLE, open_runner, put
 
-SETTINGS = {"key": "id", "order_by": "at", "op": "op", "feed.format": "csv", **NO_LIMITS}
-# A record is (order value, name), a tombstone (order value, None).
-Model = dict[str, tuple[int, str | None]]
+OUTPUT = "model://base/out"
+IDS, NAMES = "abcdefgh", ["x", "y", "z"]
+SCOPES: list[dict[str, str]] = [
+    {},
+    {"partitioned.by": "name", "key.scope": "table"},  # an update to another name is a move
+    {"partitioned.by": "name", "key.scope": "partition"},
+]
+
+
+class Mutation(NamedTuple):
+    """A row of a feed, and also the record or tombstone that it leaves."""
+
+    id: str
+    at: int
+    name: str
+    deleted: bool
+
+    @property
+    def line(self) -> str:
+        return f"{self.id},{self.at},{'D' if self.deleted else 'U'},{self.name}"
+
+
+Model = dict[tuple[str, ...], Mutation]  # by key
 MUTATIONS = st.lists(
-    st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 9), st.sampled_from(["x", "y", "z", None])), max_size=8
+    st.builds(Mutation, st.sampled_from(IDS), st.integers(0, 9), st.sampled_from(NAMES), st.booleans()), max_size=8
 )
-
-
-def merged(model: Model, mutations: list[tuple[str, int, str | None]]) -> Model:
-    """Return the model after a feed: the last of the highest mutations of each key wins if it is not older."""
-    after, winners = dict(model), dict[str, tuple[int, str | None]]()
-    for key, at, name in mutations:
-        if key not in winners or at >= winners[key][0]:
-            winners[key] = (at, name)
-    for key, winner in winners.items():
-        if key not in after or winner[0] >= after[key][0]:
-            after[key] = winner
-    return after
 
 
 class Machine(RuleBasedStateMachine):
     """One table on a model storage."""
 
     @initialize(
-        kind=st.sampled_from(KINDS), buckets=st.integers(1, 3), inline=st.booleans(), own=st.sampled_from([1, 99])
+        kind=st.sampled_from(KINDS),
+        scope=st.sampled_from(SCOPES),
+        buckets=st.integers(1, 3),
+        inline=st.booleans(),
+        own=st.sampled_from([1, 99]),
     )
-    def create(self, kind: str, buckets: int, inline: bool, own: int) -> None:
+    def create(self, kind: str, scope: dict[str, str], buckets: int, inline: bool, own: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         self.patch.setattr(delta_files, "_OWN", own)
         self.patch.setattr(snapshots, "_EVERY", 3)
         self.storage = ModelStorage(kind)
         registry.BACKENDS["model"] = lambda: self.storage
-        create_empty(TABLE, {}, buckets=buckets)
+        create_empty(TABLE, scope, buckets=buckets)
+        self.scope = scope
         self.models: list[Model] = [{}]
-        self.feeds = 0
+        self.feeds = self.exports = 0
+        self.reading: list[tuple[Iterator[Any], list[Any], Model]] = []
 
     def teardown(self) -> None:
         registry.BACKENDS.pop("model", None)
         if hasattr(self, "patch"):
             self.patch.undo()
 
-    def _feed(self, mutations: list[tuple[str, int, str | None]]) -> str:
+    def _key(self, one: Any) -> tuple[str, ...]:
+        """Return the key of a mutation, or of a row (id, at, name)."""
+        return (one[0], one[2]) if self.scope.get("key.scope") == "partition" else (one[0],)
+
+    def _merged(self, mutations: Iterable[Mutation]) -> Model:
+        """Return the model after a feed: the last of the highest mutations of each key wins if it is not older."""
+        after, winners = dict(self.models[-1]), Model()
+        for one in mutations:
+            key = self._key(one)
+            if key not in winners or one.at >= winners[key].at:
+                winners[key] = one
+        for key, winner in winners.items():
+            if key not in after or winner.at >= after[key].at:
+                after[key] = winner
+        return after
+
+    def _feed(self, mutations: list[Mutation]) -> str:
         self.feeds += 1
         path = f"{FEED}/f{self.feeds}x.csv"
-        lines = [f"{key},{at},{'D' if name is None else 'U'},{name or ''}" for key, at, name in mutations]
-        put(self.storage, path, "\n".join(["id,at,op,name", *lines, ""]))
+        put(self.storage, path, "\n".join(["id,at,op,name", *(one.line for one in mutations), ""]))
         return path
 
     def _apply(self, path: str) -> None:
-        apply_feed(open_snapshot(TABLE), config.parse(SETTINGS), [path], open_runner)
+        settings = {"key": "id", "order_by": "at", "op": "op", "feed.format": "csv", **NO_LIMITS, **self.scope}
+        apply_feed(open_snapshot(TABLE), config.parse(settings), [path], open_runner)
 
-    @rule(mutations=MUTATIONS)
-    def apply_a_feed(self, mutations: list[tuple[str, int, str | None]]) -> None:
-        self._apply(self._feed([("a", 0, "x"), *mutations]))
-        self.models.append(merged(self.models[-1], [("a", 0, "x"), *mutations]))
-
-    @rule(mutations=MUTATIONS, call=st.integers(0, 60), what=st.sampled_from(["kill", "lost", "no space left"]))
-    def apply_a_feed_and_fail(self, mutations: list[tuple[str, int, str | None]], call: int, what: str) -> None:
-        path = self._feed([("b", 0, "y"), *mutations])
+    def _fails(self, call: int, what: str) -> None:
         first = self.storage.calls
         self.storage.fault = lambda number, name: what if number == first + call else None
+
+    def _works(self) -> None:
+        self.storage.fault, self.storage.dead = lambda number, name: None, False
+        staging._here.clear()  # the process is dead
+
+    @rule(mutations=MUTATIONS)
+    def apply_a_feed(self, mutations: list[Mutation]) -> None:
+        mutations = [Mutation("a", 0, "x", False), *mutations]
+        self._apply(self._feed(mutations))
+        self.models.append(self._merged(mutations))
+
+    @rule(mutations=MUTATIONS, call=st.integers(0, 60), what=st.sampled_from(["kill", "lost", "no space left"]))
+    def apply_a_feed_and_fail(self, mutations: list[Mutation], call: int, what: str) -> None:
+        mutations = [Mutation("b", 0, "y", False), *mutations]
+        path = self._feed(mutations)
+        self._fails(call, what)
         with suppress(Killed, MutatorError):
             self._apply(path)
-        self.storage.fault, self.storage.dead = lambda number, name: None, False
+        self._works()
         if open_snapshot(TABLE).version.number == len(self.models):
-            self.models.append(merged(self.models[-1], [("b", 0, "y"), *mutations]))
+            self.models.append(self._merged(mutations))
 
     @precondition(lambda self: self.feeds)
     @rule(number=st.integers(1, 99))
@@ -101,10 +146,8 @@ class Machine(RuleBasedStateMachine):
         path = f"{FEED}/f{1 + number % self.feeds}x.csv"
         self._apply(path)
         if open_snapshot(TABLE).version.number > before.version.number:  # the first time had failed
-            lines = self.storage.tree[path].decode().splitlines()[1:]
-            rows = [line.split(",") for line in lines]
-            again = [(key, int(at), None if op == "D" else name) for key, at, op, name in rows]
-            self.models.append(merged(self.models[-1], again))
+            rows = [line.split(",") for line in self.storage.tree[path].decode().splitlines()[1:]]
+            self.models.append(self._merged(Mutation(key, int(at), name, op == "D") for key, at, op, name in rows))
 
     @rule()
     def lose_the_hint(self) -> None:
@@ -118,25 +161,149 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99))
     def scan_an_older_version(self, number: int) -> None:
         number %= len(self.models)
-        self._check(open_snapshot(TABLE, number), self.models[number])
+        self._check(Table(TABLE), number)
+
+    @rule()
+    def begin_to_scan(self) -> None:
+        batches = Table(TABLE).scan()
+        self.reading.append((batches, [one for one in [next(batches, None)] if one is not None], self.models[-1]))
+
+    @precondition(lambda self: self.reading)
+    @rule()
+    def end_a_scan(self) -> None:
+        batches, begun, model = self.reading.pop(0)
+        assert _rows([*begun, *batches]) == _live(model)
+
+    @rule(number=st.integers(0, 99), name=st.sampled_from(IDS))
+    def get(self, number: int, name: str) -> None:
+        number %= len(self.models)
+        table, wanted = Table(TABLE), [row for row in _live(self.models[number]) if row[0] == name]
+        found = table.get(name, number)
+        if self.scope.get("key.scope") != "partition":
+            found = [] if found is None else [found]
+        assert sorted((row["id"], int(row["at"]), row["name"]) for row in found) == wanted
+        # The last version of a record is that of the snapshot.
+        last = {one.partition if self.scope.get("key.scope") else None: one for one in table.history(name, number)}
+        if self.scope.get("key.scope") != "table":  # else the versions are in several partitions
+            kept = [one.record.to_pylist()[0] for one in last.values() if not one.deleted]
+            assert sorted((row["id"], int(row["at"]), row["name"]) for row in kept) == wanted
+
+    @rule(first=st.integers(0, 99), second=st.integers(0, 99), net=st.booleans())
+    def replay_changes(self, first: int, second: int, net: bool) -> None:
+        first, second = sorted((first % len(self.models), second % len(self.models)))
+        self._replay(first, second, net)
+
+    @rule(number=st.integers(0, 99), call=st.integers(0, 80), what=st.sampled_from([None, "kill", "lost"]))
+    def export(self, number: int, call: int, what: str | None) -> None:
+        number = 1 + number % len(self.models)
+        if number >= len(self.models):
+            return  # version 0 has no schema
+        if what is not None:
+            output = self._output()
+            self._fails(call, what)
+            with suppress(Killed, MutatorError):
+                Table(TABLE).export(output, version=number, open_runner=open_runner)
+            self._works()
+        output = self._output()
+        Table(TABLE).export(output, version=number, open_runner=open_runner)
+        known = read_manifest(self.storage, output)
+        assert known is not None
+        parts = [pq.read_table(io.BytesIO(read_file(f"{output}/{part.path}"))) for part in known.files]
+        assert _rows(parts) == _live(self.models[number])
+        assert local_engine.verify(output).problems == ()
+
+    def _output(self) -> str:
+        """Return the directory of the next export: always the same one, where an export can be replaced."""
+        self.exports += self.storage.storage_type == "hdfs"
+        return f"{OUTPUT}{self.exports}"
 
     @invariant()
     def the_newest_version_is_the_model(self) -> None:
-        if hasattr(self, "models"):
-            snapshot = open_snapshot(TABLE)
-            assert snapshot.version.number == len(self.models) - 1
-            self._check(snapshot, self.models[-1])
+        if not hasattr(self, "models"):
+            return
+        newest = len(self.models) - 1
+        table = Table(TABLE)
+        assert table.version == newest
+        assert sorted(TableLog(TABLE).numbers()) == list(range(newest + 1))
+        self._check(table, newest)
+        if newest:
+            self._replay(newest - 1, newest, False)
 
-    def _check(self, snapshot: Snapshot, model: Model) -> None:
-        rows = pa.Table.from_batches(scan_batches(snapshot), schema_of(snapshot))
-        found = [(row["id"], (int(row["at"]), row["name"])) for row in rows.to_pylist()]
-        assert sorted(found) == sorted((key, state) for key, state in model.items() if state[1] is not None)
-        assert snapshot.version.records == len(found)
-        assert snapshot.version.tombstones == sum(state[1] is None for state in model.values())
-        for file in snapshot.of_role(DATA):
-            hidden: Any = snapshot.masks.hidden(file.path)
-            assert len(set(hidden.tolist())) == len(hidden)
-            assert not len(hidden) or hidden[-1] < file.rows
+    def _check(self, table: Table, number: int) -> None:
+        """Compare the rows, keys, masks and counts of a version with its model."""
+        snapshot, model = table.at(number), self.models[number]
+        rows = _rows(table.scan(version=number))
+        assert rows == _live(model)
+        assert len({self._key(row) for row in rows}) == len(rows) == snapshot.version.records
+        assert snapshot.version.tombstones == sum(one.deleted for one in model.values())
+        kept = {DATA: 0, TOMBSTONES: 0}
+        for role in kept:
+            for file in snapshot.of_role(role):
+                hidden: Any = snapshot.masks.hidden(file.path)
+                assert len(set(hidden.tolist())) == len(hidden)
+                assert not len(hidden) or (hidden[0] >= 0 and hidden[-1] < file.rows)
+                kept[role] += file.rows - len(hidden)
+        assert kept == {DATA: snapshot.version.records, TOMBSTONES: snapshot.version.tombstones}
+
+    def _replay(self, first: int, last: int, net: bool) -> None:
+        """Apply the changes of versions to the rows of one: each fits, and the result is the rows of the other."""
+        rows = {self._key(row): row for row in _live(self.models[first])}
+        changes = Table(TABLE).changes(first, last, net=net).read_all().to_pylist()
+        numbers = [change["_commit_version"] for change in changes]
+        assert all(first < number <= last for number in numbers)
+        assert net or numbers == sorted(numbers)
+        before = dict[tuple[int, tuple[str, ...]], Any]()  # images of rows that an update replaces
+        for change in changes:
+            row = (change["id"], int(change["at"]), change["name"])
+            key, kind = self._key(row), change["_change_type"]
+            if kind in ("delete", "update_preimage"):
+                assert rows.pop(key) == row
+                if kind == "update_preimage":
+                    before[change["_commit_version"], key] = row
+            else:
+                assert key not in rows
+                rows[key] = row
+                old = before.pop((change["_commit_version"], key), None)
+                assert (kind == "update_postimage") == (old is not None)
+                assert old != row
+        assert not before
+        assert sorted(rows.values()) == _live(self.models[last])
+
+
+def _rows(tables: Iterable[Any]) -> list[Any]:
+    """Return the rows (id, order value, name) of pa.Tables or pa.RecordBatches, sorted."""
+    found = (row for table in tables for row in table.select(["id", "at", "name"]).to_pylist())
+    return sorted((row["id"], int(row["at"]), row["name"]) for row in found)
+
+
+def _live(model: Model) -> list[Any]:
+    """Return the rows of a model, sorted."""
+    return sorted((one.id, one.at, one.name) for one in model.values() if not one.deleted)
+
+
+@pytest.mark.parametrize(("kind", "scope"), list(zip(KINDS, SCOPES, strict=True)))
+def test_every_operation_once(kind: str, scope: dict[str, str]) -> None:
+    machine = Machine()
+    machine.create(kind, scope, 2, False, 1)
+    try:
+        machine.apply_a_feed([Mutation("b", 1, "x", False), Mutation("c", 1, "y", False)])
+        machine.begin_to_scan()
+        machine.apply_a_feed_and_fail([Mutation("b", 2, "z", False)], 5, "kill")
+        machine.apply_a_feed([Mutation("b", 3, "y", False), Mutation("c", 2, "y", True)])
+        machine.apply_a_feed_again(1)
+        machine.lose_the_hint()
+        machine.lose_the_checkpoints()
+        machine.end_a_scan()
+        for number, _ in enumerate(machine.models):
+            machine.scan_an_older_version(number)
+            machine.replay_changes(0, number, True)
+            machine.replay_changes(number, 9, False)
+            for name in "abc":
+                machine.get(number, name)
+            machine.export(number, 20, "kill")
+        machine.the_newest_version_is_the_model()
+    finally:
+        machine.teardown()
 
 
 TestTable = Machine.TestCase

@@ -120,7 +120,7 @@ def rewrite(table: str, number: int, change: Callable[[TableVersion], TableVersi
     assert log.commit(changed)
     for path in Path(log.path, "checkpoints").iterdir():
         path.unlink()
-    log.write_hint(number, None)
+    log.write_hint(changed, None)
 
 
 def test_wrong_counts_are_named(table: str) -> None:
@@ -203,6 +203,37 @@ def test_a_row_that_is_hidden_twice_is_named(table: str) -> None:
     assert any("a row is hidden twice" in problem for problem in verified(table).problems)
 
 
+def commit_during(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let another process commit version 3 as soon as a verification has listed the log."""
+    newest, done = TableLog.newest, list[int]()
+
+    def listed(self: TableLog) -> int | None:
+        found = newest(self)
+        if not done:
+            done.append(1)
+            Path("feed2").mkdir()
+            Path("feed2/rows2.csv").write_text("id,name,at,op\ne,x,3,I\n")
+            Table(table).apply("feed2")
+        return found
+
+    monkeypatch.setattr(TableLog, "newest", listed)
+
+
+def test_a_commit_during_a_verification_is_no_damage(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit_during(table, monkeypatch)
+    found = verified(table)
+    assert (found.version, found.problems) == (2, ())
+    assert (verified(table).version, verified(table).problems) == (3, ())
+
+
+def test_a_repair_writes_no_older_hint(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(table, "_mutator/table/hint.json").unlink()
+    commit_during(table, monkeypatch)
+    assert any("version 3 and the hint" in text for text in verified(table, repair=True).repaired)
+    assert TableLog(str(Path(table).absolute())).hinted().number == 3
+    assert verified(table).problems == ()
+
+
 def test_keys_with_two_live_rows_are_named(table: str) -> None:
     rewrite(table, 2, lambda version: replace(version, index=()))
     assert any(
@@ -240,7 +271,7 @@ def test_a_foreign_checkpoint_is_named(table: str) -> None:
     for path in Path(log.path, "checkpoints").glob("*2-*"):
         path.unlink()
     state = replace(own.state, version=replace(own.state.version, records=99))
-    log.write_hint(2, log.write_checkpoint(own.files, state, own.mask_rows()))
+    log.write_hint(own.version, log.write_checkpoint(own.files, state, own.mask_rows()))
     one_problem(table, "it is not what the log gives")
 
 

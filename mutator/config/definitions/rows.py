@@ -223,7 +223,7 @@ ROWS = (
                 "output.schema",
                 forms.TEXT,
                 None,
-                "path of an Avro schema for the result",
+                "an Avro schema for the result: its path, or the JSON itself",
                 unset="the newest feed file's",
             ),
             Setting(

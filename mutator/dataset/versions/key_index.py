@@ -105,7 +105,7 @@ def index_bytes(
     keys = keys.take(pa.array(order))
     ends = offsets_of(keys)[0][1:]
     if len(ends) and ends[-1] > MOST_KEY_BYTES:
-        raise ValueError(f"the keys of one file have {ends[-1]:,} bytes, which is more than {MOST_KEY_BYTES:,}")
+        raise ValueError(f"the keys of this file have {ends[-1]:,} bytes, which is more than {MOST_KEY_BYTES:,}")
     columns: list[Any] = [
         hashes[order],
         order,
@@ -159,9 +159,8 @@ class KeyIndex:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         known, numbered = self._near(wanted, start, end)
         first = np.searchsorted(known, wanted, "left")
-        counts = np.searchsorted(known, wanted, "right") - first
-        found = np.flatnonzero(counts)
-        counts = counts[found]
+        found = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == wanted)
+        counts = _counts(known, wanted[found], first[found])
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         return np.repeat(found, counts), numbered(np.repeat(first[found], counts) + within)
 
@@ -251,3 +250,12 @@ class KeyIndex:
         begin, width = self._begins[column], _COLUMNS[column].itemsize
         self._file.load(np.concatenate((begin + entries * width, begin + entries * width + width - 1)) // PAGE)
         return self._file.view(begin, begin + self.rows * width).view(_COLUMNS[column])[entries]
+
+
+def _counts(known: Hashes, wanted: Hashes, first: Ints) -> Ints:
+    """Return how often each wanted hash is known, given where it is first; nearly all are known once."""
+    counts = np.ones(len(wanted), np.int64)
+    following = first + 1
+    several = np.flatnonzero((following < len(known)) & (known[np.minimum(following, len(known) - 1)] == wanted))
+    counts[several] = np.searchsorted(known, wanted[several], "right") - first[several]
+    return counts

@@ -11,21 +11,38 @@ import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from mutator.dataset import checksummed_json
+from mutator.dataset import checksummed_json, manifest
 from mutator.dataset.numbered_log import CommitLog
 from mutator.dataset.versions import checkpoint
 from mutator.dataset.versions.checkpoint import State
 from mutator.dataset.versions.version import TableVersion, members_of, version_of
 from mutator.errors import MutatorError, error, suppressed
+from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
-DIRECTORY = "_mutator/table"
+DIRECTORY = manifest.TABLE
 FORMAT_VERSION = 1
 _FAULTS = ("table.log.damaged", "table.log.newer")
-_HINT = ("mutator table hint", 1)
+_HINT = ("mutator table hint", 2)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A version that exists, and the newest checkpoint; None where the hint does not say it."""
+
+    number: int | None = None
+    checkpoint: str | None = None  # name
+    id: str | None = None  # of the version; hints of format version 1 lack it
+
+
+def version_of_checkpoint(name: str) -> int:
+    """Return the version of a checkpoint, which its name begins with; -1 for another name."""
+    match = _CHECKPOINT.fullmatch(name)
+    return int(match[1]) if match else -1
 
 
 class TableLog:
@@ -34,7 +51,7 @@ class TableLog:
     def __init__(self, table: str) -> None:
         self.path = posixpath.join(table, DIRECTORY)
         self._checkpoints = posixpath.join(self.path, "checkpoints")
-        self._hint = posixpath.join(self.path, "hint.json")
+        self.hint_path = posixpath.join(self.path, "hint.json")
         directory = posixpath.join(self.path, "log")
         self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS)
 
@@ -49,6 +66,25 @@ class TableLog:
             path = self._entries.path(number)
             raise error("table.log.damaged", path=path, why="it is missing, and later versions exist")
         return found
+
+    def chain(self, before: TableVersion | None, last: int) -> Iterator[TableVersion]:
+        """Yield the versions after one, by default all, up to ``last``.
+
+        Raises StateError if one is missing or damaged, or does not follow the one before it.
+        """
+        for number in range(0 if before is None else before.number + 1, last + 1):
+            version = self.read(number)
+            if before is not None:
+                self.check_parent(version, before)
+            yield version
+            before = version
+
+    def check_parent(self, version: TableVersion, before: TableVersion) -> None:
+        """Raise StateError if a version does not follow the one before it."""
+        if version.parent is not None and version.parent != before.id:
+            name = posixpath.basename(self.entry_path(before.number))
+            why = f"it follows another version than that of {name}, so one of the two entries is not of this table"
+            raise error("table.log.damaged", path=self.entry_path(version.number), why=why)
 
     def following(self, number: int) -> Iterator[TableVersion]:
         """Yield the versions after one, as far as there are any."""
@@ -73,20 +109,21 @@ class TableLog:
         """
         return self._entries.commit(version)
 
-    def hinted(self) -> tuple[int | None, str | None]:
-        """Return a version that exists, and the name of a checkpoint; None for both without a hint that can be read."""
-        content = read_if_exists(self._hint)
+    def hinted(self) -> Hint:
+        """Return the hint; an empty one if it cannot be read."""
+        content = read_if_exists(self.hint_path)
         if content is None:
-            return None, None
+            return Hint()
         with suppress(ValueError, KeyError, TypeError):
             members = checksummed_json.parse(content, *_HINT)
-            return int(members["number"]), members["checkpoint"]
-        return None, None
+            return Hint(int(members["number"]), members["checkpoint"], members.get("id"))
+        return Hint()
 
-    def write_hint(self, number: int, name: str | None) -> None:
-        """Write a hint. number: of a version that exists. name: of a checkpoint."""
-        content = checksummed_json.dump(*_HINT, {"number": number, "checkpoint": name})
-        storage_for(self._hint).replace(self._hint, content)
+    def write_hint(self, version: TableVersion, name: str | None) -> None:
+        """Write a hint. version: that exists. name: of a checkpoint."""
+        members = {"number": version.number, "checkpoint": name, "id": version.id}
+        storage_for(self.hint_path).replace(self.hint_path, checksummed_json.dump(*_HINT, members))
+        failpoint("table.hint.written")
 
     def checkpoints(self) -> list[tuple[int, str]]:
         """Return (version, name) of all checkpoints, newest first, found by a listing."""
@@ -95,6 +132,10 @@ class TableLog:
             found = ((match, name) for name in names if (match := _CHECKPOINT.fullmatch(name)))
             return sorted(((int(match[1]), name) for match, name in found), reverse=True)
         return []
+
+    def checkpoint_path(self, name: str) -> str:
+        """Return the path of a checkpoint."""
+        return posixpath.join(self._checkpoints, name)
 
     def checkpoint(self, name: str) -> tuple[Any, State, str | None] | None:
         """Return the files, the state and the name of the masks of a checkpoint; None if it is missing or damaged."""
@@ -111,6 +152,19 @@ class TableLog:
         content = self._verified(name)
         return None if content is None else checkpoint.read_masks(content)
 
+    def pack(self, name: str) -> bytes | None:
+        """Return the content of a pack; None if it is missing or damaged."""
+        return self._verified(name)
+
+    def write_pack(self, number: int, content: bytes) -> str:
+        """Write a pack, and return its name. It may exist. number: of the version."""
+        name = f"{number:020d}-{checkpoint.digest_of(content)}.pack"
+        path = self.checkpoint_path(name)
+        storage = storage_for(path)
+        storage.make_directory(self._checkpoints)
+        storage.replace(path, content)
+        return name
+
     def write_checkpoint(self, columns: Any, state: State, masks: list[Any]) -> str:
         """Write a checkpoint, and return its name. It may exist."""
         number = state.version.number
@@ -122,6 +176,7 @@ class TableLog:
         content = checkpoint.written_files(columns, state, masks_name)
         name = f"{number:020d}-{checkpoint.digest_of(content)}.parquet"
         self._create(name, content)
+        failpoint("table.checkpoint.written")
         return name
 
     def _create(self, name: str, content: bytes) -> None:

@@ -17,16 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
-from mutator.dataset.versions.checkpoint import FILES, State, file_columns, file_of, first_state
+from mutator.dataset.versions.checkpoint import FILES, State, file_columns, files_of, first_state
 from mutator.dataset.versions.hidden_rows import Hidden
-from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.log import Hint, TableLog, version_of_checkpoint
+from mutator.dataset.versions.packs import inline_of, packed
 from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 from mutator.storage import read_file
 
 _NONE = np.zeros(0, np.int64)
-_EVERY = 32  # versions between two checkpoints
+_EVERY = 8  # versions between two checkpoints
+_MANY = 200_000  # files, above which checkpoints are rarer, because each has all of them
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def hidden_rows(table: str, index: Stored) -> Hidden:
 
 def content_of(table: str, stored: Stored) -> bytes:
     """Return the bytes of a file of a table. Raises StateError if it is lost or damaged."""
-    content = stored.inline
+    content = inline_of(table, stored)
     if content is None:
         try:
             content = read_file(posixpath.join(table, stored.path))
@@ -142,21 +144,21 @@ class Snapshot:
 
     def after(self, version: TableVersion) -> Snapshot:
         """Return the snapshot after the next version. Raises StateError if the version follows another one."""
-        if version.parent is not None and version.parent != self.version.id:
-            path = TableLog(self.table).entry_path(version.number)
-            raise error("table.log.damaged", path=path, why="it follows another version than the one before it")
+        TableLog(self.table).check_parent(version, self.version)
         files = self.files
         if version.removed:
             gone = pc.is_in(files.column("path"), value_set=pa.array(version.removed, pa.string()))
             files = files.filter(pc.invert(gone))
         if version.files:
             files = pa.concat_tables([files, file_columns(version.files, version.number)])
+            if files.column(0).num_chunks > _EVERY:
+                files = files.combine_chunks()
         return Snapshot(self.table, self.state.after(version), files, self.masks.after(version.index))
 
     def of_role(self, role: str) -> Iterable[TableFile]:
         """Yield the live files of a role, in the order in which they were added."""
         rows = np.flatnonzero(pc.equal(self.files.column("role"), role).to_numpy())
-        return (file_of(self.files, int(row)) for row in rows)
+        return files_of(self.files, rows)
 
     def extents(
         self, role: str, buckets: Collection[int] | None = None, partitions: Collection[str] | None = None
@@ -172,11 +174,13 @@ class Snapshot:
         if partitions is not None:
             codes = [code for code, name in enumerate(self._partitions) if name in partitions]
             chosen &= np.isin(found["partition"], codes)
+        rows = np.flatnonzero(chosen)
+        files = files_of(self.files, np.unique(found["file"][rows]))
         known: tuple[int, TableFile] | None = None
-        for row in np.flatnonzero(chosen).tolist():
+        for row in rows.tolist():
             number = int(found["file"][row])
             if known is None or known[0] != number:
-                known = number, file_of(self.files, number)
+                known = number, next(files)
             yield LiveExtent(known[1], known[1].extents[int(found["number"][row])], int(found["start"][row]))
 
     @cached_property
@@ -212,6 +216,11 @@ class Snapshot:
         """The directories of all partitions that live files have rows or tombstones of."""
         return [name for name in self._partitions if name]
 
+    def folded(self) -> Snapshot:
+        """Return the same snapshot with one mask for each file, instead of the indexes of many versions."""
+        masks = {path: (hidden, touched, orders) for path, hidden, touched, orders in self.mask_rows()}
+        return replace(self, files=self.files.combine_chunks(), masks=Masks(self.table, _read={"base": masks}))
+
     def mask_rows(self) -> list[tuple[str, Ints, Ints, Any]]:
         """Return the masks of all live files, for a checkpoint."""
         live = set(self.files.column("path").to_pylist())
@@ -225,13 +234,13 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
     The hint names a checkpoint, and the entries after it are read one by one until there is none.
     """
     log = TableLog(table)
-    hinted, name = log.hinted()
-    found = None if name is None else _from_checkpoint(log, table, name, number)
+    hint = log.hinted()
+    found = None if hint.checkpoint is None else _from_checkpoint(log, table, hint.checkpoint, number)
     if found is None:
         found = _from_listed(log, table, number)
     found = forward(log, found, number)
     if number is None:
-        _check_newest(log, found, hinted)
+        _check_newest(log, found, hint)
     return found
 
 
@@ -239,15 +248,31 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
     log = TableLog(snapshot.table)
     found = forward(log, snapshot)
-    _check_newest(log, found, log.hinted()[0])
-    return found
+    _check_newest(log, found, log.hinted())
+    is_long_after = found.version.number // _EVERY > snapshot.version.number // _EVERY
+    return found.folded() if is_long_after else found
 
 
-def _check_newest(log: TableLog, found: Snapshot, hinted: int | None) -> None:
-    """Raise StateError if later versions exist, so that an entry must be lost. hinted: a version that exists."""
-    newest = log.newest() if hinted is None else hinted
-    if newest is not None and found.version.number < newest:
-        log.read(found.version.number + 1)
+def _check_newest(log: TableLog, found: Snapshot, hint: Hint) -> None:
+    """Raise StateError if a version is not the newest, because the next entry is lost, or not the one of the hint."""
+    number = found.version.number
+    if hint.number is None:
+        newest = log.newest()
+        if newest is not None and number < newest:
+            log.read(number + 1)
+    elif number < hint.number:
+        if next(log.following(number), None) is None:  # else another process has just committed it
+            newest = log.newest()
+            if newest is not None and number < newest:
+                log.read(number + 1)
+            raise lost(log, number + 1, log.hint_path)
+    elif number == hint.number and hint.id not in (None, found.version.id):
+        raise error("table.log.other", path=log.entry_path(number), witness=log.hint_path)
+
+
+def lost(log: TableLog, number: int, witness: str) -> MutatorError:
+    """Return the error of an entry that is missing. witness: path of a file that shows that it existed."""
+    return error("table.log.lost", path=log.entry_path(number), version=number, witness=witness)
 
 
 def forward(log: TableLog, snapshot: Snapshot, number: int | None = None) -> Snapshot:
@@ -270,29 +295,50 @@ def unknown(log: TableLog, table: str, number: int) -> MutatorError:
     return error("table.version", path=table, version=number, earliest=min(numbers), newest=max(numbers))
 
 
-def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> str | None:
-    """Write a hint, and a checkpoint if the last one is some versions ago; return the name of the newest checkpoint.
+def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> Snapshot:
+    """Write a hint, and a checkpoint if the last one is some versions ago; return the snapshot to go on with.
 
     checkpoint: name of the newest one. Nothing depends on either.
     """
     number = snapshot.version.number
-    if number % _EVERY == 0:
+    if number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0:
+        snapshot = snapshot.folded()
+        snapshot = replace(snapshot, files=packed(log, number, snapshot.files))
         checkpoint = log.write_checkpoint(snapshot.files, snapshot.state, snapshot.mask_rows())
-    log.write_hint(number, checkpoint)
-    return checkpoint
+    log.write_hint(snapshot.version, checkpoint)
+    return snapshot
 
 
 def _from_checkpoint(log: TableLog, table: str, name: str, number: int | None) -> Snapshot | None:
-    """Return the snapshot of a checkpoint; None if it cannot be read, or is of a later version than a wanted one."""
+    """Return the snapshot of a checkpoint; None if it cannot be read, or is of a later version than a wanted one.
+
+    Nor is it used if it is of another table. Raises StateError if its version has no entry, and none follows it.
+    """
+    if number is not None and version_of_checkpoint(name) > number:
+        return None
     read = log.checkpoint(name)
     if read is None:
         return None
     files, state, masks = read
-    if number is not None and state.version.number > number:
+    if not _is_of(log, state.version, name):
         return None
     if masks is None:
         return Snapshot(table, state, files, Masks(table))
     return Snapshot(table, state, files, Masks(table, partial(_masks_of, log, table, state.version.number, masks)))
+
+
+def _is_of(log: TableLog, version: TableVersion, name: str) -> bool:
+    """Return whether the version of a checkpoint is one of the log: the next entry follows it, or it has an entry."""
+    damage: MutatorError | None = None
+    for number, member in ((version.number + 1, "parent"), (version.number, "id")):
+        try:
+            found = next(log.following(number - 1), None)
+        except MutatorError as fault:
+            damage = damage or fault
+            continue
+        if found is not None:
+            return getattr(found, member) in (None, version.id)
+    raise damage or lost(log, version.number, log.checkpoint_path(name))
 
 
 def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tuple[Ints, Ints, Any]]:

@@ -15,6 +15,7 @@ from mutator.dataset.manifest import FeedFile, is_safe
 
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
+_ACTIONS = ("create", "apply")  # a program that knows more of them writes a newer format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,13 @@ class Stored:
     path: str
     bytes: int
     checksum: str
-    content: str | None = None  # the bytes themselves, in base 64; None: they are at the path
+    content: str | None = None  # the bytes themselves, in base 64; None: they are at the path, or in a pack
+    packed: str | None = None  # never in an entry: its number, the offset in a pack, and the name of the pack
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the bytes are at the path."""
+        return self.content is None and self.packed is None
 
     @property
     def inline(self) -> _Bytes | None:
@@ -112,6 +119,8 @@ def members_of(version: TableVersion) -> dict[str, Any]:
 def version_of(members: dict[str, Any]) -> TableVersion:
     """Return the version of a JSON document. Raises KeyError, TypeError or ValueError for other members."""
     members["action"] = members.pop("kind")
+    if members["action"] not in _ACTIONS:
+        raise ValueError(f"its kind is {members['action']}")
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
     members["files"] = tuple(_file_of(file) for file in members["files"])
     for name in ("index", "rejected"):
@@ -127,13 +136,18 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     return version
 
 
+def is_packed(content: str | None) -> bool:
+    """Return whether the content of a file, as text, only names a pack: base 64 has no colon."""
+    return content is not None and ":" in content
+
+
 def stored_here(path: str, content: _Bytes, checksum: str) -> Stored:
     """Return a file whose bytes are in the entry."""
     return Stored(path=path, bytes=len(content), checksum=checksum, content=base64.b64encode(content).decode())
 
 
 def _stored_members(one: Stored) -> dict[str, Any]:
-    return {name: value for name, value in vars(one).items() if name != "content" or value is not None}
+    return {name: value for name, value in vars(one).items() if value is not None}
 
 
 def _file_members(file: TableFile) -> dict[str, Any]:

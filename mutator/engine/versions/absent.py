@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,16 @@ from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
 from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.tally import Tally
-from mutator.engine.versions.delta_files import Delta, DeltaWriter
+from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values, tombstone_rows
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
+from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import to_texts
+
+_ROWS = 1 << 20  # tombstones that are collected before they are written
+_Absent = tuple[Ints, Hashes, Any, Any, list[str | None]]  # positions, hashes, keys, order values, partitions
 
 
 def bury_absent(
@@ -28,31 +34,64 @@ def bury_absent(
 
     met: positions of the records that winners met, by file. A tombstone has the order value of its record.
     """
-    hidden = []
-    for extent in live.snapshot.extents(DATA):
-        found = _absent(plan, live, extent, group, met.get(extent.file.path, ()))
-        if found is None:
+    hidden, waiting, rows = list[Any](), list[_Absent](), 0
+    buckets = buckets_of_group(group, plan.groups, live.snapshot.version.buckets)
+    for path, extents in groupby(live.snapshot.extents(DATA, buckets), lambda extent: extent.file.path):
+        found = _absent(plan, live, list(extents), group, met.get(path, ()))
+        positions, hashes, keys, orders, _ = found
+        if not len(positions):
             continue
-        positions, delta = found
         tally.counts["master deleted by absence"] += len(positions)
-        orders = to_texts(plan.rows.order_type, delta.orders)
-        hidden.append(index_table(extent.file.path, positions, delta.hashes, delta.keys, orders, touched=False))
-        writer.write(TOMBSTONES, delta)
+        texts = to_texts(plan.rows.order_type, orders)
+        hidden.append(index_table(path, positions, hashes, keys, texts, touched=False))
+        waiting.append(found)
+        rows += len(positions)
+        if rows >= _ROWS:
+            writer.write(TOMBSTONES, _tombstones(plan, writer.buckets, waiting))
+            waiting, rows = [], 0
+    if waiting:
+        writer.write(TOMBSTONES, _tombstones(plan, writer.buckets, waiting))
     return hidden
 
 
-def _absent(
-    plan: Plan, live: LiveRows, extent: LiveExtent, group: int, met: Sequence[Ints]
-) -> tuple[Ints, Delta] | None:
-    """Return the positions of the absent records of an extent, and their tombstones."""
-    hashes, keys, positions = live.entries(extent)
+def buckets_of_group(group: int, groups: int, buckets: int) -> list[int]:
+    """Return the buckets that may have keys of a group: the hash of a key modulo ``groups`` is its group.
+
+    >>> buckets_of_group(1, 2, 4), buckets_of_group(3, 4, 2), buckets_of_group(1, 3, 2)
+    ([1, 3], [1], [0, 1])
+    """
+    step = math.gcd(groups, buckets)
+    return list(range(group % step, buckets, step))
+
+
+def _absent(plan: Plan, live: LiveRows, extents: Sequence[LiveExtent], group: int, met: Sequence[Ints]) -> _Absent:
+    """Return the records of a file that are absent, by position. extents: of the file."""
+    file = extents[0].file
+    parts = [live.entries(extent) for extent in extents]
+    entries = np.concatenate([np.arange(extent.start, extent.end) for extent in extents])
+    hashes, positions = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
     chosen = np.flatnonzero(hashes % np.uint64(plan.groups) == np.uint64(group))
     chosen = chosen[~np.isin(positions[chosen], np.concatenate([np.zeros(0, np.int64), *met]))]
-    chosen = chosen[live.are_live(extent.file, positions[chosen])]
-    if not len(chosen):
-        return None
+    chosen = chosen[live.are_live(file, positions[chosen])]
     chosen = chosen[np.argsort(positions[chosen])]
-    positions, hashes, keys = positions[chosen], hashes[chosen], keys.take(pa.array(chosen))
-    orders = order_values(plan, live, extent.file, extent.start + chosen, positions)
-    rows = tombstone_rows(plan, decoded_keys(keys, plan.key_width), orders)
-    return positions, Delta([extent.extent.partition], np.zeros(len(chosen), np.int64), rows, hashes, keys, orders)
+    entries, positions, hashes = entries[chosen], positions[chosen], hashes[chosen]
+    if not len(chosen):
+        return positions, hashes, None, None, []
+    names = np.array([extent.extent.partition for extent in extents], object)
+    partitions = names[np.searchsorted([extent.end for extent in extents], positions, "right")].tolist()
+    orders = order_values(plan, live, file, entries, positions)
+    return positions, hashes, live.entry_keys(file, entries), orders, partitions
+
+
+def _tombstones(plan: Plan, buckets: int, parts: Sequence[_Absent]) -> Delta:
+    """Return the tombstones of absent records, by partition, bucket and key."""
+    hashes = np.concatenate([part[1] for part in parts])
+    encoded, orders = (pa.concat_arrays([part[column] for part in parts]) for column in (2, 3))
+    partitions = pa.array([name for part in parts for name in part[4]], pa.string()).dictionary_encode("encode")
+    names, codes = partitions.dictionary.to_pylist(), partitions.indices.to_numpy().astype(np.int64)
+    keys = decoded_keys(encoded, plan.key_width)
+    order = unit_order(names, codes, hashes % np.uint64(buckets), keys)
+    index = pa.array(order)
+    orders = orders.take(index)
+    rows = tombstone_rows(plan, [column.take(index) for column in keys], orders)
+    return Delta(names, codes[order], rows, hashes[order], encoded.take(index), orders)

@@ -7,7 +7,7 @@ hash is that of the winner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +20,10 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.versions.hidden_rows import index_table, written_index
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import DIRECTORY
-from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
-from mutator.engine.blocks.mutations import key_names
 from mutator.engine.blocks.winners import GONE, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
@@ -32,8 +31,9 @@ from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.absent import bury_absent
 from mutator.engine.versions.apart import apart, together
-from mutator.engine.versions.delta_files import Delta, DeltaWriter, Target, created, order_bytes
+from mutator.engine.versions.delta_files import Delta, DeltaWriter, Target, created, unit_order
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
+from mutator.engine.versions.met_rows import MetRows, PartitionCodes, Search
 from mutator.engine.versions.old_values import order_values, tombstone_rows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -82,22 +82,10 @@ def apply_group(
                 indexes += bury_absent(plan, live, group, met, tally, writer)
             index = _index(plan, target, indexes, group, attempt)
         except MutatorError as fault:
-            return Written(MergeReceipt(damage=(Fault(str(snapshot.table), fault),)))
+            return Written(MergeReceipt(damage=(Fault(str(snapshot.table), fault),)), tuple(writer.files))
     tally.counts["rows written"] += writer.rows[DATA]
     tally.counts["tombstones written"] += writer.rows[TOMBSTONES]
     return Written(tally.receipt(), tuple(writer.files), index)
-
-
-@dataclass(frozen=True)
-class _Met:
-    """Live rows of one file that winners met."""
-
-    file: TableFile
-    numbers: Ints  # of the winners
-    entries: Ints  # of the key index
-    positions: Ints  # of the rows
-    partitions: Ints  # codes of the partitions of the rows
-    highs: Any  # highest order value of each row's extent
 
 
 class _Meeting:
@@ -111,10 +99,8 @@ class _Meeting:
         self._positions = positions
         found = winners.found
         self._keys = encoded_keys(found.keys)
-        self._names: list[str | None] = [None]  # directories of partitions, by code
-        self._codes: dict[str | None, int] = {None: 0}
+        self._partitions = PartitionCodes()
         self._own = self._own_partitions()
-        self._scopes = self._sorted_scopes()
         self._indexed: list[Any] = []
         self._insert: list[tuple[Ints, Ints]] = []  # numbers of winners, codes of partitions
         self._bury: list[tuple[Ints, Ints]] = []
@@ -122,22 +108,23 @@ class _Meeting:
 
     def carried_out(self, writer: DeltaWriter) -> list[Any]:
         """Decide about all winners, write rows and tombstones; return the tables of the version index."""
-        for met in self._met(DATA):
+        search = Search(
+            self._live,
+            self._winners.found.hashes,
+            self._keys,
+            self._target.buckets,
+            self._partitions,
+            self._own if self._plan.rows.partitioning.by_partition else None,
+            self._plan.rows.order_type,
+        )
+        for met in search.met(DATA):
             self._meet_records(met)
-        for met in self._met(TOMBSTONES):
+        for met in search.met(TOMBSTONES):
             self._meet_tombstones(met)
         self._meet_nothing()
         self._winners.close()
         self._write(writer)
         return self._indexed
-
-    # --- partitions
-
-    def _code(self, name: str | None) -> int:
-        if name not in self._codes:
-            self._codes[name] = len(self._names)
-            self._names.append(name)
-        return self._codes[name]
 
     def _own_partitions(self) -> Ints:
         """Return the code of the partition that each winner's row belongs to."""
@@ -146,66 +133,12 @@ class _Meeting:
             return np.zeros(count, np.int64)
         if not pa.types.is_dictionary(column.type):
             column = column.cast(pa.string()).dictionary_encode()
-        codes = np.array([self._code(name) for name in column.dictionary.to_pylist()] + [self._code(NOWHERE)])
+        codes = np.array(
+            [self._partitions.code(name) for name in column.dictionary.to_pylist()] + [self._partitions.code(NOWHERE)]
+        )
         return codes[pc.fill_null(column.indices, len(codes) - 1).to_numpy()]  # type: ignore[no-any-return]
 
-    def _sorted_scopes(self) -> dict[tuple[int, int], Ints]:
-        """Return the numbers of the winners, by hash, of each bucket of each scope: a partition, or the whole table."""
-        hashes = self._winners.found.hashes
-        buckets = (hashes % np.uint64(self._target.buckets)).astype(np.int64)
-        scope = self._own if self._plan.rows.partitioning.by_partition else np.zeros(len(hashes), np.int64)
-        order = np.lexsort((hashes, buckets, scope))
-        found: dict[tuple[int, int], Ints] = {}
-        if len(order):
-            pairs = scope[order] * self._target.buckets + buckets[order]
-            begins = np.flatnonzero(np.diff(pairs, prepend=pairs[0] - 1))
-            for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
-                first = order[begin]
-                found[int(scope[first]), int(buckets[first])] = order[begin:end]
-        return found
-
-    # --- what the winners meet
-
-    def _met(self, role: str) -> Iterator[_Met]:
-        """Yield the live rows that winners meet, file by file; those that met a row before meet nothing more."""
-        by_partition = self._plan.rows.partitioning.by_partition
-        names = {self._names[scope] for scope, _ in self._scopes} if by_partition else None
-        buckets = {bucket for _, bucket in self._scopes}
-        extents = self._live.snapshot.extents(role, buckets, names)  # type: ignore[arg-type]  # no partition is None
-        waiting: list[tuple[LiveExtent, Ints, Ints, Ints]] = []
-        for extent in extents:
-            scope = self._code(extent.extent.partition) if by_partition else 0
-            wanted = self._scopes.get((scope, extent.extent.bucket))
-            if wanted is None:
-                continue
-            hashes = self._winners.found.hashes[wanted]
-            found = self._live.find(extent, hashes, self._keys.take(pa.array(wanted)))
-            if not len(found[0]):
-                continue
-            if waiting and waiting[0][0].file.path != extent.file.path:
-                yield self._of_file(waiting)
-                waiting = []
-            waiting.append((extent, wanted[found[0]], found[1], found[2]))
-        if waiting:
-            yield self._of_file(waiting)
-
-    def _of_file(self, parts: list[tuple[LiveExtent, Ints, Ints, Ints]]) -> _Met:
-        numbers = np.concatenate([part[1] for part in parts])
-        positions = np.concatenate([part[3] for part in parts])
-        order = np.argsort(positions)
-        highs = pa.array([order_bytes(part[0].extent.high) for part in parts], pa.large_binary())
-        which = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
-        codes = np.array([self._code(part[0].extent.partition) for part in parts])
-        return _Met(
-            file=parts[0][0].file,
-            numbers=numbers[order],
-            entries=np.concatenate([part[2] for part in parts])[order],
-            positions=positions[order],
-            partitions=codes[which[order]],
-            highs=from_texts(self._plan.rows.order_type, highs).take(pa.array(which[order])),
-        )
-
-    def _meet_records(self, met: _Met) -> None:
+    def _meet_records(self, met: MetRows) -> None:
         winners, plan = self._winners, self._plan
         found = winners.found
         twice = winners.met[met.numbers]
@@ -237,7 +170,7 @@ class _Meeting:
             for count in ("moved in", "moved out"):
                 winners.tally.counts[count] += moved
 
-    def _same(self, met: _Met) -> Flags:
+    def _same(self, met: MetRows) -> Flags:
         """Return which winners are upserts with the bytes of the rows that they meet."""
         found = self._winners.found
         upserts = np.flatnonzero(~found.deletes[met.numbers])
@@ -247,19 +180,19 @@ class _Meeting:
             likely = np.flatnonzero(row_hashes(written) == self._live.row_hashes(met.file, met.entries[upserts]))
         same = np.zeros(len(met.numbers), np.bool_)
         if len(likely):
-            rows = upserts[likely]
-            old = self._live.rows(met.file, met.positions[rows], self._plan.rows.layouts["master"]).written()
+            rows, layout = upserts[likely], self._plan.rows.layouts["master"]
+            old = self._live.rows(met.file, met.positions[rows], met.entries[rows], layout).written()
             same[rows] = ~unequal(old, written.take(pa.array(likely)))
         return same
 
-    def _old_orders(self, met: _Met, orders: Any) -> tuple[Ints, Any]:
+    def _old_orders(self, met: MetRows, orders: Any) -> tuple[Ints, Any]:
         """Return the rows whose order values matter, and these: those of extents with a row that is not older."""
         rows = np.flatnonzero(flags(pc.less_equal(orders, self._highs(met))))
         if not len(rows):
             return rows, None
         return rows, order_values(self._plan, self._live, met.file, met.entries[rows], met.positions[rows])
 
-    def _highs(self, met: _Met) -> Any:
+    def _highs(self, met: MetRows) -> Any:
         """Return the highest order value of the extent of each row, touches included."""
         if not self._plan.by_file_name:
             return met.highs
@@ -269,7 +202,7 @@ class _Meeting:
         raised = pc.max(from_texts(self._plan.rows.order_type, texts)).as_py()
         return pc.max_element_wise(met.highs, pa.scalar(raised, met.highs.type))
 
-    def _meet_tombstones(self, met: _Met) -> None:
+    def _meet_tombstones(self, met: MetRows) -> None:
         winners, plan = self._winners, self._plan
         fresh = np.flatnonzero(~winners.met[met.numbers])
         if len(fresh) < len(met.numbers):  # beside a record
@@ -297,14 +230,14 @@ class _Meeting:
         winners, partitioning = self._winners, self._plan.rows.partitioning
         insert, bury = winners.meet_nothing()
         self._insert.append((insert, self._own[insert]))
-        codes = np.full(len(bury), self._code(NOWHERE)) if partitioning.by_table else self._own[bury]
+        codes = np.full(len(bury), self._partitions.code(NOWHERE)) if partitioning.by_table else self._own[bury]
         self._bury.append((bury, codes))
         if partitioning.by_partition:
-            lacking = [None in dict(values_of(name)).values() if name else False for name in self._names]
+            lacking = [None in dict(values_of(name)).values() if name else False for name in self._partitions.names]
             unplaced = bury[np.array(lacking)[codes]] if len(bury) else bury
             winners.note(DELETE_WITHOUT_PARTITION, unplaced[~winners.found.upserts[unplaced]])
 
-    def _note(self, met: _Met, rows: Ints, *, touched: bool) -> None:
+    def _note(self, met: MetRows, rows: Ints, *, touched: bool) -> None:
         """Add rows to the version index."""
         if not len(rows):
             return
@@ -329,21 +262,16 @@ class _Meeting:
         for role, parts in ((DATA, self._insert), (TOMBSTONES, self._bury)):
             numbers = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in parts)])
             codes = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
-            order = self._by_unit_and_key(numbers, codes)
+            buckets = found.hashes[numbers] % np.uint64(self._target.buckets)
+            keys = [column.take(pa.array(numbers)) for column in found.keys]
+            order = unit_order(self._partitions.names, codes, buckets, keys)
             numbers, codes = numbers[order], codes[order]
             index = pa.array(numbers)
             orders = found.orders.take(index)
             rows = found.written.take(index) if role == DATA else self._tombstones(index, orders)
-            writer.write(role, Delta(self._names, codes, rows, found.hashes[numbers], self._keys.take(index), orders))
-
-    def _by_unit_and_key(self, numbers: Ints, codes: Ints) -> Ints:
-        """Return the order of winners by partition, bucket and key."""
-        ranks = np.argsort(np.argsort(np.array([name or "" for name in self._names], object), kind="stable"))
-        buckets = self._winners.found.hashes[numbers] % np.uint64(self._target.buckets)
-        keys = [column.take(pa.array(numbers)) for column in self._winners.found.keys]
-        table = pa.table([pa.array(ranks[codes]), pa.array(buckets), *keys], ["unit", "bucket", *key_names(len(keys))])
-        order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
-        return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+            writer.write(
+                role, Delta(self._partitions.names, codes, rows, found.hashes[numbers], self._keys.take(index), orders)
+            )
 
     def _tombstones(self, index: Any, orders: Any) -> Any:
         return tombstone_rows(self._plan, [column.take(index) for column in self._winners.found.keys], orders)

@@ -23,7 +23,9 @@ from mutator.dataset.side_columns import TombstoneWriter
 from mutator.dataset.versions.key_index import index_bytes
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile, stored_here
+from mutator.engine.blocks.mutations import key_names
 from mutator.engine.task_files import create
+from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.files.parquet import table_writer
 from mutator.plan.run_plan import Plan
@@ -72,6 +74,11 @@ class DeltaWriter:
         self._count = 0
         self.files: list[TableFile] = []
         self.rows = {DATA: 0, TOMBSTONES: 0}
+
+    @property
+    def buckets(self) -> int:
+        """The number of buckets of the table."""
+        return self._target.buckets
 
     def write(self, role: str, delta: Delta) -> None:
         """Write a delta. role: data or tombstones."""
@@ -122,7 +129,7 @@ class DeltaWriter:
         numbers = row_hashes(rows) if role == DATA else np.zeros(len(chosen), np.uint32)
         orders = delta.orders.take(pa.array(chosen)).to_numpy() if self._plan.by_file_name else None
         keys = delta.keys.take(pa.array(chosen))
-        content, checksum = index_bytes(delta.hashes[chosen], keys, numbers, counts, orders)
+        content, checksum = key_index_of(path, delta.hashes[chosen], keys, numbers, counts, orders)
         path = self._target.index_path(path)
         if self._target.inline:
             return stored_here(path, content, checksum)
@@ -165,6 +172,28 @@ class DeltaWriter:
     def _high(self, orders: Any) -> str | None:
         texts = to_texts(self._plan.rows.order_type, pa.array([pc.max(orders)], orders.type))
         return text_of_order(texts[0].as_py())
+
+
+def key_index_of(path: str, *columns: Any) -> tuple[bytes, str]:
+    """Return the content of the key index of a file, and its checksum.
+
+    columns: the arguments of ``index_bytes``. Raises StateError if the keys have too many bytes.
+    """
+    try:
+        return index_bytes(*columns)
+    except ValueError as fault:
+        raise error("table.keys", path=path, why=fault) from None
+
+
+def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Hashes, keys: Sequence[Any]) -> Ints:
+    """Return the order of rows by partition, bucket and key.
+
+    partitions: directories, by code. codes, buckets: of each row. keys: a pa.Array for each ID field.
+    """
+    ranks = np.argsort(np.argsort(np.array([name or "" for name in partitions], object), kind="stable"))
+    table = pa.table([pa.array(ranks[codes]), pa.array(buckets), *keys], ["unit", "bucket", *key_names(len(keys))])
+    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
+    return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
 def created(plan: Plan, table: str, path: str) -> AbstractContextManager[StagedFile]:

@@ -27,6 +27,7 @@ class Forms:
         self._state, self._table = state, table
         self._schemas: dict[int, Any] = {}
         self._defaults: dict[int, dict[str, Any]] = {}
+        self._beginnings: dict[tuple[int, str], int | None] = {}
 
     def schema(self, form: int | None = None) -> Any:
         """Return the pa.Schema of a form, by default of the present one; without fields before the first rows."""
@@ -39,14 +40,21 @@ class Forms:
 
     def stored(self, form: int, names: Sequence[str]) -> list[str]:
         """Return those of some present fields whose values are in the files of a form; at least one field to count."""
-        return [name for name in names if self._begin(form, name) is None] or self.schema(form).names[:1]
+        return [name for name in names if self.has(form, name)] or self.schema(form).names[:1]
+
+    def has(self, form: int, name: str) -> bool:
+        """Return whether the files of a form have the values of a present field; they may have those of an older one.
+
+        A field that was removed and added again is not the one of the same name in earlier files.
+        """
+        return self._begin(form, name) is None
 
     def evolved(self, rows: Any, form: int, wanted: Any) -> Any:
         """Return rows of a form with present fields and their types.
 
         rows: pa.Table with the columns ``stored(form, wanted.names)``. wanted: pa.Schema. Raises NotReadable.
         """
-        if rows.schema.equals(wanted):
+        if rows.schema.equals(wanted) and all(self.has(form, name) for name in wanted.names):
             return rows
         columns = []
         for field in wanted:
@@ -63,9 +71,11 @@ class Forms:
 
     def _begin(self, form: int, name: str) -> int | None:
         """Return the form since which all have a field, if it is later than a form; else None."""
-        later = [form, *sorted(one for one in self._state.schemas if one > max(form, 0))]
-        lacking = [at for at, one in enumerate(later) if self.schema(one).get_field_index(name) < 0]
-        return later[lacking[-1] + 1] if lacking else None
+        if (form, name) not in self._beginnings:
+            later = [form, *sorted(one for one in self._state.schemas if one > max(form, 0))]
+            lacking = [at for at, one in enumerate(later) if self.schema(one).get_field_index(name) < 0]
+            self._beginnings[form, name] = later[lacking[-1] + 1] if lacking else None
+        return self._beginnings[form, name]
 
     def _default(self, form: int, field: Any) -> Any:
         """Return the value, a pa.Array of one element, that a field had in earlier rows when a form began; or None."""

@@ -15,7 +15,7 @@ import xxhash
 from mutator.dataset.filter_packs import KeyFilter, write_filters
 from mutator.dataset.manifest import DIRECTORY, DataFile, SideFile
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES
+from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.task_files import create, file_name
@@ -25,9 +25,10 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.bloom_filter import filter_of
 from mutator.rules.byte_columns import ByteColumn, Ints
-from mutator.rules.key_hash import hash_columns
+from mutator.rules.key_hash import Hashes, hash_columns
 
 _ROWS = 1 << 20  # rows that are read at once
+_UNMASKED = np.zeros(0, np.int64), np.zeros(0, np.int64), pa.array([], pa.large_binary())
 
 
 @dataclass(frozen=True)
@@ -42,25 +43,29 @@ class OfFiles:
     """The masks of a snapshot, looked up once for each file: a file may have thousands of extents."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        """Read which files have hidden or touched rows."""
         self._masks = snapshot.masks
-        self._known: tuple[str, Ints, Ints, Any] | None = None
+        self._known: dict[str, tuple[Ints, Ints, Any] | None] = dict.fromkeys(snapshot.masks.files())
 
     def hidden(self, extent: LiveExtent) -> Ints:
         """Return the positions of the hidden rows of an extent."""
-        _, hidden, _, _ = self._of(extent.file.path)
+        hidden, _, _ = self._of(extent.file.path)
         first, last = np.searchsorted(hidden, [extent.start, extent.end])
         return hidden[first:last]
 
     def touched(self, extent: LiveExtent) -> tuple[Ints, Any]:
         """Return the positions of the touched rows of an extent, and their order values as text."""
-        _, _, positions, orders = self._of(extent.file.path)
+        _, positions, orders = self._of(extent.file.path)
         first, last = np.searchsorted(positions, [extent.start, extent.end])
         return positions[first:last], orders.slice(first, last - first)
 
-    def _of(self, path: str) -> tuple[str, Ints, Ints, Any]:
-        if self._known is None or self._known[0] != path:
-            self._known = path, self._masks.hidden(path), *self._masks.touched(path)
-        return self._known
+    def _of(self, path: str) -> tuple[Ints, Ints, Any]:
+        if path not in self._known:
+            return _UNMASKED
+        found = self._known[path]
+        if found is None:
+            found = self._known[path] = self._masks.hidden(path), *self._masks.touched(path)
+        return found
 
 
 def units_of(snapshot: Snapshot, masks: OfFiles) -> dict[MergeUnit, list[LiveExtent]]:
@@ -91,20 +96,26 @@ def fingerprint(masks: OfFiles, extents: Sequence[LiveExtent]) -> str:
 
 
 def write_units(
-    plan: Plan, snapshot: Snapshot, staging: str, units: Sequence[MergeUnit], number: int, attempt: int
+    plan: Plan,
+    snapshot: Snapshot,
+    staging: str,
+    units: Sequence[tuple[MergeUnit, Sequence[LiveExtent]]],
+    number: int,
+    attempt: int,
 ) -> Exported:
-    """Write some buckets; return their files. number: of the task."""
+    """Write some buckets; return their files. units: each with its extents. number: of the task."""
     keep_freed_memory()
     live = LiveRows(snapshot, by_file_name=plan.by_file_name)
+    rows = _Files(plan, live, [extent for _, extents in units for extent in extents])
     pack = f"{DIRECTORY}/filters/{file_name(plan, number, attempt)}.parquet" if plan.by_table else None
     files, beside, filters = list[DataFile](), list[SideFile](), list[KeyFilter]()
-    for unit in units:
+    for unit, extents in units:
         with ExitStack() as stack:
-            written = _Unit(plan, live, unit, BucketFiles(plan, staging, unit, attempt, stack, pack))
-            written.write()
-            files += written.files.files
-            beside += written.files.beside
-            filters += [KeyFilter(path, b"", None, filter_of(own)) for path, own in written.files.key_hashes()]
+            written = BucketFiles(plan, staging, unit, attempt, stack, pack)
+            _write_unit(plan, rows, extents, written)
+            files += written.files
+            beside += written.beside
+            filters += [KeyFilter(path, b"", None, filter_of(own)) for path, own in written.key_hashes()]
     if pack is not None and filters:
         with create(plan, staging, pack) as stream:
             write_filters(stream, filters)  # type: ignore[arg-type]  # as much of a stream as it needs
@@ -112,49 +123,102 @@ def write_units(
     return Exported(tuple(files), tuple(beside))
 
 
-class _Unit:
-    """One bucket."""
+def _write_unit(plan: Plan, rows: _Files, extents: Sequence[LiveExtent], files: BucketFiles) -> None:
+    """Write the rows and the tombstones of a bucket. extents: of the bucket."""
+    for extent in extents:
+        if extent.file.role == DATA:
+            for part in rows.data(extent):
+                files.write(part.rows, len(part.positions), part.hashes, part.sequences)
+    tombstones = [rows.tombstones(extent) for extent in extents if extent.file.role == TOMBSTONES]
+    if tombstones:
+        whole = pa.concat_tables(tombstones).combine_chunks()
+        keys = [f"key_{number}" for number in range(plan.key_width)]
+        files.bury(whole.sort_by([(key, "ascending") for key in keys]))
+    files.close()
 
-    def __init__(self, plan: Plan, live: LiveRows, unit: MergeUnit, files: BucketFiles) -> None:
-        self._plan, self._live, self._unit, self.files = plan, live, unit, files
 
-    def write(self) -> None:
-        """Write the rows and the tombstones."""
-        for extent in self._extents(DATA):
-            positions = self._positions(extent)
+@dataclass(frozen=True)
+class _Rows:
+    """Live rows of a data file."""
+
+    positions: Ints  # ascending
+    rows: Any  # pa.StructArray
+    hashes: Hashes
+    sequences: Ints | None
+
+    def slice(self, first: int, last: int) -> _Rows:
+        """Return some of the rows."""
+        sequences = None if self.sequences is None else self.sequences[first:last]
+        rows = self.rows.slice(first, last - first)
+        return _Rows(self.positions[first:last], rows, self.hashes[first:last], sequences)
+
+
+class _Files:
+    """The files of a task. A file with rows of several buckets is read once."""
+
+    def __init__(self, plan: Plan, live: LiveRows, extents: Sequence[LiveExtent]) -> None:
+        """Read nothing yet. extents: that the task writes."""
+        self._plan, self._live = plan, live
+        self._extents: dict[str, list[LiveExtent]] = {}
+        for extent in sorted(extents, key=lambda one: one.start):
+            self._extents.setdefault(extent.file.path, []).append(extent)
+        self._left = {path: len(found) for path, found in self._extents.items()}  # extents to be written
+        self._rows: dict[str, _Rows] = {}
+        self._tombstones: dict[str, tuple[Ints, Any]] = {}
+
+    def data(self, extent: LiveExtent) -> Iterator[_Rows]:
+        """Yield the live rows of an extent, a part at a time."""
+        file = extent.file
+        if len(self._extents[file.path]) == 1:
+            positions = self._positions(file)
+            numbers = self._entries(file)
             for start in range(0, len(positions), _ROWS):
-                self._write_rows(extent, positions[start : start + _ROWS])
-        tombstones = [self._tombstones(extent) for extent in self._extents(TOMBSTONES)]
-        if tombstones:
-            whole = pa.concat_tables(tombstones).combine_chunks()
-            keys = [f"key_{number}" for number in range(self._plan.key_width)]
-            self.files.bury(whole.sort_by([(key, "ascending") for key in keys]))
-        self.files.close()
+                yield self._read(file, positions[start : start + _ROWS], numbers)
+            return
+        if file.path not in self._rows:
+            self._rows[file.path] = self._read(file, self._positions(file), self._entries(file))
+        found = self._rows[file.path]
+        yield found.slice(*np.searchsorted(found.positions, [extent.start, extent.end]).tolist())
+        self._done(file, self._rows)
 
-    def _extents(self, role: str) -> Iterator[LiveExtent]:
-        partitions = None if self._unit.partition is None else {self._unit.partition}
-        return self._live.snapshot.extents(role, {self._unit.group}, partitions)
+    def tombstones(self, extent: LiveExtent) -> Any:
+        """Return the live tombstones of an extent, a pa.Table with the column "hash"."""
+        file = extent.file
+        if file.path not in self._tombstones:
+            positions = self._positions(file)
+            found = taken_tombstones(self._live.snapshot.table, file.data, file.rows, positions)
+            names = [f"key_{number}" for number in range(self._plan.key_width)]
+            keys = [found.column(name).combine_chunks().cast(pa.large_binary()) for name in names]
+            hashes = hash_columns([ByteColumn.of_array(key) for key in keys])
+            self._tombstones[file.path] = positions, found.append_column("hash", pa.array(hashes))
+        positions, table = self._tombstones[file.path]
+        first, last = np.searchsorted(positions, [extent.start, extent.end]).tolist()
+        self._done(file, self._tombstones)
+        return table.slice(first, last - first)
 
-    def _positions(self, extent: LiveExtent) -> Ints:
-        """Return the positions of the live rows of an extent."""
-        positions = np.arange(extent.start, extent.end)
-        found: Ints = positions[self._live.are_live(extent.file, positions)]
+    def _done(self, file: TableFile, read: dict[str, Any]) -> None:
+        """Forget a file after its last extent."""
+        self._left[file.path] -= 1
+        if not self._left[file.path]:
+            del read[file.path]
+
+    def _positions(self, file: TableFile) -> Ints:
+        """Return the positions of the live rows of a file's extents, ascending."""
+        positions = np.concatenate([np.arange(one.start, one.end) for one in self._extents[file.path]])
+        found: Ints = positions[self._live.are_live(file, positions)]
         return found
 
-    def _write_rows(self, extent: LiveExtent, positions: Ints) -> None:
-        plan, live = self._plan, self._live
-        block = live.rows(extent.file, positions, plan.rows.layouts["master"])
-        sequences = None
-        if plan.by_file_name:
-            entries = live.entry_numbers(extent.file)[positions]
-            sequences = order_values(plan, live, extent.file, entries, positions).to_numpy()
-        self.files.write(block.written(), len(positions), block.hashes(), sequences)
+    def _entries(self, file: TableFile) -> Ints | None:
+        return self._live.entry_numbers(file) if self._plan.by_file_name else None
 
-    def _tombstones(self, extent: LiveExtent) -> Any:
-        file = extent.file
-        found = taken_tombstones(self._live.snapshot.table, file.data, file.rows, self._positions(extent))
-        keys = [found.column(f"key_{n}").combine_chunks().cast(pa.large_binary()) for n in range(self._plan.key_width)]
-        return found.append_column("hash", pa.array(hash_columns([ByteColumn.of_array(key) for key in keys])))
+    def _read(self, file: TableFile, positions: Ints, numbers: Ints | None) -> _Rows:
+        """Read rows. numbers: of the entry of each row of the file; None if their order values are not needed."""
+        plan, live = self._plan, self._live
+        block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])
+        sequences = None
+        if numbers is not None:
+            sequences = order_values(plan, live, file, numbers[positions], positions).to_numpy()
+        return _Rows(positions, block.written(), block.hashes(), sequences)
 
 
 def directories_of(units: Sequence[MergeUnit]) -> list[str]:

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from mutator.dataset import checksum
 from mutator.dataset.manifest import DataFile, Part, SideFile
 from mutator.dataset.side_columns import read_sequences, tombstone_tables
-from mutator.dataset.versions.key_index import encoded_keys, index_bytes
+from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
-from mutator.engine.versions.delta_files import Target, created, text_of_order
+from mutator.engine.versions.delta_files import Target, created, key_index_of, text_of_order
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
@@ -25,6 +25,7 @@ from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.file_names import base_name
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
@@ -37,7 +38,7 @@ class Taken:
 
     source: str  # path of the dataset
     part: Part
-    path: str  # relative to the table
+    directory: str  # in the table
     partition: str | None
     bucket: int
     schema: int
@@ -55,8 +56,13 @@ class _Rows:
     orders: Any
 
 
-def take_over(plan: Plan, target: Target, taken: Taken) -> TableFile:
-    """Link a file to a table, and write its key index. Raises StateError if it is not as its manifest says."""
+def take_over(plan: Plan, target: Target, taken: Taken, attempt: int) -> TableFile:
+    """Link a file to a table, and write its key index. Raises StateError if it is not as its manifest says.
+
+    The path in the table ends in the run, and the attempt if it is not the first, so that no other run or attempt has
+    the same one.
+    """
+    path = path_in_table(taken, plan, attempt)
     table = str(target.table)
     source = posixpath.join(taken.source, taken.part.path)
     why = checksum.difference(source, taken.part.checksum)
@@ -70,26 +76,31 @@ def take_over(plan: Plan, target: Target, taken: Taken) -> TableFile:
     if why is not None:
         raise error("manifest.damage", path=source, why=why)
     storage = storage_for(table)
-    storage.make_directory(posixpath.dirname(f"{table}/{taken.path}"))
-    for path in (taken.path, target.index_path(taken.path)):
-        storage.remove(posixpath.join(table, path))  # of a killed call
-    link_or_copy(source, posixpath.join(table, taken.path))
+    storage.make_directory(posixpath.dirname(f"{table}/{path}"))
+    link_or_copy(source, posixpath.join(table, path))
+    storage.sync(posixpath.dirname(f"{table}/{path}"))
     failpoint("table.linked")
     sequences = rows.orders.to_numpy() if plan.by_file_name else None
-    content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, np.array([taken.part.rows]), sequences)
-    with created(plan, table, target.index_path(taken.path)) as stream:
+    content, digest = key_index_of(path, rows.hashes, rows.keys, rows.numbers, np.array([taken.part.rows]), sequences)
+    with created(plan, table, target.index_path(path)) as stream:
         stream.write(content)
     high = to_texts(plan.rows.order_type, pa.array([pc.max(rows.orders)], rows.orders.type))[0].as_py()
     return TableFile(
         role=TOMBSTONES if taken.layout is None else DATA,
         rows=taken.part.rows,
-        data=Stored(path=taken.path, bytes=taken.part.bytes, checksum=taken.part.checksum),
-        index=Stored(path=target.index_path(taken.path), bytes=len(content), checksum=digest),
+        data=Stored(path=path, bytes=taken.part.bytes, checksum=taken.part.checksum),
+        index=Stored(path=target.index_path(path), bytes=len(content), checksum=digest),
         extents=(
             Extent(partition=taken.partition, bucket=taken.bucket, rows=taken.part.rows, high=text_of_order(high)),
         ),
         schema=taken.schema,
     )
+
+
+def path_in_table(taken: Taken, plan: Plan, attempt: int = 0) -> str:
+    """Return the path of a file in the table that a run takes it over to."""
+    stem, suffix = posixpath.splitext(base_name(taken.part.path))
+    return posixpath.join(taken.directory, f"{stem}-{plan.run}{f'-{attempt}' if attempt else ''}{suffix}")
 
 
 def _rows(plan: Plan, path: str, taken: Taken) -> Iterator[_Rows]:

@@ -11,8 +11,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mutator.dataset import checksum
 from mutator.dataset.versions.key_index import KeyIndex
+from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, content_of, damaged
 from mutator.dataset.versions.version import Stored, TableFile
@@ -22,11 +25,14 @@ from mutator.formats.blocks.column_rows import ColumnBlock, ColumnLayout, truste
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
+from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.row_hash import RowHashes
-from mutator.storage import storage_for
+from mutator.rules.order_columns import flags
+from mutator.rules.row_hash import RowHashes, row_hashes
+from mutator.storage import blocks, storage_for
 
+IN_MEMORY = 64 << 20  # bytes of a remote file that is read once
 _BATCH = 1 << 12  # rows that are decoded at once
 
 
@@ -38,6 +44,7 @@ class LiveRows:
         self.snapshot = snapshot
         self._by_file_name = by_file_name
         self._indexes: dict[str, KeyIndex] = {}
+        self._verified_files: set[str] = set()
         self.forms = Forms(snapshot.state, snapshot.table)
 
     def find(self, extent: LiveExtent, hashes: Hashes, keys: Any) -> tuple[Ints, Ints, Ints]:
@@ -49,7 +56,28 @@ class LiveRows:
         with self._verified(file):
             index = self.index(file)
             numbers, entries = index.find(hashes, keys, extent.start, extent.end)
-            positions = index.positions(entries)
+        return self._live(file, numbers, entries)
+
+    def hashes(self, file: TableFile) -> Hashes:
+        """Return the key hashes of all entries of a file."""
+        with self._verified(file):
+            return self.index(file).hashes()
+
+    def with_keys(self, file: TableFile, numbers: Ints, entries: Ints, keys: Any) -> tuple[Ints, Ints, Ints]:
+        """Return (numbers, entries, positions) of those live rows that have the wanted keys.
+
+        numbers, entries: pairs of a wanted key and an entry with the same hash. keys: encoded, one for each pair.
+        """
+        if len(numbers):
+            same = flags(pc.equal(self.entry_keys(file, entries), keys))
+            numbers, entries = numbers[same], entries[same]
+        return self._live(file, numbers, entries)
+
+    def _live(self, file: TableFile, numbers: Ints, entries: Ints) -> tuple[Ints, Ints, Ints]:
+        if not len(numbers):
+            return numbers, entries, entries
+        with self._verified(file):
+            positions = self.index(file).positions(entries)
         live = self.are_live(file, positions)
         return numbers[live], entries[live], positions[live]
 
@@ -61,12 +89,17 @@ class LiveRows:
         at = np.minimum(np.searchsorted(hidden, positions), len(hidden) - 1)
         return hidden[at] != positions
 
-    def entries(self, extent: LiveExtent) -> tuple[Hashes, Any, Ints]:
-        """Return (hashes, encoded keys, positions) of all rows of an extent, hidden ones too, by hash."""
+    def entries(self, extent: LiveExtent) -> tuple[Hashes, Ints]:
+        """Return (hashes, positions) of all rows of an extent, hidden ones too, by hash."""
         with self._verified(extent.file):
             index = self.index(extent.file)
             entries = np.arange(extent.start, extent.end)
-            return index.hashes(extent.start, extent.end), index.keys(entries), index.positions(entries)
+            return index.hashes(extent.start, extent.end), index.positions(entries)
+
+    def entry_keys(self, file: TableFile, entries: Ints) -> Any:
+        """Return the encoded keys of some entries."""
+        with self._verified(file):
+            return self.index(file).keys(entries)
 
     def keys(self, file: TableFile) -> Any:
         """Return the encoded keys of all rows of a file, in the order of the rows."""
@@ -110,7 +143,7 @@ class LiveRows:
                     stored.bytes,
                     stored.checksum,
                     sequences=self._by_file_name,
-                    content=stored.inline,
+                    content=inline_of(table, stored),
                 )
             except MutatorError as fault:
                 if fault.kind != "storage.missing":
@@ -118,19 +151,53 @@ class LiveRows:
                 raise damaged(table, stored, "it is missing") from None
         return self._indexes[file.index.path]
 
-    def rows(self, file: TableFile, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
-        """Return the rows of a file at some positions, which are ascending, with the types of a layout's result."""
+    def rows(self, file: TableFile, positions: Ints, entries: Ints, layout: ColumnLayout) -> ColumnBlock:
+        """Return the rows of a file at some positions, which are ascending, with the types of a layout's result.
+
+        entries: of these rows in the key index. Raises StateError if the rows are not those that the index describes.
+        """
+        names, start, parts = self.forms.schema(file.schema).names, 0, []
+        for part in taken_rows(self.snapshot.table, file.data, file.rows, positions, names):
+            parts.append(self.checked(file, part, entries[start : start + part.num_rows]))
+            start += part.num_rows
+        return self._block(file, positions, parts, layout)
+
+    def rows_of_whole(self, file: TableFile, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
+        """Return rows as ``rows`` does. Before the first rows of a file, the checksum of the whole file is verified."""
+        table = self.snapshot.table
+        if file.path not in self._verified_files:
+            verified_file(table, file.data).close()
+            self._verified_files.add(file.path)
+        names = self.forms.stored(file.schema, layout.wanted)
+        return self._block(file, positions, taken_rows(table, file.data, file.rows, positions, names), layout)
+
+    def checked(self, file: TableFile, rows: Any, entries: Ints) -> Any:
+        """Return rows with the types of their file. Raises StateError if an entry has another row hash.
+
+        rows: pa.Table with all columns of the file. entries: of the key index, one per row.
+        """
+        own = self.forms.schema(file.schema)
+        columns = [converted(rows.column(one.name).combine_chunks(), one.type, True)[0] for one in own]
+        found = row_hashes(pa.StructArray.from_arrays(columns, fields=list(own)))
+        wrong = np.flatnonzero(found != self.row_hashes(file, entries))
+        if len(wrong):
+            with self._verified(file):
+                position = int(self.index(file).positions(entries[wrong[:1]])[0])
+            why = f"row {position + 1:,} is not the one that the key index describes"
+            raise damaged(self.snapshot.table, file.data, why)
+        return pa.table(columns, schema=own)
+
+    def _block(self, file: TableFile, positions: Ints, parts: Sequence[Any], layout: ColumnLayout) -> ColumnBlock:
+        """Return rows of a file with the types of a layout's result. parts: pa.Tables with the columns of the file."""
         present = self.forms.schema()
         layout = replace(layout, schema=present)
         wanted = pa.schema([present.field(name) for name in layout.wanted])
         names = self.forms.stored(file.schema, wanted.names)
-        table, data = self.snapshot.table, file.data
         try:
-            found = taken_rows(table, data, file.rows, positions, names)
-            evolved = (self.forms.evolved(part, file.schema, wanted).combine_chunks() for part in found)
+            evolved = (self.forms.evolved(part.select(names), file.schema, wanted).combine_chunks() for part in parts)
             batches = [batch for part in evolved for batch in part.to_batches()]
         except NotReadable as fault:
-            raise damaged(table, data, fault) from None
+            raise damaged(self.snapshot.table, file.data, fault) from None
         return trusted_block(batches, positions, layout)
 
 
@@ -176,7 +243,7 @@ def _head(file: Any, number: int, names: list[str], count: int) -> Any:
 
 def opened_file(table: str, stored: Stored) -> BinaryIO:
     """Open a file of a table for reading. Raises StateError if it is lost or has another size."""
-    content = stored.inline
+    content = inline_of(table, stored)
     if content is not None:
         return io.BytesIO(content)
     path = posixpath.join(table, stored.path)
@@ -191,6 +258,20 @@ def opened_file(table: str, stored: Stored) -> BinaryIO:
     if size != stored.bytes:
         stream.close()
         raise damaged(table, stored, f"it has {size:,} bytes and should have {stored.bytes:,}")
+    return stream
+
+
+def verified_file(table: str, stored: Stored) -> BinaryIO:
+    """Open a file of a table whose bytes all have been verified. Raises StateError if it is lost or damaged."""
+    path = posixpath.join(table, stored.path)
+    if not stored.is_apart or (stored.bytes <= IN_MEMORY and not storage_for(path).holds):
+        return io.BytesIO(content_of(table, stored))
+    stream = opened_file(table, stored)
+    found = checksum.of_blocks(blocks(stream), checksum.chunk_of(stored.checksum))
+    if found != stored.checksum:
+        stream.close()
+        raise damaged(table, stored, f"its checksum is {found} and should be {stored.checksum}")
+    stream.seek(0)
     return stream
 
 

@@ -13,6 +13,8 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import from_texts, to_texts
 
+_SPARSE = 1 << 12  # where fewer than one of so many rows is wanted, rows are verified one by one, else the whole file
+
 
 def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
     """Return the order values of some records, touches included. entries, positions: of their rows, ascending."""
@@ -27,11 +29,16 @@ def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, pos
     layout = plan.rows.layouts["master"]
     order = layout.result.field(layout.order_field)
     only = replace(layout, result=pa.schema([order]), id_fields=(), order_field=0, op_field=None)
-    return live.rows(file, positions, only).orders()
+    if len(positions) * _SPARSE < file.rows:
+        return live.rows(file, positions, entries, only).orders()
+    return live.rows_of_whole(file, positions, only).orders()
 
 
 def tombstone_rows(plan: Plan, keys: list[Any], orders: Any) -> Any:
-    """Return new tombstones, a pa.Table. keys: a column for each ID field. orders: order values."""
+    """Return new tombstones, a pa.Table. keys: a column for each ID field. orders: order values.
+
+    Their commit time is that of the plan, because they are written before their version is committed.
+    """
     schema = tombstone_schema(len(keys))
     times = pa.array(np.full(len(orders), plan.now), pa.int64()).cast(pa.timestamp("ms", "UTC"))
     columns = [*keys, to_texts(plan.rows.order_type, orders), times]

@@ -280,12 +280,21 @@ def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
     return io.BytesIO(b"".join(decompress(blocks(stream), compression)))
 
 
-def read_schema(path: str) -> tuple[str, FileSchema]:
-    """Return a path and the Avro schema in the file at that path. Raises ConfigError."""
-    full_path = absolute(path)
-    with storage_for(full_path).open(full_path) as stream:
-        content = b"".join(blocks(stream))
+def read_schema(wanted: str) -> tuple[str, FileSchema]:
+    """Return the value of output.schema and the Avro schema that it names. Raises ConfigError, StorageError.
+
+    wanted: the path of an Avro schema, or the schema itself as JSON.
+    """
     try:
-        return path, FILE_FORMATS["avro"].stored({"schema": json.loads(content)})
+        return wanted, FILE_FORMATS["avro"].stored({"schema": json.loads(schema_text(wanted))})
     except (ValueError, KeyError, TypeError) as fault:
-        raise error("config", where=f"output.schema={path}", faults=f"is not an Avro schema: {fault}") from None
+        raise error("config", where=f"output.schema={wanted}", faults=f"is not an Avro schema: {fault}") from None
+
+
+def schema_text(wanted: str) -> str:
+    """Return the JSON of the Avro schema that a value of output.schema names, a path or the JSON itself."""
+    if wanted.lstrip().startswith("{"):
+        return wanted
+    full_path = absolute(wanted)
+    with storage_for(full_path).open(full_path) as stream:
+        return b"".join(blocks(stream)).decode("utf-8", "surrogateescape")

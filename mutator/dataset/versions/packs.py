@@ -1,0 +1,125 @@
+"""Packs: the contents that many log entries have, in one object, so that a checkpoint names them and has no copies.
+
+A pack is derived: if it is lost or damaged, the log entry is read.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.version import Stored, is_packed
+
+_LARGEST = 8 << 20  # bytes of a pack, unless a single content has more
+_CACHED = 16  # packs in memory
+_COLUMNS = ("content", "index_content")  # of ``checkpoint.FILES``
+
+
+def inline_of(table: str, stored: Stored) -> bytes | None:
+    """Return the bytes of a file that its log entry has; None if they are at its path.
+
+    Raises StateError if the entry is lost or damaged, and no pack has them.
+    """
+    if stored.packed is None:
+        return stored.inline
+    entry, offset, name = _parsed(stored.packed)
+    content = _pack(table, name)
+    if content is not None:
+        return content[offset : offset + stored.bytes]
+    for one in TableLog(table).read(entry).stored():
+        if one.path == stored.path:
+            return one.inline
+    return None
+
+
+def packed(log: TableLog, number: int, columns: Any) -> Any:
+    """Write the contents of files into packs; return the files, which name them.
+
+    number: of the version. columns: pa.Table of ``checkpoint.FILES``. Contents that packs have are not written again.
+    """
+    columns = columns.combine_chunks()
+    apart = {name: np.flatnonzero(_is_apart(columns.column(name))) for name in _COLUMNS}
+    rows = np.concatenate(list(apart.values()))
+    contents = [text for name in _COLUMNS for text in columns.column(name).take(pa.array(apart[name])).to_pylist()]
+    order = np.argsort(rows, kind="stable")  # the contents of a version lie together
+    entries = columns.column("version").take(pa.array(rows)).to_pylist()
+    named, waiting = [""] * len(rows), iter(order.tolist())
+    for part in _parts([contents[one] for one in order]):
+        name, offset = log.write_pack(number, b"".join(part)), 0
+        for content, at in zip(part, waiting, strict=False):
+            named[at] = f"{entries[at]}:{offset}:{name}"
+            offset += len(content)
+    start = 0
+    for name in _COLUMNS:
+        own = named[start : start + len(apart[name])]
+        start += len(own)
+        if own:
+            mask = np.zeros(columns.num_rows, np.bool_)
+            mask[apart[name]] = True
+            column = pc.replace_with_mask(columns.column(name), pa.array(mask), pa.array(own, pa.string()))
+            columns = columns.set_column(columns.schema.get_field_index(name), columns.schema.field(name), column)
+    return columns
+
+
+def unpacked(table: str, columns: Any) -> Any:
+    """Undo ``packed``; return None if a pack is missing or damaged."""
+    for name, size in zip(_COLUMNS, ("bytes", "index_bytes"), strict=True):
+        texts = columns.column(name).to_pylist()
+        for row, text in enumerate(texts):
+            if is_packed(text):
+                _, offset, pack = _parsed(text)
+                content = _pack(table, pack)
+                if content is None:
+                    return None
+                part = content[offset : offset + columns.column(size)[row].as_py()]
+                texts[row] = base64.b64encode(part).decode()
+        field = columns.schema.get_field_index(name)
+        columns = columns.set_column(field, columns.schema.field(name), pa.array(texts, pa.string()))
+    return columns
+
+
+def _is_apart(column: Any) -> Any:
+    """Return which contents are in log entries, and not yet in a pack."""
+    apart = pc.and_(column.is_valid(), pc.invert(pc.fill_null(pc.match_substring(column, ":"), True)))
+    return apart.to_numpy()
+
+
+def _parts(contents: Sequence[str]) -> Iterator[list[bytes]]:
+    part, size = list[bytes](), 0
+    for text in contents:
+        content = base64.b64decode(text, validate=True)
+        if part and size + len(content) > _LARGEST:
+            yield part
+            part, size = [], 0
+        part.append(content)
+        size += len(content)
+    if part:
+        yield part
+
+
+def _parsed(text: str) -> tuple[int, int, str]:
+    entry, offset, name = text.split(":")
+    return int(entry), int(offset), name
+
+
+def _pack(table: str, name: str) -> bytes | None:
+    """Return the content of a pack; None if it is missing or damaged."""
+    try:
+        return _kept_pack(table, name)
+    except FileNotFoundError:
+        return None
+
+
+@lru_cache(_CACHED)
+def _kept_pack(table: str, name: str) -> bytes:
+    content = TableLog(table).pack(name)
+    if content is None:
+        raise FileNotFoundError(name)  # is not kept
+    return content

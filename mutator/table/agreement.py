@@ -1,0 +1,71 @@
+"""Refuse an apply whose key, order or partitions are not those of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from mutator.config import Config, parse
+from mutator.config.definitions import published
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors import MutatorError, error
+from mutator.rules.partition_fields import text_of
+
+KEY, ORDER, TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
+PARTITIONS, SCOPE = "partitioned.by", "key.scope"
+
+
+def check_settings(snapshot: Snapshot, config: Config) -> None:
+    """Raise StateError if an apply has another key, order or partitions than the table was created with.
+
+    Settings that version 0 lacks are decided by the first apply. After that, the rows have a specification.
+    """
+    now = _agreed(config)
+    for name, before in settings_of(snapshot).items():
+        if name == TYPE and (before, now[name]) == ("long", "decimal"):
+            continue  # every integer is a decimal
+        if before != now[name]:
+            raise _refused(snapshot, name, before, now[name] or "not set")
+
+
+def settings_of(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return those settings of version 0 that all applies have in common, as text, by their published names."""
+    settings = snapshot.state.settings
+    stated = {published(name) for name in settings}
+    agreed = _agreed(parse(settings)) if KEY in stated else {}
+    return {name: value for name, value in agreed.items() if name in stated}
+
+
+def _agreed(config: Config) -> Mapping[str, str]:
+    sources = _names(config, [field.source for field in config.partitioned_by])
+    partitions = [replace(field, source=name) for field, name in zip(config.partitioned_by, sources, strict=True)]
+    return {
+        KEY: ",".join(_names(config, config.id_fields)),
+        ORDER: ",".join(_names(config, () if config.order_field is None else (config.order_field,))),
+        TYPE: config.order_type,
+        PARTITIONS: text_of(partitions),
+        SCOPE: config.key_scope or "table",
+    }
+
+
+@contextmanager
+def in_words_of_tables(snapshot: Snapshot) -> Iterator[None]:
+    """Name the cure for a table in the error of a specification that is not that of the rows."""
+    try:
+        yield
+    except MutatorError as fault:
+        if fault.kind != "manifest.spec":
+            raise
+        raise _refused(snapshot, *(fault.fields[name] for name in ("name", "before", "now"))) from None
+
+
+def _refused(snapshot: Snapshot, name: str, before: str, now: str) -> MutatorError:
+    return error("table.spec", path=snapshot.table, name=name, before=before, now=now)
+
+
+def _names(config: Config, fields: Sequence[Any]) -> list[str]:
+    """Return the names of fields, as far as names are given; else their ordinals."""
+    known = config.field_names
+    return [known[one] if isinstance(one, int) and one < len(known) else str(one) for one in fields]

@@ -1,0 +1,52 @@
+"""The rows of a scan, as batches or as a whole table of Arrow, pandas or Polars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from mutator.frames.dataset import to_pandas, to_polars
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+
+class Scan(Iterator[Any]):
+    """An iterator over the rows of one version of a table, as pa.RecordBatches. It has each row once.
+
+    The version does not change while it is read, even if feeds are applied to the table.
+    """
+
+    def __init__(self, schema: Any, batches: Iterator[Any]) -> None:
+        """Read nothing yet. schema: pa.Schema of the batches."""
+        self.schema = schema
+        self._batches = batches
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows that are left as a pa.Table. Raises StateError for lost and damaged files."""
+        return pa.Table.from_batches(self, self.schema)
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows that are left as a list of mappings of column names to Python values."""
+        return [row for batch in self for row in batch.to_pylist()]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the rows that are left as a pandas DataFrame. Raises ConfigError where pandas is not installed."""
+        return to_pandas(self.to_arrow(), "to_pandas()")
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows that are left as a Polars DataFrame. Raises ConfigError where Polars is not installed."""
+        return to_polars(self.to_arrow(), "to_polars()")
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the rows that are left to any library that reads Arrow streams."""
+        return pa.RecordBatchReader.from_batches(self.schema, self).__arrow_c_stream__(requested_schema)

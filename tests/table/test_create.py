@@ -1,0 +1,70 @@
+"""Creating a table: where it may be, what it may begin with, and which settings it keeps."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mutator.errors import ConfigError, StorageError
+from mutator.table.table import Table
+
+SETTINGS = {"key": "id", "order_by": "at", "header": True, "max.delete.fraction": "1"}
+AVRO = {
+    "type": "record",
+    "name": "r",
+    "fields": [{"name": "id", "type": "long"}, {"name": "at", "type": "int"}, {"name": "name", "type": "string"}],
+}
+
+
+def feed(directory, text):
+    directory.mkdir(parents=True)
+    (directory / f"{directory.name}.csv").write_text("id,at,name\n" + text)
+    return str(directory)
+
+
+def test_a_schema_is_kept_in_the_table(tmp_path, monkeypatch):
+    (tmp_path / "row.avsc").write_text(json.dumps(AVRO, indent=2))
+    monkeypatch.chdir(tmp_path)
+    Table.create("t", {**SETTINGS, "output.schema": "row.avsc"})
+    (tmp_path / "row.avsc").unlink()
+    monkeypatch.chdir("/")
+    table = Table(str(tmp_path / "t"))
+
+    report = table.apply(feed(tmp_path / "first", "1,1,a\n2,1,b\n"))
+
+    assert {field.name: str(field.type) for field in table.schema} == {"id": "int64", "at": "int32", "name": "string"}
+    assert len(str(report)) < 2_000  # the schema is not repeated in full
+    assert not table.verify().differences
+    assert table.export(str(tmp_path / "out")).rows == 2
+
+
+def test_a_schema_that_does_not_exist_or_is_none_is_refused_at_once(tmp_path):
+    with pytest.raises(StorageError, match=r"no\.avsc"):
+        Table.create(str(tmp_path / "t"), {**SETTINGS, "output.schema": str(tmp_path / "no.avsc")})
+    (tmp_path / "bad.avsc").write_text("[")
+    with pytest.raises(ConfigError, match="is not an Avro schema"):
+        Table.create(str(tmp_path / "t"), {**SETTINGS, "output.schema": str(tmp_path / "bad.avsc")})
+    assert not (tmp_path / "t").exists()
+
+
+def test_another_format_than_parquet_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="the files of a table are Parquet"):
+        Table.create(str(tmp_path / "t"), {**SETTINGS, "output.format": "csv"})
+
+
+def test_a_table_within_a_table_is_refused(tmp_path):
+    Table.create(str(tmp_path / "t"), {**SETTINGS, "partitioned.by": "name"})
+
+    with pytest.raises(ConfigError, match="is within the table"):
+        Table.create(str(tmp_path / "t" / "a" / "name=x"), SETTINGS)
+    assert not (tmp_path / "t" / "a").exists()
+
+
+def test_a_table_is_no_dataset_to_begin_with(tmp_path):
+    table = Table.create(str(tmp_path / "t"), SETTINGS)
+    table.apply(feed(tmp_path / "first", "1,1,a\n2,1,b\n"))
+
+    with pytest.raises(ConfigError, match="mutator table export"):
+        Table.create(str(tmp_path / "other"), SETTINGS, dataset=str(tmp_path / "t"))
+    assert not (tmp_path / "other").exists()

@@ -1,0 +1,97 @@
+"""Opening a table reads the hint, a checkpoint, and the entries after it; it lists no directory."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot, add_hint, open_snapshot
+from mutator.dataset.versions.version import DATA, Extent, Stored, TableFile
+from mutator.table.create import create_empty
+from tests.support.model_storage import KINDS, ModelStorage, mounted
+
+
+def file_of(number: int) -> TableFile:
+    def stored(path: str) -> Stored:
+        return Stored(path=path, bytes=9, checksum=f"xxh3-128:{number:032x}")
+
+    extents = (Extent(partition=None, bucket=0, rows=1, high=None),)
+    return TableFile(
+        role=DATA, rows=1, data=stored(f"v={number}/f"), index=stored(f"keys/{number}"), extents=extents, schema=1
+    )
+
+
+def committed(path: str, versions: int) -> Snapshot:
+    """Return the snapshot of a table with some versions, each with one file."""
+    snapshot = create_empty(path, {})
+    log = TableLog(path)
+    for number in range(1, versions + 1):
+        version = replace(
+            snapshot.version,
+            number=number,
+            id=uuid.uuid4().hex,
+            parent=snapshot.version.id,
+            action="apply",
+            settings={},
+            spec={"format": "parquet"} if number == 1 else None,
+            files=(file_of(number),),
+        )
+        assert log.commit(version)
+        snapshot = snapshot.after(version)
+        add_hint(log, snapshot, log.hinted().checkpoint)
+    return snapshot
+
+
+def opened(storage: ModelStorage, path: str) -> tuple[Snapshot, list[str]]:
+    """Return the newest snapshot, and the storage calls that opening it needed."""
+    storage.log.clear()
+    found = open_snapshot(path)
+    return found, [call.replace(f"{path}/_mutator/table/", "") for call in storage.log]
+
+
+@pytest.mark.parametrize("storage_type", KINDS)
+@pytest.mark.parametrize(("versions", "checkpoint"), [(0, 0), (7, 0), (31, 24), (96, 96)])
+def test_opening_needs_few_requests_and_no_listing(storage_type, versions, checkpoint):
+    storage = ModelStorage(storage_type)
+    with mounted(storage) as base:
+        path = f"{base}/table"
+        made = committed(path, versions)
+
+        found, calls = opened(storage, path)
+
+    assert found.version.number == versions
+    assert found.files.equals(made.files)
+    assert len(found.files) == versions
+    assert {call.partition(" ")[0] for call in calls} == {"open"}
+    assert calls[0] == "open hint.json"
+    assert calls[1].startswith(f"open checkpoints/{checkpoint:020d}-")
+    following = versions - checkpoint
+    assert following < 8
+    assert len(calls) <= 2 + 2 + following + 1, "the checkpoint is verified; the last entry does not exist"
+
+
+def test_checkpoints_of_many_files_are_rarer(monkeypatch):
+    monkeypatch.setattr(snapshots, "_MANY", 20)
+    storage = ModelStorage("s3")
+    with mounted(storage) as base:
+        committed(f"{base}/table", 70)
+        numbers = sorted(number for number, _ in TableLog(f"{base}/table").checkpoints())
+
+    assert numbers == [0, 8, 16, 32, 64]
+
+
+def test_a_table_without_a_hint_is_listed_once():
+    storage = ModelStorage("s3")
+    with mounted(storage) as base:
+        path = f"{base}/table"
+        committed(path, 3)
+        storage.remove(f"{path}/_mutator/table/hint.json")
+
+        found, calls = opened(storage, path)
+
+    assert found.version.number == 3
+    assert [call for call in calls if call.startswith("entries")] == ["entries checkpoints", "entries log"]

@@ -1,0 +1,120 @@
+"""Tables on a real S3 server and a real HDFS: every command, and the exclusive creation of log entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from mutator import config
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.errors import MutatorError, error
+from mutator.storage import storage_for, walk
+from mutator.table import apply
+from mutator.table.apply import apply_feed
+from mutator.table.create import create_empty
+from mutator.table.table import Table
+from tests.support import local_engine
+from tests.support.storage_places import hdfs_place, s3_place
+from tests.support.versioned import open_runner
+from tests.table.test_table_faults import FIRST, NEW, OLD, SECOND, SETTINGS, rows_of
+
+PLACES = {"s3": s3_place, "hdfs": hdfs_place}
+RACERS, ROUNDS = 4, 5
+
+
+@pytest.fixture(name="root", params=PLACES)
+def new_root(request: pytest.FixtureRequest) -> str:
+    root: str = PLACES[request.param](request)
+    for name, rows in (("first", FIRST), ("second", SECOND)):
+        with storage_for(root).create_new(f"{root}/{name}.csv") as stream:
+            stream.write(rows.encode())
+    return root
+
+
+def apply_to(path: str, feed: str) -> int:
+    return apply_feed(open_snapshot(path), config.parse(SETTINGS), [feed], open_runner).snapshot.version.number
+
+
+@pytest.mark.parametrize("inline", [True, pytest.param(False, marks=pytest.mark.rest)])
+def test_every_command(root: str, inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 16 if inline else 0)
+    monkeypatch.setattr(apply, "_INLINE", 1 << 16 if inline else 0)
+    table, output = f"{root}/table", f"{root}/out"
+    create_empty(table, SETTINGS, buckets=2)
+    assert apply_to(table, f"{root}/first.csv") == 1
+    opened = Table(table)
+    assert opened.export(output, open_runner=open_runner).rows == 3
+    assert apply_to(table, f"{root}/second.csv") == 2
+    opened.refresh()
+
+    assert (rows_of(table), opened.get("4")["name"], opened.get("2")) == (NEW, "d", None)
+    assert sum(batch.num_rows for batch in opened.scan(version=1)) == 3
+    kinds = [kind for batch in opened.changes(1) for kind in batch.column("_change_type").to_pylist()]
+    assert sorted(kinds) == ["delete", "insert", "update_postimage", "update_preimage"]
+    if storage_for(root).renames:  # HDFS cannot exchange two directories in one step
+        with pytest.raises(MutatorError, match="name a new directory") as fault:
+            opened.export(output, open_runner=open_runner)
+        assert fault.value.kind == "output.exchange"
+        output = f"{root}/out2"
+    assert opened.export(output, open_runner=open_runner).rows == len(NEW)
+    assert local_engine.verify(output).problems == ()
+
+    copy = Table.create(f"{root}/copy", {**SETTINGS}, dataset=output, open_runner=open_runner)
+    assert (copy.version, rows_of(copy.path)) == (1, NEW)
+    assert copy.verify(open_runner=open_runner).problems == ()
+    keys = [entry.path for entry in walk(table) if entry.path.endswith(".keys")]
+    assert bool(keys) != inline
+    for path in [*keys[:1], f"{table}/_mutator/table/hint.json"]:
+        storage_for(path).remove(path)
+    assert opened.verify(repair=True, open_runner=open_runner).problems == ()
+    assert opened.verify(open_runner=open_runner).problems == ()
+    assert rows_of(table) == NEW
+    assert storage_for(root).unfinished(root) == []
+
+
+@pytest.mark.rest
+def test_one_of_several_creators_of_an_entry_wins(root: str) -> None:
+    table = f"{root}/table"
+    before = create_empty(table, SETTINGS, buckets=2).version
+    barrier = Barrier(RACERS)
+
+    def racer(name: int) -> list[bool]:
+        log, won = TableLog(table), []
+        for number in range(1, ROUNDS + 1):
+            barrier.wait(60)
+            won.append(log.commit(replace(before, number=number, id=f"{name}-{number}")))
+        return won
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        rounds = list(zip(*pool.map(racer, range(RACERS)), strict=True))
+    for number, won in enumerate(rounds, 1):
+        assert sum(won) == 1
+        assert TableLog(table).read(number).id == f"{won.index(True)}-{number}"
+
+
+@pytest.mark.rest
+def test_an_entry_whose_answer_was_lost_is_known_as_ones_own(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = f"{root}/table"
+    create_empty(table, SETTINGS, buckets=2)
+    kind, lost = type(storage_for(table)), []
+    create_new = kind.create_new
+
+    @contextmanager
+    def without_answer(self: Any, path: str, *more: Any) -> Iterator[Any]:
+        with create_new(self, path, *more) as stream:
+            yield stream
+        if "/log/" in path:
+            lost.append(path)
+            raise error("storage", path=path, why="timeout")
+
+    monkeypatch.setattr(kind, "create_new", without_answer)
+    assert apply_to(table, f"{root}/first.csv") == 1
+    assert len(lost) == 1
+    assert rows_of(table) == OLD
