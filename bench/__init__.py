@@ -16,6 +16,7 @@
 ``machine``         cores, memory, directories for files
 ``contest``         alternating rounds over all contenders
 ``figures``         raw results -> medians, ratios, targets
+``table_figures``   targets, steps and bytes of versioned tables
 ``storage``         alternating rounds of writing to a server and reading from it
 ``traffic``         seconds of the transfers -> speeds, shares, targets
 ``report``          figures -> table, Markdown, JSON

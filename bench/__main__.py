@@ -8,7 +8,9 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 
 from bench.contenders.catalogue import MERGES, SERVERS, Entry, everyone
@@ -52,9 +54,10 @@ def main(arguments: list[str] | None = None) -> int:
         for server in servers:
             traffics += _transferred(server, entries, directory, rows, options)
             _write(options.out, outcomes, machine, traffics)
-        for workload in work:
-            outcomes += _merged(workload, entries, directory, options)
-            _write(options.out, outcomes, machine, traffics)
+        for group in groups_of(work):
+            for outcome in _merged(group, entries, directory, options):
+                outcomes.append(outcome)
+                _write(options.out, outcomes, machine, traffics)
     finally:
         _keep_logs(directory, options.out)
         shutil.rmtree(directory, ignore_errors=True)
@@ -79,23 +82,29 @@ def copies_of(workload: Workload, entries: Sequence[Entry]) -> int:
     return sum(entry.name in (workload.only or ()) for entry in entries)  # a managed master each; outputs are links
 
 
-def _merged(workload: Workload, entries: list[Entry], directory: Path, options: argparse.Namespace) -> list[Outcome]:
-    """Return the outcome of a workload in a list; an empty list if none of its contenders was selected."""
-    selected = [
-        entry for entry in MERGES[workload.form] if entry in entries and entry.name in (workload.only or (entry.name,))
-    ]
+def groups_of(work: Sequence[Workload]) -> list[list[Workload]]:
+    """Return successive workloads with the same master and contenders together: a contender prepares it once."""
+    same = groupby(work, key=lambda workload: (workload.family, workload.form, workload.rows, workload.parts))
+    return [list(group) for _, group in same]
+
+
+def _merged(
+    group: list[Workload], entries: list[Entry], directory: Path, options: argparse.Namespace
+) -> Iterator[Outcome]:
+    """Yield the outcomes of workloads with the same master; none if none of their contenders was selected."""
+    work, form, only = group[0].work, group[0].form, group[0].only
+    selected = [entry for entry in MERGES[form] if entry in entries and entry.name in (only or (entry.name,))]
     if not selected:
-        return []
-    print(f"{workload.name} rows, {options.repeat} rounds", file=sys.stderr, flush=True)
+        return
     settings = {"repeat": options.repeat, "limit": options.limit, "seed": options.seed}
-    if workload.work == SCALED:
-        with tempfile.TemporaryDirectory(prefix="mutator-bench-") as aside:
-            results = compete(selected, workload, directory, aside=Path(aside), **settings)
-    else:
-        results = compete(selected, workload, directory, **settings)
-    outcome = Outcome(workload, tuple(results))
-    print(f"\n{table(outcome)}\n", flush=True)
-    return [outcome]
+    with ExitStack() as stack:
+        if work == SCALED:
+            aside = stack.enter_context(tempfile.TemporaryDirectory(prefix="mutator-bench-"))
+            settings["aside"] = Path(aside)
+        for workload, results in zip(group, compete(selected, group, directory, **settings), strict=True):
+            outcome = Outcome(workload, tuple(results))
+            print(f"\n{table(outcome)}\n", flush=True)
+            yield outcome
 
 
 def _transferred(
@@ -166,8 +175,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--work",
         default=",".join(WORK),
-        help="shares, numbers of mutations, scaling, formats, partitions, partition-scaling, tables, small, servers"
-        " (%(default)s)",
+        help="shares, numbers of mutations, scaling, formats, partitions, partition-scaling, tables, table, small,"
+        " servers (%(default)s)",
     )
     parser.add_argument("--repeat", type=int, default=3, help="rounds (%(default)s)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="contenders, by the beginning of their names")

@@ -75,7 +75,8 @@ def obey(contender: Contender | Transfer, command: dict[str, str], scratch: Path
             started = time.monotonic()
             ran = contender.run(paths["feed"], paths["output"])
             seconds = time.monotonic() - started
-            return {"seconds": seconds, "how": ran.how, "shuffled": ran.shuffled(), "more": ran.more}
+            figures = {"shuffled": ran.shuffled(), "more": ran.more, "steps": ran.steps}
+            return {"seconds": seconds, "how": ran.how, **figures}
         case "export":
             made = contender.export(paths["output"], paths["to"])
             return {"directory": None if made is None else str(made)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -30,51 +30,55 @@ ROOM = 6 << 30
 
 def compete(
     entries: Sequence[Entry],
-    workload: Workload,
+    workloads: Sequence[Workload],
     scratch: Path,
     *,
     repeat: int,
     limit: float,
     seed: int,
     aside: Path | None = None,
-) -> list[Result]:
-    """Let the contenders merge, round by round, and check that all results are equal.
+) -> Iterator[list[Result]]:
+    """Let the contenders merge each workload, round by round; yield the results, whose contents must all be equal.
 
-    Each contender has its own process. Before its first run it merges a small workload, unless its runs start processes
-    of their own. Only one contender runs at a time. aside: directory for the master and for Spark's files; None: with
-    all other files.
+    workloads: have the same master. Each contender has its own process. Before its first run it merges a small
+    workload, unless its entry says otherwise. Only one contender runs at a time. aside: directory for the
+    master and for Spark's files; None: with all other files.
     """
-    results = {entry.name: Result(entry.name) for entry in entries}
-    master, feed = _data(aside or scratch, workload, seed)
-    warm = _data(scratch, workload.small(WARM_ROWS), seed + 1)
+    skipped: dict[str, str] = {}
     with ExitStack() as stack:
         participants = [Participant(entry, scratch / "contenders", aside) for entry in entries]
         for participant in participants:
             stack.callback(participant.forget)
-        for number in range(repeat):
-            # The first contender changes from round to round.
-            turn = number % len(participants)
-            for participant in participants[turn:] + participants[:turn]:
-                result = results[participant.entry.name]
-                if result.out is not None:
-                    continue
-                try:
-                    if not participant.alive:
+        for workload in workloads:
+            _log(f"{workload.name} rows, {repeat} rounds")
+            results = {entry.name: Result(entry.name) for entry in entries}
+            for name, why in skipped.items():
+                results[name].out, results[name].why = "skipped", why
+            master, feed = _data(aside or scratch, workload, seed)
+            warm = _data(scratch, workload.small(WARM_ROWS), seed + 1)
+            for number in range(repeat):
+                # The first contender changes from round to round.
+                turn = number % len(participants)
+                for participant in participants[turn:] + participants[:turn]:
+                    result = results[participant.entry.name]
+                    if result.out is not None:
+                        continue
+                    try:
+                        if not participant.alive:
+                            _make_room(participants, participant)
+                            _warm_up(participant, warm, scratch)
+                            state = participant.directory / f"state-{workload.rows}"
+                            participant.ask("prepare", master=master, state=state)
                         _make_room(participants, participant)
-                        _warm_up(participant, warm, scratch)
-                        participant.ask(
-                            "prepare", master=master, state=participant.directory / f"state-{workload.rows}"
-                        )
                         result.versions = participant.versions
-                    _make_room(participants, participant)
-                    result.runs.append(
-                        _run(participant, feed, scratch, limit, result, by_directory=bool(workload.parts))
-                    )
-                    _log(f"  {participant.entry.name:<20} {result.runs[-1].seconds:8.2f} s   {result.how}")
-                except Out as out:
-                    result.out, result.why = out.status, str(out)
-                    _log(f"  {participant.entry.name:<20} {out.status}: {out}")
-    return list(results.values())
+                        by_directory = bool(workload.parts)
+                        result.runs.append(_run(participant, feed, scratch, limit, result, by_directory=by_directory))
+                        _log(f"  {participant.entry.name:<20} {result.runs[-1].seconds:8.2f} s   {result.how}")
+                    except Out as out:
+                        result.out, result.why = out.status, str(out)
+                        _log(f"  {participant.entry.name:<20} {out.status}: {out}")
+            skipped = {name: result.why for name, result in results.items() if result.out == "skipped"}
+            yield list(results.values())
 
 
 def _run(
@@ -93,7 +97,7 @@ def _run(
     finally:
         shutil.rmtree(output, ignore_errors=True)
         shutil.rmtree(text, ignore_errors=True)
-    return Run(answer["seconds"], answer["shuffled"], answer["memory"], answer["worker"])
+    return Run(answer["seconds"], answer["shuffled"], answer["memory"], answer["worker"], answer["steps"])
 
 
 def _content(directory: Path, by_directory: bool) -> Digest:
@@ -105,7 +109,7 @@ def _content(directory: Path, by_directory: bool) -> Digest:
 
 def _warm_up(participant: Participant, warm: tuple[Path, Path], scratch: Path) -> None:
     participant.start()
-    if participant.entry.whole:
+    if not participant.entry.warm:
         return
     master, feed = warm
     participant.ask("prepare", master=master, state=participant.directory / "state-warm")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +19,7 @@ __all__ = ["Digest", "data_files", "digest", "partition_of"]
 
 BLOCK = 8 << 20
 LONGEST = 4096  # bytes of a line
+AHEAD = 4  # blocks that are hashed at a time
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def _salt(directory: str) -> int:
 
 def _hashes(path: Path, partition: Mapping[str, str]) -> Iterable[np.ndarray]:
     if (blocks := lines_in(path, partition)) is not None:
-        yield from (_line_hashes(block) for block in blocks if len(block))
+        yield from _in_threads(_line_hashes, (block for block in blocks if len(block)))
         return
     rest = b""
     with path.open("rb") as file:
@@ -87,6 +92,17 @@ def _hashes(path: Path, partition: Mapping[str, str]) -> Iterable[np.ndarray]:
                 yield _line_hashes(block[:end])
     if rest:
         yield _line_hashes(rest + b"\n")
+
+
+def _in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """Yield the result for each item, in order, while others are computed: numpy and Arrow free the interpreter."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ahead: deque[Future[Any]] = deque()
+        for item in items:
+            ahead.append(pool.submit(function, item))
+            if len(ahead) > AHEAD:
+                yield ahead.popleft().result()
+        yield from (future.result() for future in ahead)
 
 
 def _line_hashes(block: bytes | memoryview) -> np.ndarray:

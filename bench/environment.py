@@ -1,4 +1,4 @@
-"""Virtual environments for contenders that need another Spark, made on first use and kept."""
+"""Virtual environments for contenders that need another Spark or DuckDB, made on first use and kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["CACHE", "DELTA", "HUDI", "ICEBERG", "Environment", "child_environment", "python_of"]
+__all__ = ["CACHE", "DELTA", "DUCKLAKE", "HUDI", "ICEBERG", "Environment", "child_environment", "python_of"]
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "build" / "bench-cache"
@@ -17,15 +17,15 @@ CACHE = ROOT / "build" / "bench-cache"
 
 @dataclass(frozen=True)
 class Environment:
-    """A Spark from pip, and a jar from Maven that works with it.
+    """Packages from pip, and for a Spark a jar from Maven that works with it.
 
     Each one below was the newest release with a jar in Maven when this was written, for the newest Spark that has one.
     To use a new release, change its line.
     """
 
     name: str
-    requirement: str
-    jar: str
+    requirement: str  # words of pip
+    jar: str = ""
 
 
 # 4.4.1 is on PyPI, but Maven did not have its jar for Spark 4.2.
@@ -33,6 +33,8 @@ DELTA = Environment("delta", "pyspark==4.2.*", "io.delta:delta-spark_4.2_2.13:4.
 ICEBERG = Environment("iceberg", "pyspark==4.1.*", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
 # Hudi's documentation also names Spark 4.0, but Maven had hudi-spark4.0-bundle_2.13 neither in 1.1.1 nor in 1.2.0.
 HUDI = Environment("hudi", "pyspark==3.5.*", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0")
+# DuckDB downloads its extensions from a host of its own; PyPI has that of DuckLake up to this release of DuckDB.
+DUCKLAKE = Environment("ducklake", "duckdb==1.4.4 duckdb-ext-ducklake==1.4.4.*")
 
 
 def python_of(environment: Environment | None) -> Path:
@@ -48,8 +50,8 @@ def python_of(environment: Environment | None) -> Path:
         print(f"making an environment with {environment.requirement} ...", file=sys.stderr)
         shutil.rmtree(home, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", home], check=True, capture_output=True)
-        install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", environment.requirement]
-        subprocess.run(install, check=True, capture_output=True, timeout=1800)
+        install = [python, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+        subprocess.run([*install, *environment.requirement.split()], check=True, capture_output=True, timeout=1800)
         stamp.write_text(environment.requirement, encoding="ascii")
     return python
 

@@ -10,7 +10,20 @@ from typing import Any
 from bench.digest import Digest
 from bench.workload import SIZES, Workload
 
-__all__ = ["SPARK_SQL", "TABLE_FORMATS", "Outcome", "Result", "Run", "Target", "remarks", "targets", "unequal"]
+__all__ = [
+    "SPARK_SQL",
+    "TABLE_FORMATS",
+    "Outcome",
+    "Result",
+    "Run",
+    "Target",
+    "faster",
+    "remarks",
+    "seconds_text",
+    "targets",
+    "unequal",
+    "within",
+]
 
 SPARK_SQL = (
     "spark sql window",
@@ -42,12 +55,13 @@ LOOPS = ("spark sql loop window", "spark sql loop anti-join")
 
 @dataclass(frozen=True)
 class Run:
-    """One timed run; all figures except the time are in bytes."""
+    """One timed run; all figures except times are in bytes. steps: seconds by name."""
 
     seconds: float
     shuffled: int
     memory: int
     worker: int
+    steps: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -67,6 +81,12 @@ class Result:
     def seconds(self) -> float | None:
         """Return the median of the times."""
         return median(run.seconds for run in self.runs) if self.runs else None
+
+    @property
+    def steps(self) -> dict[str, float]:
+        """Return the medians of the times of the steps."""
+        names = dict.fromkeys(name for run in self.runs for name in run.steps)
+        return {name: median(run.steps[name] for run in self.runs if name in run.steps) for name in names}
 
     @property
     def shuffled(self) -> int:
@@ -128,25 +148,25 @@ def targets(outcomes: Sequence[Outcome]) -> list[Target]:
     by_work = {outcome.workload.work: outcome for outcome in outcomes if outcome.workload.only is None}
     aligned, shuffle = "mutator aligned", "mutator shuffle"
     found = [
-        _faster(by_work.get("5%"), "5 %: aligned 4 times as fast as the best Spark SQL plan", aligned, SPARK_SQL, 4),
-        _faster(by_work.get("5%"), "5 %: aligned no slower than Polars alone", aligned, ("polars",), 1),
-        _faster(
+        faster(by_work.get("5%"), "5 %: aligned 4 times as fast as the best Spark SQL plan", aligned, SPARK_SQL, 4),
+        faster(by_work.get("5%"), "5 %: aligned no slower than Polars alone", aligned, ("polars",), 1),
+        faster(
             by_work.get("5%"),
             "5 %: shuffle twice as fast as Spark SQL's best plan with a full shuffle (window, max_by)",
             shuffle,
             FULL_SHUFFLE,
             2,
         ),
-        _faster(by_work.get("100"), "100: aligned 6 times as fast as the best Spark SQL plan", aligned, SPARK_SQL, 6),
-        _faster(by_work.get("50%"), "50 %: aligned twice as fast as the best Spark SQL plan", aligned, SPARK_SQL, 2),
+        faster(by_work.get("100"), "100: aligned 6 times as fast as the best Spark SQL plan", aligned, SPARK_SQL, 6),
+        faster(by_work.get("50%"), "50 %: aligned twice as fast as the best Spark SQL plan", aligned, SPARK_SQL, 2),
     ]
     parquet = by_work.get("parquet")
     best = "Parquet, 5 %: aligned 3 times as fast as the best Spark SQL plan on Parquet"
-    found.append(_faster(parquet, best, aligned, SPARK_SQL, 3))
+    found.append(faster(parquet, best, aligned, SPARK_SQL, 3))
     for name in TABLE_FORMATS:
-        found.append(_faster(parquet, f"Parquet, 5 %: aligned 5 times as fast as {name}", aligned, (name,), 5))
+        found.append(faster(parquet, f"Parquet, 5 %: aligned 5 times as fast as {name}", aligned, (name,), 5))
     for work, (ours, theirs, text) in THROUGHPUT.items():
-        found.append(_faster(by_work.get(work), f"bridge: {text}", ours, (theirs,), 1))
+        found.append(faster(by_work.get(work), f"bridge: {text}", ours, (theirs,), 1))
     scaling = sorted((o for o in outcomes if o.workload.work == "scaling"), key=lambda o: o.workload.rows)
     for name in (aligned, shuffle):
         found += _scaling(name, scaling)
@@ -159,7 +179,7 @@ def _partition_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
         for reach, (text, times) in REACHES.items():
             plans = [f"spark sql {reach} {plan}" for plan in ("window", "left join")]
             text = f"{title}: partition scope {times} times as fast as the best Spark SQL plan {text}"
-            yield _faster(by_work.get(work), text, PARTITION_SCOPE, plans, times)
+            yield faster(by_work.get(work), text, PARTITION_SCOPE, plans, times)
 
 
 def _partition_scaling(outcomes: Sequence[Outcome]) -> Iterator[Target]:
@@ -174,7 +194,7 @@ def _partition_scaling(outcomes: Sequence[Outcome]) -> Iterator[Target]:
 
 def _table_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
     many, single = by_work.get("tables"), by_work.get("single runs")
-    yield _faster(many, "tables: run-many twice as fast as the best loop of Spark SQL", RUN_MANY, LOOPS, 2)
+    yield faster(many, "tables: run-many twice as fast as the best loop of Spark SQL", RUN_MANY, LOOPS, 2)
     text = "tables: run-many 5 times as fast as one spark-submit per table"
     ours = many.seconds(RUN_MANY) if many else None
     some = single.seconds(SINGLE_RUNS) if single else None
@@ -189,24 +209,34 @@ def _table_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
 def _small_targets(by_work: dict[str, Outcome]) -> Iterator[Target]:
     commands = by_work.get("commands")
     for name, most in (("mutator --help", 0.25), ("mutator verify", 0.6), ("mutator workflow run", 0.4)):
-        yield _within(commands, f"{name} of 1,000 rows", name, most)
+        yield within(commands, f"{name} of 1,000 rows", name, most)
     merges = {o.workload.rows: o for work, o in by_work.items() if work.startswith("small ")}
-    yield _within(merges.get(1000), "whole process, 130 into 1,000", RUN_RAW, 0.7)
+    yield within(merges.get(1000), "whole process, 130 into 1,000", RUN_RAW, 0.7)
     some, all_rows = merges.get(SIZES["1m"]), merges.get(max(merges, default=0))
     for name in (RUN_RAW, RUN_ALIGNED):
-        yield _faster(some, f"whole process, 1 % into 1 M: {name} no slower than Polars", name, (POLARS,), 1)
-    yield _faster(all_rows, "whole process, 5 %: aligned no slower than Polars", RUN_ALIGNED, (POLARS,), 1)
+        yield faster(some, f"whole process, 1 % into 1 M: {name} no slower than Polars", name, (POLARS,), 1)
+    yield faster(all_rows, "whole process, 5 %: aligned no slower than Polars", RUN_ALIGNED, (POLARS,), 1)
     text = "whole process, 5 %: without Spark 1.3 times as fast as with it"
-    yield _faster(all_rows, text, RUN_ALIGNED, ("mutator run on spark",), 1.3)
-    yield _within(by_work.get("tables"), "tables: run-many", RUN_MANY, 5)
+    yield faster(all_rows, text, RUN_ALIGNED, ("mutator run on spark",), 1.3)
+    yield within(by_work.get("tables"), "tables: run-many", RUN_MANY, 5)
 
 
-def _within(outcome: Outcome | None, text: str, name: str, most: float) -> Target:
+def within(outcome: Outcome | None, text: str, name: str, most: float) -> Target:
+    """Return the target of a contender's most seconds."""
     seconds = outcome.seconds(name) if outcome else None
     text = f"{text}: at most {most:g} s"
     if seconds is None:
         return Target(text, "not measured", None)
-    return Target(text, f"{seconds:.2f} s", seconds <= most)
+    return Target(text, f"{seconds_text(seconds)} s", seconds <= most)
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds with the digits that matter.
+
+    >>> seconds_text(12.345), seconds_text(0.012345)
+    ('12.35', '0.0123')
+    """
+    return f"{seconds:.2f}" if seconds >= 0.1 else f"{seconds:.4f}"
 
 
 def remarks(outcome: Outcome) -> list[str]:
@@ -247,7 +277,8 @@ def _shares(outcome: Outcome) -> list[str]:
     ]
 
 
-def _faster(outcome: Outcome | None, text: str, ours: str, theirs: Sequence[str], times: float) -> Target:
+def faster(outcome: Outcome | None, text: str, ours: str, theirs: Sequence[str], times: float) -> Target:
+    """Return the target of a contender that should be some times as fast as the best of others."""
     our = outcome.seconds(ours) if outcome else None
     their = outcome.best(theirs) if outcome else None
     if our is None or their is None:

@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from bench.contenders.catalogue import Entry, find
-from bench.figures import Outcome, Result, remarks, targets
+from bench.figures import Outcome, Result, remarks, seconds_text, targets
+from bench.table_figures import table_remarks, table_targets
 from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
 __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
 
-# By the form of a workload: the two contenders whose times divide all others; otherwise aligned and shuffle.
-BASES = dict.fromkeys(("partitions", "partitions parquet"), ("mutator partition scope", "mutator table scope"))
+# By the form of a workload: the contenders whose times divide all others; otherwise aligned and shuffle.
+BASES: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("partitions", "partitions parquet"), ("mutator partition scope", "mutator table scope")
+)
+BASES |= {"table": ("mutator table", "mutator rewrite"), "table reads": (), "table files": ()}
 BASES |= {"small": ("mutator run aligned", "mutator run raw"), "commands": ("python alone", "python with pyarrow")}
 BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\
@@ -30,7 +34,7 @@ At: mutator's speed divided by that of this client; the median of the rounds."""
 def table(outcome: Outcome) -> str:
     """Return one workload as aligned columns."""
     rows = [_head(outcome), *(_cells(outcome, result) for result in outcome.results)]
-    return "\n".join([_aligned(f"{outcome.workload.name} rows", rows), *remarks(outcome)])
+    return "\n".join([_aligned(f"{outcome.workload.name} rows", rows), *_remarks(outcome)])
 
 
 def traffic_table(traffic: Traffic) -> str:
@@ -41,7 +45,8 @@ def traffic_table(traffic: Traffic) -> str:
 def target_lines(outcomes: Sequence[Outcome], traffics: Sequence[Traffic] = ()) -> list[str]:
     """Return the targets with the measured values."""
     words = {True: "reached", False: "missed", None: "open"}
-    found = [*(targets(outcomes) if outcomes else ()), *traffic_targets(traffics)]
+    merges = [*targets(outcomes), *table_targets(outcomes)] if outcomes else []
+    found = [*merges, *traffic_targets(traffics)]
     return [f"{words[target.reached]}: {target.text}: {target.measured}" for target in found]
 
 
@@ -52,9 +57,15 @@ def markdown(outcomes: Sequence[Outcome], machine: Mapping[str, str], traffics: 
     lines += ["- versions: " + ", ".join(f"{name} {value}" for name, value in versions.items())]
     for outcome in outcomes:
         head = (*_head(outcome), "what differs")
-        lines += ["", f"## {outcome.workload.name} rows", "", _row(head), _row(["---", *["---:"] * 7, "---", "---"])]
+        lines += [
+            "",
+            f"## {outcome.workload.name} rows",
+            "",
+            _row(head),
+            _row(["---", *["---:"] * (len(head) - 3), "---", "---"]),
+        ]
         lines += [_row((*_cells(outcome, result), _entry(outcome, result).differs)) for result in outcome.results]
-        lines += ["", *(f"- {line}" for line in remarks(outcome))] if remarks(outcome) else []
+        lines += ["", *(f"- {line}" for line in _remarks(outcome))] if _remarks(outcome) else []
     lines += ["", *(f"{line}  " for line in NOTES.splitlines())] if outcomes else []
     for traffic in traffics:
         lines += ["", f"## {traffic.name}", "", _row(TRAFFIC_HEAD), _row(["---", *["---:"] * 4, "---"])]
@@ -96,12 +107,12 @@ def _traffic_cells(traffic: Traffic, result: Moved) -> tuple[str, ...]:
 
 def _cells(outcome: Outcome, result: Result) -> tuple[str, ...]:
     if result.seconds is None:
-        return (result.name, *["-"] * 7, f"{result.out}: {result.why}")
+        return (result.name, *["-"] * (len(_head(outcome)) - 2), f"{result.out}: {result.why}")
     spark = _entry(outcome, result).jvm
     how = result.how if result.out is None else f"{result.how}; then {result.out}: {result.why}"
     return (
         result.name,
-        f"{result.seconds:.2f}",
+        seconds_text(result.seconds),
         *(_ratio(result.seconds, outcome.seconds(base)) for base in _bases(outcome)),
         f"{outcome.rows_per_second(result):,.0f}",
         _size(result.shuffled) if spark else "-",
@@ -111,13 +122,17 @@ def _cells(outcome: Outcome, result: Result) -> tuple[str, ...]:
     )
 
 
-def _bases(outcome: Outcome) -> tuple[str, str]:
+def _bases(outcome: Outcome) -> tuple[str, ...]:
     return BASES.get(outcome.workload.form, ("mutator aligned", "mutator shuffle"))
 
 
 def _head(outcome: Outcome) -> tuple[str, ...]:
     ratios = (f"× {base.removeprefix('mutator ')}" for base in _bases(outcome))
     return ("contender", "median", *ratios, "rows/s", "shuffled", "peak memory", "worker", "how")
+
+
+def _remarks(outcome: Outcome) -> list[str]:
+    return [*remarks(outcome), *table_remarks(outcome)]
 
 
 def _entry(outcome: Outcome, result: Result) -> Entry:

@@ -9,11 +9,26 @@ from bench.partitioned import TOUCHED
 __all__ = ["FAMILY", "SIZES", "WORK", "Workload", "parse_size", "workloads"]
 
 SIZES = {"smoke": 20_000, "200k": 200_000, "1m": 1_000_000, "4m": 4_000_000, "12m": 12_000_000}
-WORK = ("5%", "50%", "100", "scaling", "parquet", "avro", "bridge", "partitions", "tables", "small", "s3", "hdfs")
+WORK = (
+    "5%",
+    "50%",
+    "100",
+    "scaling",
+    "parquet",
+    "avro",
+    "bridge",
+    "partitions",
+    "tables",
+    "table",
+    "small",
+    "s3",
+    "hdfs",
+)
 AVRO_PART = 10  # Avro has a tenth of the rows, because it is read record by record
 FAMILY = ("mutator aligned", "mutator shuffle")  # the contenders of the workload "scaling"
 SCOPES = ("mutator partition scope", "mutator table scope")
-STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet"}
+STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet", "table": "parquet"}
+STORED |= dict.fromkeys(("table reads", "table files"), "parquet")
 STORED |= dict.fromkeys(("partitions", "tables", "single runs", "small", "commands"), "text")
 # Numbers of partitions and tables, and the most rows of each.
 PARTITIONS, PARTITION_ROWS = 1000, 12_000
@@ -37,6 +52,11 @@ class Workload:
     only: tuple[str, ...] | None = None
     form: str = "text"
     parts: int = 0
+
+    @property
+    def family(self) -> str:
+        """Return the word that selects the workload, without what distinguishes it from others of that word."""
+        return self.work.partition(" ")[0]
 
     @property
     def partitioned(self) -> bool:
@@ -89,6 +109,9 @@ def workloads(rows: int, work: str) -> list[Workload]:
     partition-scaling: 10 of 10,000 touched, each of 12,000 120000000 6000
     tables: 200, each of 20,000 4000000 40000
     single runs: 20 tables, each of 20,000 400000 4000
+    >>> [w.name for w in workloads(12_000_000, "table")]  # doctest: +NORMALIZE_WHITESPACE
+    ['table: 100 into 12 M', 'table: 12,000 into 12 M', 'table: 600,000 into 12 M', 'table, scan and get: 12 M',
+     'table, many files']
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
@@ -123,6 +146,16 @@ def workloads(rows: int, work: str) -> list[Workload]:
                 Workload(f"{work} {way}", f"{work} {way}, {what}: {_millions(rows)}", rows, 0, form=way)
                 for way, what in ways
             ),
+        ]
+    if work == "table":
+        applies = {"100": 100, "0.1%": rows // 1000, "5%": rows // 20}
+        return [
+            *(
+                Workload(f"{work} {share}", f"{work}: {many:,} into {_millions(rows)}", rows, many, form=work)
+                for share, many in applies.items()
+            ),
+            Workload("table reads", f"table, scan and get: {_millions(rows)}", rows, 100, form="table reads"),
+            Workload("table files", "table, many files", min(rows, MANY_FROM), 100, form="table files"),
         ]
     if work in ("parquet", "avro"):
         part = rows if work == "parquet" else rows // AVRO_PART

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bench.environment import DELTA, HUDI, ICEBERG, Environment
+from bench.environment import DELTA, DUCKLAKE, HUDI, ICEBERG, Environment
 
 __all__ = ["MERGES", "SERVERS", "Entry", "everyone", "find"]
 
@@ -26,7 +26,7 @@ class Entry:
     jvm: bool = True  # has a Spark that reports the bytes shuffled
     needs: tuple[str, ...] = ()  # modules without which it is skipped
     form: str = "text"  # key of MERGES: the workloads that it runs in
-    whole: bool = False  # a run starts its own processes, and their start is timed
+    warm: bool = True  # merges a small workload first; False where runs start processes, or each step is repeated
 
 
 TEXT = [
@@ -193,6 +193,54 @@ COMMANDS = [
     )
 ]
 
+# A feed applied to a table, in the contender's own process.
+APPLIES = [
+    Entry(
+        "mutator table",
+        "mutator_table:MutatorTable",
+        "adds files and hides older rows; key index, counts, checksums, tombstones; the table was made untimed",
+        ours=True,
+        jvm=False,
+    ),
+    Entry(
+        "mutator rewrite",
+        "mutator_table:MutatorRewrite",
+        "rewrites what changed to a new directory; master is managed, made untimed",
+        ours=True,
+        jvm=False,
+    ),
+    *(entry for entry in PARQUET if entry.name in ("delta-rs merge", "pyiceberg upsert")),
+    Entry(
+        "lance merge_insert",
+        "lance_merge:Lance",
+        "Lance files, not Parquet; an index of the IDs was made untimed, new rows are not in it; deletes are a second"
+        " commit",
+        jvm=False,
+        needs=("lance", "polars"),
+    ),
+    Entry(
+        "ducklake merge",
+        "ducklake_merge:DuckLake",
+        "its log is a DuckDB database; a merge has no deletes, which are another statement of the transaction",
+        environment=DUCKLAKE,
+        jvm=False,
+        needs=("duckdb", "duckdb_ext"),
+    ),
+    Entry("delta vectors", "lakehouse:DeltaVectors", f"on Spark, deletion vectors; {PARQUET_TABLE}", environment=DELTA),
+    Entry(
+        "iceberg merge-on-read",
+        "lakehouse:IcebergOnRead",
+        f"on Spark, deletion vectors; {PARQUET_TABLE}",
+        environment=ICEBERG,
+    ),
+    Entry(
+        "hudi merge-on-read",
+        "lakehouse:HudiOnRead",
+        f"on Spark, new rows in logs that a reader merges; {PARQUET_TABLE}",
+        environment=HUDI,
+    ),
+]
+
 # By the form of a workload.
 MERGES = {
     "text": TEXT,
@@ -203,10 +251,33 @@ MERGES = {
     "import": IMPORT,
     "partitions": PARTITIONS,
     "partitions parquet": [replace(entry, form="partitions parquet") for entry in PARTITIONS],
-    "tables": [replace(entry, form="tables", whole=True, jvm=False) for entry in MANY],
-    "single runs": [replace(entry, form="single runs", whole=True, jvm=False) for entry in SINGLE],
-    "small": [replace(entry, form="small", whole=True, jvm=False) for entry in SMALL],
-    "commands": [replace(entry, form="commands", whole=True, jvm=False) for entry in COMMANDS],
+    "table": [replace(entry, form="table") for entry in APPLIES],
+    "table reads": [
+        Entry(
+            "table reads",
+            "table_reads:TableReads",
+            "every scan verifies checksums",
+            ours=True,
+            jvm=False,
+            form="table reads",
+            warm=False,
+        )
+    ],
+    "table files": [
+        Entry(
+            "table files",
+            "large_tables:LargeTables",
+            "the log is real, the files that it names are not",
+            ours=True,
+            jvm=False,
+            form="table files",
+            warm=False,
+        )
+    ],
+    "tables": [replace(entry, form="tables", warm=False, jvm=False) for entry in MANY],
+    "single runs": [replace(entry, form="single runs", warm=False, jvm=False) for entry in SINGLE],
+    "small": [replace(entry, form="small", warm=False, jvm=False) for entry in SMALL],
+    "commands": [replace(entry, form="commands", warm=False, jvm=False) for entry in COMMANDS],
 }
 
 # By server: mutator, then the server's own client.

@@ -16,11 +16,16 @@ class Skipped(Exception):
 
 @dataclass
 class Ran:
-    """A run's own report. how: the plan that it chose. shuffled: returns the bytes shuffled; it is not timed."""
+    """A run's own report.
+
+    how: the plan that it chose. shuffled: returns the bytes shuffled; it is not timed. steps: seconds by name, where
+    the run measures several things.
+    """
 
     how: str = ""
     shuffled: Callable[[], int] = lambda: 0
     more: dict[str, object] = field(default_factory=dict)
+    steps: dict[str, float] = field(default_factory=dict)
 
 
 class Contender(ABC):

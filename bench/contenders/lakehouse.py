@@ -11,7 +11,7 @@ from bench.contenders.spark import Shuffled, fold, read, session
 from bench.environment import CACHE, DELTA, HUDI, ICEBERG, Environment
 from bench.layout import MASTER_FIELDS, is_text
 
-__all__ = ["Delta", "Hudi", "Iceberg"]
+__all__ = ["Delta", "DeltaVectors", "Hudi", "HudiOnRead", "Iceberg", "IcebergOnRead"]
 
 
 class Lakehouse(Contender):
@@ -19,6 +19,7 @@ class Lakehouse(Contender):
 
     environment: Environment
     settings: ClassVar[dict[str, str]]
+    how = "copy-on-write merge"
     number = 0  # of the copy of the table
 
     def start(self, scratch: Path) -> dict[str, str]:
@@ -66,7 +67,7 @@ class Lakehouse(Contender):
                 WHEN NOT MATCHED AND source.op <> 'D' THEN INSERT ({", ".join(MASTER_FIELDS)})
                     VALUES ({", ".join(f"source.{name}" for name in MASTER_FIELDS)})"""
         )
-        return Ran("copy-on-write merge", shuffled.bytes)
+        return Ran(self.how, shuffled.bytes)
 
     def export(self, output: Path, to: Path) -> Path:
         """Read the table back."""
@@ -103,10 +104,24 @@ class Delta(Lakehouse):
     }
 
 
+class DeltaVectors(Delta):
+    """Delta with deletion vectors.
+
+    Its log is read in two partitions: the default of 50 makes a merge of 100 rows several times as slow.
+    """
+
+    how = "merge with deletion vectors"
+    settings: ClassVar[dict[str, str]] = Delta.settings | {
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
+    }
+
+
 class Hudi(Lakehouse):
     """Hudi, copy-on-write, with the time as its ordering field."""
 
     environment = HUDI
+    table_type = "COPY_ON_WRITE"
     settings: ClassVar[dict[str, str]] = {
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -124,6 +139,7 @@ class Hudi(Lakehouse):
     def _write(self, rows, path: Path) -> None:
         options = {
             "hoodie.table.name": "master",
+            "hoodie.datasource.write.table.type": self.table_type,
             "hoodie.datasource.write.recordkey.field": "id",
             "hoodie.datasource.write.precombine.field": "time",
             "hoodie.datasource.write.partitionpath.field": "",
@@ -131,6 +147,13 @@ class Hudi(Lakehouse):
             "hoodie.datasource.write.operation": "bulk_insert",
         }
         rows.write.format("hudi").options(**options, **self.codec).mode("overwrite").save(str(path))
+
+
+class HudiOnRead(Hudi):
+    """Hudi, merge-on-read."""
+
+    how = "merge-on-read merge"
+    table_type = "MERGE_ON_READ"
 
 
 class Iceberg(Lakehouse):
@@ -142,6 +165,7 @@ class Iceberg(Lakehouse):
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
     }
+    properties: ClassVar[dict[str, str]] = {}
 
     def _settings(self, scratch: Path) -> dict[str, str]:
         return self.settings | {"spark.sql.catalog.lake.warehouse": str(scratch / "lake")}
@@ -149,8 +173,9 @@ class Iceberg(Lakehouse):
     def prepare(self, master: Path, state: Path) -> None:
         """Write the master as a table, and remember its snapshot."""
         table = read(self.spark, master, MASTER_FIELDS).writeTo(self._table())
-        if not is_text(master):
-            table = table.tableProperty("write.parquet.compression-codec", "snappy")
+        codec = {} if is_text(master) else {"write.parquet.compression-codec": "snappy"}
+        for name, value in (codec | self.properties).items():
+            table = table.tableProperty(name, value)
         table.createOrReplace()
         (self.snapshot,) = self.spark.sql(
             f"SELECT snapshot_id FROM {self._table()}.snapshots ORDER BY committed_at DESC LIMIT 1"
@@ -168,3 +193,13 @@ class Iceberg(Lakehouse):
 
     def _target(self, name: str) -> str:
         return name
+
+
+class IcebergOnRead(Iceberg):
+    """Iceberg, merge-on-read, with the deletion vectors of format version 3."""
+
+    how = "merge-on-read merge"
+    properties: ClassVar[dict[str, str]] = {
+        "format-version": "3",
+        **{f"write.{command}.mode": "merge-on-read" for command in ("delete", "update", "merge")},
+    }
