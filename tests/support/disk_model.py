@@ -62,6 +62,10 @@ class Recorder:
                 real.rename(source, target)
                 recorder.calls.append(("rename", recorder._path(source), recorder._path(target)))
 
+            def replace(self, source: str, target: str) -> None:
+                real.replace(source, target)
+                recorder.calls.append(("rename", recorder._path(source), recorder._path(target)))
+
             def fsync(self, handle: int) -> None:
                 path = recorder._path(real.readlink(f"/proc/self/fd/{handle}"))
                 recorder.calls.append(("fsync", path, site()))

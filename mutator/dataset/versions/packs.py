@@ -69,13 +69,15 @@ def packed(log: TableLog, number: int, columns: Any) -> Any:
 
 
 def unpacked(table: str, columns: Any) -> Any:
-    """Undo ``packed``; return None if a pack is missing or damaged."""
+    """Undo ``packed``; return None if a pack is missing or damaged, even if an earlier call read it."""
+    log = TableLog(table)
+    read = lru_cache(_CACHED)(log.pack)
     for name, size in zip(_COLUMNS, ("bytes", "index_bytes"), strict=True):
         texts = columns.column(name).to_pylist()
         for row, text in enumerate(texts):
             if is_packed(text):
                 _, offset, pack = _parsed(text)
-                content = _pack(table, pack)
+                content = read(pack)
                 if content is None:
                     return None
                 part = content[offset : offset + columns.column(size)[row].as_py()]
