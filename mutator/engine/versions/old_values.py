@@ -13,7 +13,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import from_texts, to_texts
 
-_SPARSE = 1 << 12  # where fewer than one of so many rows is wanted, rows are verified one by one, else the whole file
+_EACH = 64 << 20  # bytes of a file that are verified as a whole rather than one row with all of its row group
 
 
 def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
@@ -29,7 +29,7 @@ def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, pos
     layout = plan.rows.layouts["master"]
     order = layout.result.field(layout.order_field)
     only = replace(layout, result=pa.schema([order]), id_fields=(), order_field=0, op_field=None)
-    if len(positions) * _SPARSE < file.rows:
+    if file.data.bytes > len(positions) * _EACH:
         return live.rows(file, positions, entries, only).orders()
     return live.rows_of_whole(file, positions, only).orders()
 
