@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import ByteColumn, Flags, Ints, packed
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of, packed
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, format_order
 from mutator.rules.timestamp_columns import parse_usual
 
 _BIAS = 1 << 63
+_MOST_SECONDS = (1 << 63) // 1_000_000 - 1  # whose microseconds are an int64
 _STAMP = np.dtype([("seconds", ">u8"), ("nanos", ">u4")])
 
 
@@ -146,6 +147,39 @@ def timestamp_column(seconds: Ints, nanos: Ints) -> Any:
     found["seconds"] = seconds.view(np.uint64) + np.uint64(_BIAS)
     found["nanos"] = nanos
     return packed(found.view(np.uint8), np.full(len(found), 12))
+
+
+def to_numbers(order_type: str, column: Any) -> Ints | None:
+    """Return a column as int64, timestamps as microseconds since 1970; None where a value is no such number.
+
+    >>> to_numbers("timestamp", timestamp_column(np.array([1]), np.array([250_000]))).tolist()
+    [1000250]
+    >>> to_numbers("timestamp", timestamp_column(np.array([1]), np.array([7])))
+    """
+    if column.type == pa.int64():
+        numbers: Ints = column.to_numpy()
+        return numbers
+    offsets, data = offsets_of(column)
+    if order_type != "timestamp" or (np.diff(offsets) != _STAMP.itemsize).any():
+        return None
+    stamps = data[offsets[0] : offsets[-1]].view(_STAMP)
+    seconds = (stamps["seconds"].astype(np.uint64) - np.uint64(_BIAS)).view(np.int64)
+    nanos = stamps["nanos"].astype(np.int64)
+    if (nanos % 1000).any() or (seconds > _MOST_SECONDS).any() or (seconds < -_MOST_SECONDS).any():
+        return None
+    return seconds * 1_000_000 + nanos // 1000
+
+
+def from_numbers(order_type: str, numbers: Ints) -> Any:
+    """Undo ``to_numbers``.
+
+    >>> to_value("timestamp", from_numbers("timestamp", np.array([1000250]))[0].as_py())
+    (1, b'00025')
+    """
+    if order_type != "timestamp":
+        return pa.array(numbers, pa.int64())
+    seconds, micros = np.divmod(numbers, 1_000_000)
+    return timestamp_column(seconds, micros * 1000)
 
 
 def ranks(column: Any) -> Ints:

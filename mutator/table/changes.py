@@ -198,7 +198,7 @@ class _Changes:
         self._before, self._after, self._files = before, after, files
         self._added: dict[str, tuple[TableFile, int]] = {}  # data files of the later snapshot, with their versions
         self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
-        self._live = LiveRows(after, by_file_name=spec.get("order", {}).get("by") == "file name")
+        self._live = LiveRows(after)
         self._reader = _Reader(typed_as, schema_of(typed_as), self._live)
         self._committed: dict[int, int] = {}  # version -> commit time in microseconds
         self._hidden: dict[str, list[_Images]] = {}  # file of the earlier snapshot -> images

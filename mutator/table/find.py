@@ -53,8 +53,7 @@ class Finder:
         self.names: tuple[str, ...] = tuple(spec["key"]["fields"]) if spec else ()
         scope = spec["partitions"]["scope"] if "partitions" in spec else snapshot.state.settings.get("key.scope")
         self.by_partition = scope == "partition"
-        by_file_name = bool(spec) and spec["order"]["by"] == "file name"
-        self._live = LiveRows(snapshot, by_file_name=by_file_name)
+        self._live = LiveRows(snapshot)
 
     def records(self, key: Key, partition: str | None = None) -> list[Any]:
         """Return the records of a key, each a pa.Table of one row: one, or one for each partition.

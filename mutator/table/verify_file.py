@@ -31,7 +31,7 @@ from mutator.pipeline.verify import Difference
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.order_columns import flags, from_texts
+from mutator.rules.order_columns import flags, from_texts, to_numbers
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import storage_for
 
@@ -72,14 +72,14 @@ def check_file(plan: Plan, snapshot: Snapshot, file: TableFile) -> Checked:
         found.append(Difference(_why(fault), file.path, _RESTORE))
     rebuilt, why = None, None
     try:
-        index = _index(plan, snapshot, file)
+        index = _index(snapshot, file)
         found += [] if rows is None else _compared(plan, file, rows, index)
     except (MutatorError, DamagedPage) as fault:
         index, why = None, _why(fault)
     if why is not None:
         if rows is not None and not plan.by_file_name:
             with suppress(ValueError):
-                rebuilt = _rebuilt(file, rows)
+                rebuilt = _rebuilt(plan, file, rows)
         cure = _RESTORE if rebuilt is None else f"make it again: mutator table verify --repair {snapshot.table}"
         found.append(Difference(why, file.index.path, cure))
     if rows is None and index is None:
@@ -142,7 +142,7 @@ def _tombstones(plan: Plan, stream: Any) -> Iterator[Rows]:
         yield Rows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders)
 
 
-def _index(plan: Plan, snapshot: Snapshot, file: TableFile) -> KeyIndex:
+def _index(snapshot: Snapshot, file: TableFile) -> KeyIndex:
     """Open a key index, and verify all of its pages. Raises DamagedPage, StorageError."""
     stored = file.index
     path = posixpath.join(snapshot.table, stored.path)
@@ -153,7 +153,7 @@ def _index(plan: Plan, snapshot: Snapshot, file: TableFile) -> KeyIndex:
         if entry.bytes != stored.bytes:
             raise DamagedPage(f"has {counted(entry.bytes, 'byte')} and should have {stored.bytes:,}")
     content = inline_of(snapshot.table, stored)
-    index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, sequences=plan.by_file_name, content=content)
+    index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, content=content)
     index.verify()
     return index
 
@@ -182,10 +182,17 @@ def _compared(plan: Plan, file: TableFile, rows: Rows, index: KeyIndex) -> list[
             faulty.append("row hashes")
         if ((hashes[1:] < hashes[:-1]) & (extent[1:] == extent[:-1])).any():
             faulty.append("order of the key hashes")
-    if plan.by_file_name and file.role == DATA and not faulty:
-        sequences = pa.array(index.sequences(entries)[np.argsort(positions)])
-        return _highs(plan, file, sequences)
+    if not faulty:
+        orders = index.orders(entries)
+        if rows.orders is None:
+            return _highs(plan, file, pa.array(orders, pa.int64()).take(pa.array(np.argsort(positions))))
+        if not _same_numbers(to_numbers(plan.rows.order_type, rows.orders.take(pa.array(positions))), orders):
+            faulty.append("order values")
     return [Difference(f"its {what} are not those of the rows", file.index.path) for what in faulty]
+
+
+def _same_numbers(one: Ints | None, other: Ints | None) -> bool:
+    return other is None if one is None else other is not None and bool((one == other).all())
 
 
 def _extents(plan: Plan, snapshot: Snapshot, file: TableFile, rows: Rows) -> list[Difference]:
@@ -214,8 +221,9 @@ def _highs(plan: Plan, file: TableFile, orders: Any) -> list[Difference]:
     return found
 
 
-def _rebuilt(file: TableFile, rows: Rows) -> bytes | None:
+def _rebuilt(plan: Plan, file: TableFile, rows: Rows) -> bytes | None:
     """Return the key index of a file, made again; None if it is not the one that the log names."""
     counts: Ints = np.array([one.rows for one in file.extents], np.int64)
-    content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts)
+    orders = to_numbers(plan.rows.order_type, rows.orders)
+    content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts, orders)
     return content if digest == file.index.checksum else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -72,4 +73,7 @@ def test_a_key_index_has_the_layout_of_the_page(table):
     assert sorted(keys) == [b"1", b"2"]
     assert sorted(positions.tolist()) == [0, 1]
     assert hashes.tolist() == [hash_key((key,)) for key in keys]
+    at = 40 + int(ends[-1])
+    assert [body[at + number] + 5 for number in range(2)] == [(5, 6)[position] for position in positions]
+    assert struct.unpack("<qB7s", body[at + 2 :]) == (5, 1, b"orders\0")
     assert data["index"]["checksum"] == of_blocks([body], None) == f"xxh3-128:{digests.hex()}"

@@ -144,19 +144,30 @@ def test_a_wrong_highest_order_value_is_named(table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "words"), [("hash", "key hashes"), ("number", "row hashes"), ("key", "keys"), ("position", "positions")]
+    ("part", "words"),
+    [
+        ("hash", "key hashes"),
+        ("number", "row hashes"),
+        ("key", "keys"),
+        ("position", "positions"),
+        ("order", "order values"),
+        ("no order", "order values"),
+    ],
 )
 def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -> None:
     def changed(version: TableVersion) -> TableVersion:
         file = next(file for file in version.files if file.role == DATA)
         path, rows, stored = str(Path(table).absolute() / file.index.path), np.arange(file.rows), file.index
-        index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, sequences=False)
+        index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum)
         back = np.argsort(index.positions(rows))
         hashes, keys, numbers = index.hashes()[back], index.keys(rows[back]), index.row_hashes(rows)[back]
         hashes = hashes + np.uint64(part == "hash")
         numbers = numbers + np.uint32(part == "number")
         keys = pa.array([b"z" * len(key) for key in keys.to_pylist()], pa.large_binary()) if part == "key" else keys
-        content, digest = index_bytes(hashes, keys, numbers, np.array([file.rows]))
+        found = index.orders(rows)
+        assert found is not None
+        orders = None if part == "no order" else found[back] + (part == "order")
+        content, digest = index_bytes(hashes, keys, numbers, np.array([file.rows]), orders)
         if part == "position":
             content = content[: 8 * file.rows] + b"\0" * 4 * file.rows + content[12 * file.rows :]
             body = content[:-16]

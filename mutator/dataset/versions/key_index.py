@@ -7,9 +7,13 @@ after the other, with one value per row:
     key hash   uint64
     position   uint32    of the row in the file
     row hash   uint32
-    sequence   int64     only where order comes from file names
-    key end    uint32    of the key in the last column
+    key end    uint32    of the key in the next column
     key        bytes     as ``encoded_keys`` returns them
+    order      0, 1, 2, 4 or 8 bytes, unsigned: the order value, less the lowest one of the file
+
+    lowest     int64     order value, after all columns
+    width      uint8     bytes of an order value; 255: they are no numbers, and the file itself has them
+    magic      7 bytes   "orders" and a zero byte
 
 Numbers are little-endian. The pages have checksums (``paged_file``), so a search reads and verifies few bytes. Two keys
 may have one hash: the key itself decides.
@@ -17,6 +21,7 @@ may have one hash: the key itself decides.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,8 +45,11 @@ from mutator.rules.row_hash import RowHashes
 
 MOST_KEY_BYTES = (1 << 32) - 1  # of one file
 
-_HASH, _POSITION, _ROW_HASH, _SEQUENCE, _KEY_END = range(5)
-_COLUMNS = tuple(map(np.dtype, ("<u8", "<u4", "<u4", "<i8", "<u4")))
+_HASH, _POSITION, _ROW_HASH, _KEY_END = range(4)
+_COLUMNS = tuple(map(np.dtype, ("<u8", "<u4", "<u4", "<u4")))
+_TAIL, _MAGIC = struct.Struct("<qB7s"), b"orders\0"
+_NO_ORDERS = 255
+_ALL = (1 << 64) - 1
 _EACH = PAGE // 8  # hashes of a page
 _SPARSE = 4  # a search reads single pages where an extent has more than this many for each wanted key
 
@@ -93,12 +101,13 @@ def decoded_keys(encoded: Any, width: int) -> list[Any]:
 
 
 def index_bytes(
-    hashes: Hashes, keys: Any, row_hashes: RowHashes, extents: Ints, sequences: Ints | None = None
+    hashes: Hashes, keys: Any, row_hashes: RowHashes, extents: Ints, orders: Ints | None = None
 ) -> tuple[bytes, str]:
     """Return the content of the key index of a file, and its checksum.
 
-    hashes, keys, row_hashes, sequences: one per row, in the order of the rows; keys as ``encoded_keys`` returns them.
-    extents: int64 array, the number of rows of each extent. Raises ValueError if the keys have too many bytes.
+    hashes, keys, row_hashes, orders: one per row, in the order of the rows; keys as ``encoded_keys`` returns them.
+    orders: None if the order values are no numbers. extents: int64 array, the number of rows of each extent.
+    Raises ValueError if the keys have too many bytes.
     """
     extent = np.repeat(np.arange(len(extents)), extents)
     order = np.lexsort((hashes, extent)) if len(extents) > 1 else np.argsort(hashes, kind="stable")
@@ -106,37 +115,40 @@ def index_bytes(
     ends = offsets_of(keys)[0][1:]
     if len(ends) and ends[-1] > MOST_KEY_BYTES:
         raise ValueError(f"the keys of this file have {ends[-1]:,} bytes, which is more than {MOST_KEY_BYTES:,}")
-    columns: list[Any] = [
-        hashes[order],
-        order,
-        row_hashes[order],
-        None if sequences is None else sequences[order],
-        ends,
-    ]
-    pairs = [(column, form) for column, form in zip(columns, _COLUMNS, strict=True) if column is not None]
-    body = b"".join([*(column.astype(form).tobytes() for column, form in pairs), joined(keys)])
+    columns: list[Any] = [hashes[order], order, row_hashes[order], ends]
+    fixed = [column.astype(form).tobytes() for column, form in zip(columns, _COLUMNS, strict=True)]
+    body = b"".join([*fixed, joined(keys), *_order_column(None if orders is None else orders[order])])
     digests, checksum = with_digests(body)
     return body + digests, checksum
+
+
+def _order_column(orders: Ints | None) -> tuple[bytes, bytes]:
+    """Return the order values in the fewest bytes, and the end of the body."""
+    if orders is None:
+        return b"", _TAIL.pack(0, _NO_ORDERS, _MAGIC)
+    lowest = int(orders.min()) if len(orders) else 0
+    above = orders.astype(np.uint64) - np.uint64(lowest & _ALL)  # modulo 2 to the power of 64
+    highest = int(above.max(initial=0))
+    width = next(width for width in (0, 1, 2, 4, 8) if highest < 1 << 8 * width)
+    return above.astype(f"<u{width}").tobytes() if width else b"", _TAIL.pack(lowest, width, _MAGIC)
 
 
 class KeyIndex:
     """The key index of one file."""
 
-    def __init__(self, file: PagedFile, rows: int, *, sequences: bool) -> None:
+    def __init__(self, file: PagedFile, rows: int) -> None:
         self._file, self.rows = file, rows
-        widths = [form.itemsize if sequences or number != _SEQUENCE else 0 for number, form in enumerate(_COLUMNS)]
+        widths = [form.itemsize for form in _COLUMNS]
         self._begins = [rows * sum(widths[:number]) for number in range(len(widths) + 1)]
-        if self._begins[-1] > file.size:
+        if self._begins[-1] + _TAIL.size > file.size:
             raise DamagedPage(f"it has {file.size:,} bytes, which are too few for {rows:,} rows")
 
     @classmethod
-    def open(
-        cls, path: str, rows: int, size: int, checksum: str, *, sequences: bool, content: bytes | None = None
-    ) -> KeyIndex:
+    def open(cls, path: str, rows: int, size: int, checksum: str, *, content: bytes | None = None) -> KeyIndex:
         """Open an index. size: bytes of the file. content: its bytes, if known. Raises DamagedPage, StorageError."""
         body = body_of(size)
         file = open_paged(path, body, checksum) if content is None else PagedFile(InMemory(content), body, checksum)
-        return cls(file, rows, sequences=sequences)
+        return cls(file, rows)
 
     def find(self, hashes: Hashes, keys: Any, start: int, end: int) -> tuple[Ints, Ints]:
         """Return (numbers of the wanted keys, numbers of entries) of all entries of an extent that have a wanted key.
@@ -215,9 +227,19 @@ class KeyIndex:
         """Return the row hashes of some entries."""
         return self._take(_ROW_HASH, entries)  # type: ignore[no-any-return]
 
-    def sequences(self, entries: Ints) -> Ints:
-        """Return the sequences of the rows of some entries."""
-        return self._take(_SEQUENCE, entries)  # type: ignore[no-any-return]
+    def orders(self, entries: Ints) -> Ints | None:
+        """Return the order values of the rows of some entries, as int64; None if they are no numbers."""
+        size = self._file.size
+        lowest, width, magic = _TAIL.unpack(self._file.read(size - _TAIL.size, size).tobytes())
+        begin = size - _TAIL.size - self.rows * (0 if width == _NO_ORDERS else width)
+        if magic != _MAGIC or width not in (0, 1, 2, 4, 8, _NO_ORDERS) or begin < self._begins[-1]:
+            raise DamagedPage("its order values are not where they should be")
+        if width == _NO_ORDERS:
+            return None
+        if not width:
+            return np.full(len(entries), lowest)
+        above = self._taken(begin, np.dtype(f"<u{width}"), entries).astype(np.uint64)
+        return (above + np.uint64(lowest & _ALL)).view(np.int64)  # type: ignore[no-any-return]
 
     def keys(self, entries: Ints) -> Any:
         """Return the encoded keys of some entries, a pa.Array of large_binary."""
@@ -245,11 +267,15 @@ class KeyIndex:
         return found.view(form)
 
     def _take(self, column: int, entries: Ints) -> Any:
+        return self._taken(self._begins[column], _COLUMNS[column], entries)
+
+    def _taken(self, begin: int, form: Any, entries: Ints) -> Any:
+        """Return values of a column. begin: of the column. form: of a value, a np.dtype."""
         if not len(entries):
-            return np.zeros(0, _COLUMNS[column])
-        begin, width = self._begins[column], _COLUMNS[column].itemsize
+            return np.zeros(0, form)
+        width = form.itemsize
         self._file.load(np.concatenate((begin + entries * width, begin + entries * width + width - 1)) // PAGE)
-        return self._file.view(begin, begin + self.rows * width).view(_COLUMNS[column])[entries]
+        return self._file.view(begin, begin + self.rows * width).view(form)[entries]
 
 
 def _counts(known: Hashes, wanted: Hashes, first: Ints) -> Ints:

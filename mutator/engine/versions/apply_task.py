@@ -70,7 +70,7 @@ def apply_group(
         for found in Sections(plan, elements, stack).mutations():
             parts.append(apart(found) if by_partition else found)
         writer = DeltaWriter(plan, target, group, attempt)
-        live = LiveRows(snapshot, by_file_name=plan.by_file_name)
+        live = LiveRows(snapshot)
         indexes: list[Any] = []
         met: dict[str, list[Ints]] = {}
         try:

@@ -105,7 +105,7 @@ def write_units(
 ) -> Exported:
     """Write some buckets; return their files. units: each with its extents. number: of the task."""
     keep_freed_memory()
-    live = LiveRows(snapshot, by_file_name=plan.by_file_name)
+    live = LiveRows(snapshot)
     rows = _Files(plan, live, [extent for _, extents in units for extent in extents])
     pack = f"{DIRECTORY}/filters/{file_name(plan, number, attempt)}.parquet" if plan.by_table else None
     files, beside, filters = list[DataFile](), list[SideFile](), list[KeyFilter]()

@@ -39,10 +39,9 @@ _BATCH = 1 << 12  # rows that are decoded at once
 class LiveRows:
     """The live files of a snapshot, read where they are needed."""
 
-    def __init__(self, snapshot: Snapshot, *, by_file_name: bool) -> None:
-        """Read nothing yet. by_file_name: the key indexes have sequences."""
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Read nothing yet."""
         self.snapshot = snapshot
-        self._by_file_name = by_file_name
         self._indexes: dict[str, KeyIndex] = {}
         self._verified_files: set[str] = set()
         self.forms = Forms(snapshot.state, snapshot.table)
@@ -119,10 +118,10 @@ class LiveRows:
         with self._verified(file):
             return self.index(file).row_hashes(entries)
 
-    def sequences(self, file: TableFile, entries: Ints) -> Ints:
-        """Return the sequences of the rows of some entries."""
+    def orders(self, file: TableFile, entries: Ints) -> Ints | None:
+        """Return the order values of the rows of some entries, as int64; None if the key index has none."""
         with self._verified(file):
-            return self.index(file).sequences(entries)
+            return self.index(file).orders(entries)
 
     @contextmanager
     def _verified(self, file: TableFile) -> Iterator[None]:
@@ -142,7 +141,6 @@ class LiveRows:
                     file.rows,
                     stored.bytes,
                     stored.checksum,
-                    sequences=self._by_file_name,
                     content=inline_of(table, stored),
                 )
             except MutatorError as fault:

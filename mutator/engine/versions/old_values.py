@@ -7,25 +7,29 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.side_columns import tombstone_schema
+from mutator.dataset.versions.snapshot import damaged
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
-from mutator.rules.order_columns import from_texts, to_texts
+from mutator.rules.order_columns import from_numbers, from_texts, to_texts
 
 _EACH = 64 << 20  # bytes of a file that are verified as a whole rather than one row with all of its row group
 
 
 def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
     """Return the order values of some records, touches included. entries, positions: of their rows, ascending."""
+    old = live.orders(file, entries)
     if plan.by_file_name:
-        old = live.sequences(file, entries)
+        if old is None:
+            raise damaged(live.snapshot.table, file.index, "it has no order values")
         touched, texts = live.snapshot.masks.touched(file.path)
         if len(touched):
             at = np.minimum(np.searchsorted(touched, positions), len(touched) - 1)
-            newer = from_texts(plan.rows.order_type, texts).to_numpy()
-            old = np.where(touched[at] == positions, newer[at], old)
-        return pa.array(old, pa.int64())
+            newer: Ints = from_texts(plan.rows.order_type, texts).to_numpy()
+            old = np.asarray(np.where(touched[at] == positions, newer[at], old), np.int64)
+    if old is not None:
+        return from_numbers(plan.rows.order_type, old)
     layout = plan.rows.layouts["master"]
     order = layout.result.field(layout.order_field)
     only = replace(layout, result=pa.schema([order]), id_fields=(), order_field=0, op_field=None)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mutator.dataset.versions import key_index, paged_file
@@ -20,13 +20,12 @@ def _keys(hashes: Any) -> Any:
     return pa.array([b"k%d" % number for number in hashes], pa.large_binary())
 
 
-def _index(hashes: Any, extents: list[int], sequences: Any = None, keys: Any = None) -> KeyIndex:
+def _index(hashes: Any, extents: list[int], orders: Any = None, keys: Any = None) -> KeyIndex:
     hashes = np.asarray(hashes, np.uint64)
     row_hashes = (hashes * np.uint64(3)).astype(np.uint32)
     keys = _keys(hashes) if keys is None else pa.array(keys, pa.large_binary())
-    content, checksum = index_bytes(hashes, keys, row_hashes, np.array(extents, np.int64), sequences)
-    named = sequences is not None
-    return KeyIndex.open("/none", len(hashes), len(content), checksum, sequences=named, content=content)
+    content, checksum = index_bytes(hashes, keys, row_hashes, np.array(extents, np.int64), orders)
+    return KeyIndex.open("/none", len(hashes), len(content), checksum, content=content)
 
 
 def _find(index: KeyIndex, hashes: list[int], start: int, end: int) -> list[int]:
@@ -34,14 +33,36 @@ def _find(index: KeyIndex, hashes: list[int], start: int, end: int) -> list[int]
     return index.positions(index.find(wanted, _keys(hashes), start, end)[1]).tolist()
 
 
-def test_entries_have_positions_row_hashes_keys_and_sequences() -> None:
+def test_entries_have_positions_row_hashes_keys_and_order_values() -> None:
     index = _index(_SOME, [5], np.arange(50, 55))
     numbers, entries = index.find_hashes(np.array([1, 2, 7], np.uint64), 0, 5)
     assert numbers.tolist() == [0, 2, 2]
     assert index.positions(entries).tolist() == [4, 0, 2]
-    assert index.sequences(entries).tolist() == [54, 50, 52]
+    assert index.orders(entries).tolist() == [54, 50, 52]  # type: ignore[union-attr]
     assert index.row_hashes(entries).tolist() == [3, 21, 21]
     assert index.keys(entries).to_pylist() == [b"k1", b"k7", b"k7"]
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=5))
+@example([-(1 << 63), (1 << 63) - 1])
+@example([-5, 250])
+@example([7, 7])
+def test_order_values_are_kept(orders: list[int]) -> None:
+    index = _index(range(len(orders)), [len(orders)], np.array(orders, np.int64))
+    assert index.orders(np.arange(len(orders))).tolist() == orders  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("highest", "width"), [(7, 0), (262, 1), (263, 2), (1 << 17, 4), (1 << 40, 8)])
+def test_order_values_take_as_few_bytes_as_they_can(highest: int, width: int) -> None:
+    sizes = [
+        len(index_bytes(_SOME, _keys(_SOME), _SOME.astype(np.uint32), np.array([5]), orders)[0])
+        for orders in (None, np.array([7, 7, 7, 7, highest]))
+    ]
+    assert sizes[1] - sizes[0] == 5 * width
+
+
+def test_order_values_that_are_no_numbers_are_not_known() -> None:
+    assert _index(_SOME, [5]).orders(np.arange(5)) is None
 
 
 def test_two_keys_with_one_hash_are_two_keys() -> None:
@@ -94,7 +115,7 @@ def test_a_file_is_read_by_pages(tmp_path: Path, remote: bool, monkeypatch: pyte
     content, checksum = index_bytes(hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]))
     path = tmp_path / "index"
     path.write_bytes(content)
-    index = KeyIndex.open(str(path), 100_000, len(content), checksum, sequences=False)
+    index = KeyIndex.open(str(path), 100_000, len(content), checksum)
     assert sorted(_find(index, np.sort(hashes[[3, 50_000]]).tolist(), 0, 100_000)) == [3, 50_000]
     assert isinstance(index._file._source, Remote) is remote
     assert index._file._verified.sum() < 20  # of 63
@@ -118,9 +139,7 @@ def test_damage_is_an_error(tmp_path: Path, change: str) -> None:
     path = tmp_path / "index"
     path.write_bytes(damaged)
     with pytest.raises(DamagedPage):
-        KeyIndex.open(str(path), 100_000, len(content), checksum, sequences=False).find(
-            hashes, _keys(hashes), 0, 100_000
-        )
+        KeyIndex.open(str(path), 100_000, len(content), checksum).find(hashes, _keys(hashes), 0, 100_000)
 
 
 def test_pages_that_nobody_reads_are_not_verified() -> None:
@@ -128,7 +147,7 @@ def test_pages_that_nobody_reads_are_not_verified() -> None:
     content, checksum = index_bytes(hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]))
     damaged = bytearray(content)
     damaged[5 * PAGE] ^= 1
-    index = KeyIndex.open("/none", 100_000, len(content), checksum, sequences=False, content=bytes(damaged))
+    index = KeyIndex.open("/none", 100_000, len(content), checksum, content=bytes(damaged))
     assert _find(index, [0], 0, 100_000) == [0]
     with pytest.raises(DamagedPage):
         index.verify()
