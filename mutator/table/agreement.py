@@ -27,23 +27,26 @@ def check_settings(snapshot: Snapshot, config: Config) -> None:
         if name == TYPE and (before, now[name]) == ("long", "decimal"):
             continue  # every integer is a decimal
         if before != now[name]:
-            raise _refused(snapshot, name, before, now[name] or "not set")
+            raise _refused(snapshot, name, _shown(before), _shown(now[name]))
 
 
-def settings_of(snapshot: Snapshot) -> Mapping[str, str]:
-    """Return those settings of version 0 that all applies have in common, as text, by their published names."""
+def settings_of(snapshot: Snapshot) -> Mapping[str, Any]:
+    """Return those settings of version 0 that all applies have in common, by their published names.
+
+    Key and order are tuples of fields, by name as far as names are given, else by ordinal. The others are text.
+    """
     settings = snapshot.state.settings
     stated = {published(name) for name in settings}
     agreed = _agreed(parse(settings)) if KEY in stated else {}
     return {name: value for name, value in agreed.items() if name in stated}
 
 
-def _agreed(config: Config) -> Mapping[str, str]:
+def _agreed(config: Config) -> Mapping[str, Any]:
     sources = _names(config, [field.source for field in config.partitioned_by])
-    partitions = [replace(field, source=name) for field, name in zip(config.partitioned_by, sources, strict=True)]
+    partitions = [replace(field, source=str(name)) for field, name in zip(config.partitioned_by, sources, strict=True)]
     return {
-        KEY: ",".join(_names(config, config.id_fields)),
-        ORDER: ",".join(_names(config, () if config.order_field is None else (config.order_field,))),
+        KEY: _names(config, config.id_fields),
+        ORDER: _names(config, () if config.order_field is None else (config.order_field,)),
         TYPE: config.order_type,
         PARTITIONS: text_of(partitions),
         SCOPE: config.key_scope or "table",
@@ -65,7 +68,13 @@ def _refused(snapshot: Snapshot, name: str, before: str, now: str) -> MutatorErr
     return error("table.spec", path=snapshot.table, name=name, before=before, now=now)
 
 
-def _names(config: Config, fields: Sequence[Any]) -> list[str]:
+def _names(config: Config, fields: Sequence[Any]) -> tuple[str | int, ...]:
     """Return the names of fields, as far as names are given; else their ordinals."""
     known = config.field_names
-    return [known[one] if isinstance(one, int) and one < len(known) else str(one) for one in fields]
+    return tuple(known[one] if isinstance(one, int) and one < len(known) else one for one in fields)
+
+
+def _shown(value: str | Sequence[str | int]) -> str:
+    if not isinstance(value, str):
+        value = ", ".join(one if isinstance(one, str) else f"ordinal {one}" for one in value)
+    return value or "not set"

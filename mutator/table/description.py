@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -70,7 +71,7 @@ class Description:
     key_bytes: int  # of the key indexes
     log_bytes: int  # entries, checkpoints and hint
     checkpoint: int | None  # version of the newest checkpoint
-    settings: Mapping[str, str]
+    settings: Mapping[str, Any]
 
     def json(self) -> str:
         """Return the description as a JSON document."""
@@ -224,10 +225,8 @@ def _fixed(snapshot: Snapshot) -> _Fixed:
         scope = spec.get(SPEC, {}).get("scope", "table")
         return _Fixed(spec["key"]["fields"], scope, str(order.get("field") or order["by"]), partitioned)
     agreed = settings_of(snapshot)
-    order = agreed.get(ORDER) or _UNKNOWN
-    return _Fixed(
-        agreed[KEY].split(",") if KEY in agreed else [], agreed.get(SCOPE, "table"), order, agreed.get(PARTITIONS)
-    )
+    key, order = (list(map(str, agreed.get(name, ()))) for name in (KEY, ORDER))
+    return _Fixed(key, agreed.get(SCOPE, "table"), order[0] if order else _UNKNOWN, agreed.get(PARTITIONS))
 
 
 def _partitions(snapshot: Snapshot) -> set[str]:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config, parse
-from mutator.config.definitions import SHORT, published
+from mutator.config.definitions import SETTINGS, SHORT, published
 from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
@@ -317,15 +317,20 @@ def config_of_snapshot(snapshot: Snapshot) -> Config:
     return completed({}, recorded_settings(snapshot, {}), "mutator.Table", source=SOURCE)
 
 
-def recorded(settings: Mapping[str, Any]) -> dict[str, str]:
+def recorded(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones.
 
-    A schema is recorded itself instead of its path, so that the table does not depend on that file.
+    A list stays a list, because its elements may have commas. A schema is recorded itself instead of its path, so that
+    the table does not depend on that file.
     """
     chosen = parse(settings, CALL).output_format
     if chosen not in (None, "parquet"):
         raise error("table.format", format=chosen)
-    named = {published(key): shown(value) for key, value in settings.items() if shown(value)}
+    named = {
+        name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
+        for name, value in ((published(key), value) for key, value in settings.items())
+        if shown(value)
+    }
     if _SCHEMA in named:
         read_schema(named[_SCHEMA])
         named[_SCHEMA] = json.dumps(json.loads(schema_text(named[_SCHEMA])))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pytest
 
-from mutator.errors import ConfigError, StorageError
+import mutator
+from mutator.cli import main
+
+from mutator.errors import ConfigError, StateError, StorageError
 from mutator.table.table import Table
 
 SETTINGS = {"key": "id", "order_by": "at", "header": True, "max.delete.fraction": "1"}
@@ -51,6 +55,45 @@ def test_a_schema_that_does_not_exist_or_is_none_is_refused_at_once(tmp_path):
 def test_another_format_than_parquet_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="the files of a table are Parquet"):
         Table.create(str(tmp_path / "t"), {**SETTINGS, "output.format": "csv"})
+
+
+COMMAS = {"key": ["price, EUR", "1"], "order_by": ["7"], "op": "op", "delete_codes": ["x,y"], "max_delete_fraction": 1}
+OF_COMMAS = {"price, EUR": [1, 2, 3], "1": [5, 6, 7], "7": [1, 1, 1], "op": ["i"] * 3}
+
+
+def test_lists_of_settings_keep_their_elements(tmp_path):
+    first, second = pa.table(OF_COMMAS), pa.table({**OF_COMMAS, "7": [2, 2, 2], "op": ["x,y", "x", "y"]})
+    table = Table.create(str(tmp_path / "t"), **COMMAS)
+    assert table.describe().key == ["price, EUR", "1"]
+    assert table.describe().order == "7"
+
+    for feed in (first, second):
+        table.apply(feed)
+
+    merged = mutator.merge(master=first, feed=second, **COMMAS).result.to_arrow()
+    assert sorted(table.scan(["1"]).to_arrow()["1"].to_pylist()) == sorted(merged["1"].to_pylist()) == [6, 7]
+    assert Table(table.path).describe().key == ["price, EUR", "1"]
+    assert not table.verify().differences
+
+
+def test_lists_of_a_toml_file_keep_their_elements(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.toml").write_text('key = ["price, EUR", 2]\norder_by = "at"\ndelete_codes = ["x,y", "z"]\n')
+
+    assert main(["table", "create", "t", "--config", "t.toml", "--json"]) == 0
+
+    assert Table("t").describe().settings == {
+        "key": ["price, EUR", 2],
+        "order_by": "at",
+        "delete_codes": ["x,y", "z"],
+    }
+    assert "key" not in json.loads(capsys.readouterr().out)["notes"][0]
+
+
+def test_a_field_called_like_an_ordinal_is_another_field(tmp_path):
+    table = Table.create(str(tmp_path / "t"), key=["1"], order_by="7")
+    with pytest.raises(StateError, match="key.* 1, but this apply has ordinal 1"):
+        table.apply(pa.table(OF_COMMAS), key=1)
 
 
 def test_a_table_within_a_table_is_refused(tmp_path):

@@ -83,7 +83,7 @@ class State:
         default_factory=dict
     )  # version -> form that its files began with; negative: of a dataset that it took over
     known: KnownFeed = field(default_factory=KnownFeed)
-    settings: Mapping[str, str] = field(default_factory=dict)  # of version 0
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of version 0
 
     @property
     def feed(self) -> tuple[FeedFile, ...]:

@@ -83,7 +83,8 @@ class TableVersion:
     snapshot: str | None
     records: int  # live after this version
     tombstones: int
-    settings: Mapping[str, str] = field(default_factory=dict)  # of version 0: of the rows that are to come
+    # Of version 0, for the rows that are to come: texts, and lists of texts and numbers.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     feed: tuple[FeedFile, ...] = ()  # merged by this version
     feed_since: str | None = None  # feed files that were merged earlier than this time are forgotten
