@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import eq, ge, le
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 from mutator.errors import error
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.partition_fields import PartitionField
+from mutator.rules.partition_fields import TIMES, PartitionField
 from mutator.rules.partition_paths import values_of
 from mutator.rules.partition_transforms import partition_rows
 from mutator.rules.schema_evolution import nearest
@@ -44,7 +45,9 @@ _CONDITION = re.compile(
 _NEXT = re.compile(r"\s*(?P<and>and\b)|\s*\Z", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?[0-9.]+")
 _FAMILIES = (pa.types.is_boolean, pa.types.is_temporal, pa.types.is_string)  # Arrow casts between these
-_DAYS = ("date", "year")  # transforms that keep the order of their values
+_DAYS = ("date", "year")  # transforms whose results have an order
+_OF_EQUAL = {"=": eq}
+_OF_DAYS = {**_OF_EQUAL, "<": le, "<=": le, ">": ge, ">=": ge}
 
 
 class _Word(str):
@@ -221,14 +224,19 @@ def _may_have(condition: Condition, data_type: Any, literal: Any, field: Partiti
     if field.transform == "identity":
         known, why = typed_value(value, data_type)
         return why is not None or bool(_COMPARE[condition.operator](known, literal).as_py())
-    derived = partition_rows([field], [exact_text(pa.array([literal.as_py()], data_type))])
-    if derived.reasons:
+    compared = _compared_by(field, data_type)
+    if condition.operator not in compared:
         return True
-    wanted = values_of(derived.names[0])[0][1]
-    if wanted is None or condition.operator == "!=":
-        return True
-    if condition.operator == "=":
-        return value == wanted
-    if field.transform not in _DAYS:
-        return True
-    return value <= wanted if condition.operator[0] == "<" else value >= wanted
+    derived = partition_rows([field], [exact_text(pa.repeat(literal, 1))])
+    wanted = values_of(derived.names[0])[0][1] if not derived.reasons else None
+    return wanted is None or compared[condition.operator](value, wanted)
+
+
+def _compared_by(field: PartitionField, data_type: Any) -> Mapping[str, Callable[[str, str], bool]]:
+    """Return how the partitions of two values compare, as text, by operators on the values that imply this."""
+    types = pa.types
+    if types.is_decimal(data_type) and field.transform not in TIMES:
+        return {}  # their text had fewer digits in rows from before the type was widened
+    if field.transform in _DAYS and (types.is_temporal(data_type) or types.is_integer(data_type)):
+        return _OF_DAYS
+    return _OF_EQUAL  # text does not have the order of the days that it names
