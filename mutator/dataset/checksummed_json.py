@@ -72,8 +72,11 @@ def _sealed(text: bytes) -> bytes:
     return text + f'{_SEAL}{checksum.whole(text)}"\n}}\n'.encode("ascii")
 
 
-def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
-    """Return the members of a document. Raises ValueError if a byte differs from what ``dump`` wrote, or Newer."""
+def parse(data: bytes, name: str, known: int, oldest: int = 1) -> dict[str, Any]:
+    """Return the members of a document. Raises ValueError if a byte differs from what ``dump`` wrote, or Newer.
+
+    known, oldest: the format versions that can be read.
+    """
     try:
         members: dict[str, Any] = json.loads(data)
         expected = members.pop("checksum")
@@ -87,6 +90,8 @@ def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
         raise ValueError(f"its content does not have the checksum {expected}")
     if form != name:
         raise ValueError(f"its format is {form!r} and should be {name!r}")
+    if version < oldest:
+        raise ValueError(f"its format has version {version}, and the oldest that can be read is {oldest}")
     return members
 
 

@@ -31,7 +31,7 @@ from mutator.pipeline.verify import Difference
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.order_columns import flags, from_texts, to_numbers
+from mutator.rules.order_columns import flags, from_texts, to_numbers, to_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import storage_for
 
@@ -183,16 +183,26 @@ def _compared(plan: Plan, file: TableFile, rows: Rows, index: KeyIndex) -> list[
         if ((hashes[1:] < hashes[:-1]) & (extent[1:] == extent[:-1])).any():
             faulty.append("order of the key hashes")
     if not faulty:
-        orders = index.orders(entries)
         if rows.orders is None:
-            return _highs(plan, file, pa.array(orders, pa.int64()).take(pa.array(np.argsort(positions))))
-        if not _same_numbers(to_numbers(plan.rows.order_type, rows.orders.take(pa.array(positions))), orders):
+            return _highs(plan, file, index.orders(entries).take(pa.array(np.argsort(positions))))
+        if not _has_orders(plan, index, rows.orders.take(pa.array(positions))):
             faulty.append("order values")
     return [Difference(f"its {what} are not those of the rows", file.index.path) for what in faulty]
 
 
-def _same_numbers(one: Ints | None, other: Ints | None) -> bool:
-    return other is None if one is None else other is not None and bool((one == other).all())
+def _has_orders(plan: Plan, index: KeyIndex, orders: Any) -> bool:
+    """Return whether a key index has the order values of the rows. orders: one per entry."""
+    order_type = index.order_type
+    if order_type is None:
+        return to_numbers(plan.rows.order_type, orders) is None
+    return bool(index.orders(np.arange(index.rows)).equals(_as_type(plan, order_type, orders)))
+
+
+def _as_type(plan: Plan, order_type: str, orders: Any) -> Any:
+    """Return order values as those of the type that they had when the file was written."""
+    if order_type == plan.rows.order_type:
+        return orders
+    return from_texts(order_type, to_texts(plan.rows.order_type, orders))
 
 
 def _extents(plan: Plan, snapshot: Snapshot, file: TableFile, rows: Rows) -> list[Difference]:
@@ -224,6 +234,9 @@ def _highs(plan: Plan, file: TableFile, orders: Any) -> list[Difference]:
 def _rebuilt(plan: Plan, file: TableFile, rows: Rows) -> bytes | None:
     """Return the key index of a file, made again; None if it is not the one that the log names."""
     counts: Ints = np.array([one.rows for one in file.extents], np.int64)
-    orders = to_numbers(plan.rows.order_type, rows.orders)
-    content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts, orders)
-    return content if digest == file.index.checksum else None
+    for order_type in dict.fromkeys((plan.rows.order_type, "long")):
+        orders = _as_type(plan, order_type, rows.orders)
+        content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts, order_type, orders)
+        if digest == file.index.checksum:
+            return content
+    return None

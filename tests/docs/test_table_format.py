@@ -75,5 +75,5 @@ def test_a_key_index_has_the_layout_of_the_page(table):
     assert hashes.tolist() == [hash_key((key,)) for key in keys]
     at = 40 + int(ends[-1])
     assert [body[at + number] + 5 for number in range(2)] == [(5, 6)[position] for position in positions]
-    assert struct.unpack("<qB7s", body[at + 2 :]) == (5, 1, b"orders\0")
+    assert struct.unpack("<qBB6s", body[at + 2 :]) == (5, 2, 1, b"orders")
     assert data["index"]["checksum"] == of_blocks([body], None) == f"xxh3-128:{digests.hex()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.paged_file import with_digests
 from mutator.dataset.versions.version import DATA, Stored, TableVersion, stored_here
 from mutator.engine.versions import delta_files
+from mutator.rules.order_columns import to_column
 from mutator.table import apply
 from mutator.table.table import Table, config_of_snapshot, run_here
 from mutator.table.verify import TableVerification, verify_table
@@ -164,10 +166,11 @@ def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -
         hashes = hashes + np.uint64(part == "hash")
         numbers = numbers + np.uint32(part == "number")
         keys = pa.array([b"z" * len(key) for key in keys.to_pylist()], pa.large_binary()) if part == "key" else keys
-        found = index.orders(rows)
-        assert found is not None
-        orders = None if part == "no order" else found[back] + (part == "order")
-        content, digest = index_bytes(hashes, keys, numbers, np.array([file.rows]), orders)
+        orders = pa.array(index.orders(rows).to_numpy()[back] + (part == "order"))
+        columns = (
+            ("decimal", to_column("decimal", [Decimal(1)] * file.rows)) if part == "no order" else ("long", orders)
+        )
+        content, digest = index_bytes(hashes, keys, numbers, np.array([file.rows]), *columns)
         if part == "position":
             content = content[: 8 * file.rows] + b"\0" * 4 * file.rows + content[12 * file.rows :]
             body = content[:-16]

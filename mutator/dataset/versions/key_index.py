@@ -12,8 +12,9 @@ after the other, with one value per row:
     order      0, 1, 2, 4 or 8 bytes, unsigned: the order value, less the lowest one of the file
 
     lowest     int64     order value, after all columns
-    width      uint8     bytes of an order value; 255: they are no numbers, and the file itself has them
-    magic      7 bytes   "orders" and a zero byte
+    type       uint8     order type; 0: the order values are no numbers, and only the file itself has them
+    width      uint8     bytes of an order value
+    magic      6 bytes   "orders"
 
 Numbers are little-endian. The pages have checksums (``paged_file``), so a search reads and verifies few bytes. Two keys
 may have one hash: the key itself decides.
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,15 +42,16 @@ from mutator.dataset.versions.paged_file import (
 )
 from mutator.rules.byte_columns import ByteColumn, Bytes, Ints, concatenated, joined, offsets_of
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import flags
+from mutator.rules.order_columns import flags, from_numbers, to_numbers
 from mutator.rules.row_hash import RowHashes
 
 MOST_KEY_BYTES = (1 << 32) - 1  # of one file
 
 _HASH, _POSITION, _ROW_HASH, _KEY_END = range(4)
 _COLUMNS = tuple(map(np.dtype, ("<u8", "<u4", "<u4", "<u4")))
-_TAIL, _MAGIC = struct.Struct("<qB7s"), b"orders\0"
-_NO_ORDERS = 255
+_TAIL, _MAGIC = struct.Struct("<qBB6s"), b"orders"
+_ORDER_TYPES = (None, "sequence", "long", "timestamp")
+_WIDTHS = (0, 1, 2, 4, 8)
 _ALL = (1 << 64) - 1
 _EACH = PAGE // 8  # hashes of a page
 _SPARSE = 4  # a search reads single pages where an extent has more than this many for each wanted key
@@ -101,13 +104,13 @@ def decoded_keys(encoded: Any, width: int) -> list[Any]:
 
 
 def index_bytes(
-    hashes: Hashes, keys: Any, row_hashes: RowHashes, extents: Ints, orders: Ints | None = None
+    hashes: Hashes, keys: Any, row_hashes: RowHashes, extents: Ints, order_type: str, orders: Any
 ) -> tuple[bytes, str]:
     """Return the content of the key index of a file, and its checksum.
 
     hashes, keys, row_hashes, orders: one per row, in the order of the rows; keys as ``encoded_keys`` returns them.
-    orders: None if the order values are no numbers. extents: int64 array, the number of rows of each extent.
-    Raises ValueError if the keys have too many bytes.
+    extents: int64 array, the number of rows of each extent. orders: as ``order_columns`` has them. Raises ValueError if
+    the keys have too many bytes.
     """
     extent = np.repeat(np.arange(len(extents)), extents)
     order = np.lexsort((hashes, extent)) if len(extents) > 1 else np.argsort(hashes, kind="stable")
@@ -117,20 +120,22 @@ def index_bytes(
         raise ValueError(f"the keys of this file have {ends[-1]:,} bytes, which is more than {MOST_KEY_BYTES:,}")
     columns: list[Any] = [hashes[order], order, row_hashes[order], ends]
     fixed = [column.astype(form).tobytes() for column, form in zip(columns, _COLUMNS, strict=True)]
-    body = b"".join([*fixed, joined(keys), *_order_column(None if orders is None else orders[order])])
+    body = b"".join([*fixed, joined(keys), *_order_column(order_type, orders.take(pa.array(order)))])
     digests, checksum = with_digests(body)
     return body + digests, checksum
 
 
-def _order_column(orders: Ints | None) -> tuple[bytes, bytes]:
+def _order_column(order_type: str, orders: Any) -> tuple[bytes, bytes]:
     """Return the order values in the fewest bytes, and the end of the body."""
-    if orders is None:
-        return b"", _TAIL.pack(0, _NO_ORDERS, _MAGIC)
-    lowest = int(orders.min()) if len(orders) else 0
-    above = orders.astype(np.uint64) - np.uint64(lowest & _ALL)  # modulo 2 to the power of 64
+    numbers = to_numbers(order_type, orders)
+    if numbers is None:
+        return b"", _TAIL.pack(0, 0, 0, _MAGIC)
+    lowest = int(numbers.min()) if len(numbers) else 0
+    above = numbers.astype(np.uint64) - np.uint64(lowest & _ALL)  # modulo 2 to the power of 64
     highest = int(above.max(initial=0))
-    width = next(width for width in (0, 1, 2, 4, 8) if highest < 1 << 8 * width)
-    return above.astype(f"<u{width}").tobytes() if width else b"", _TAIL.pack(lowest, width, _MAGIC)
+    width = next(width for width in _WIDTHS if highest < 1 << 8 * width)
+    tail = _TAIL.pack(lowest, _ORDER_TYPES.index(order_type), width, _MAGIC)
+    return above.astype(f"<u{width}").tobytes() if width else b"", tail
 
 
 class KeyIndex:
@@ -227,19 +232,30 @@ class KeyIndex:
         """Return the row hashes of some entries."""
         return self._take(_ROW_HASH, entries)  # type: ignore[no-any-return]
 
-    def orders(self, entries: Ints) -> Ints | None:
-        """Return the order values of the rows of some entries, as int64; None if they are no numbers."""
+    @cached_property
+    def _tail(self) -> tuple[int, str | None, int]:
+        """The lowest order value, the order type, and the bytes of an order value."""
         size = self._file.size
-        lowest, width, magic = _TAIL.unpack(self._file.read(size - _TAIL.size, size).tobytes())
-        begin = size - _TAIL.size - self.rows * (0 if width == _NO_ORDERS else width)
-        if magic != _MAGIC or width not in (0, 1, 2, 4, 8, _NO_ORDERS) or begin < self._begins[-1]:
+        lowest, number, width, magic = _TAIL.unpack(self._file.read(size - _TAIL.size, size).tobytes())
+        is_known = magic == _MAGIC and number < len(_ORDER_TYPES) and width in _WIDTHS
+        if not is_known or size - _TAIL.size - self.rows * width < self._begins[-1]:
             raise DamagedPage("its order values are not where they should be")
-        if width == _NO_ORDERS:
-            return None
-        if not width:
-            return np.full(len(entries), lowest)
-        above = self._taken(begin, np.dtype(f"<u{width}"), entries).astype(np.uint64)
-        return (above + np.uint64(lowest & _ALL)).view(np.int64)  # type: ignore[no-any-return]
+        return lowest, _ORDER_TYPES[number], width
+
+    @property
+    def order_type(self) -> str | None:
+        """The type of the order values; None if it has none."""
+        return self._tail[1]
+
+    def orders(self, entries: Ints) -> Any:
+        """Return the order values of the rows of some entries, as ``order_columns`` has them. It must have them."""
+        lowest, order_type, width = self._tail
+        assert order_type is not None
+        above = np.zeros(len(entries), np.uint64)
+        if width:
+            begin = self._file.size - _TAIL.size - self.rows * width
+            above = self._taken(begin, np.dtype(f"<u{width}"), entries).astype(np.uint64)
+        return from_numbers(order_type, (above + np.uint64(lowest & _ALL)).view(np.int64))
 
     def keys(self, entries: Ints) -> Any:
         """Return the encoded keys of some entries, a pa.Array of large_binary."""

@@ -24,7 +24,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # key indexes of version 1 had no order values, and no table of it was released
 _FAULTS = ("table.log.damaged", "table.log.newer")
 _HINT = ("mutator table hint", 2)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
@@ -53,7 +53,9 @@ class TableLog:
         self._checkpoints = posixpath.join(self.path, "checkpoints")
         self.hint_path = posixpath.join(self.path, "hint.json")
         directory = posixpath.join(self.path, "log")
-        self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS)
+        self._entries = CommitLog(
+            directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS, FORMAT_VERSION
+        )
 
     def entry_path(self, number: int) -> str:
         """Return the path of an entry."""

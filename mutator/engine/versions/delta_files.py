@@ -31,7 +31,7 @@ from mutator.formats.files.parquet import table_writer
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import to_numbers, to_texts
+from mutator.rules.order_columns import to_texts
 from mutator.rules.row_hash import row_hashes
 from mutator.storage import storage_for
 
@@ -127,9 +127,9 @@ class DeltaWriter:
 
     def _index(self, role: str, path: str, delta: Delta, rows: Any, chosen: Ints, counts: Ints) -> Stored:
         numbers = row_hashes(rows) if role == DATA else np.zeros(len(chosen), np.uint32)
-        orders = to_numbers(self._plan.rows.order_type, delta.orders.take(pa.array(chosen)))
+        orders = self._plan.rows.order_type, delta.orders.take(pa.array(chosen))
         keys = delta.keys.take(pa.array(chosen))
-        content, checksum = key_index_of(path, delta.hashes[chosen], keys, numbers, counts, orders)
+        content, checksum = key_index_of(path, delta.hashes[chosen], keys, numbers, counts, *orders)
         path = self._target.index_path(path)
         if self._target.inline:
             return stored_here(path, content, checksum)

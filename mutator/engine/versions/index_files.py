@@ -27,7 +27,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.file_names import base_name
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.order_columns import from_texts, to_numbers, to_texts
+from mutator.rules.order_columns import from_texts, to_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import link_or_copy, storage_for
 
@@ -80,8 +80,8 @@ def take_over(plan: Plan, target: Target, taken: Taken, attempt: int) -> TableFi
     link_or_copy(source, posixpath.join(table, path))
     storage.sync(posixpath.dirname(f"{table}/{path}"))
     failpoint("table.linked")
-    orders = to_numbers(plan.rows.order_type, rows.orders)
-    content, digest = key_index_of(path, rows.hashes, rows.keys, rows.numbers, np.array([taken.part.rows]), orders)
+    orders = plan.rows.order_type, rows.orders
+    content, digest = key_index_of(path, rows.hashes, rows.keys, rows.numbers, np.array([taken.part.rows]), *orders)
     with created(plan, table, target.index_path(path)) as stream:
         stream.write(content)
     high = to_texts(plan.rows.order_type, pa.array([pc.max(rows.orders)], rows.orders.type))[0].as_py()

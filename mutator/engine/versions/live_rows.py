@@ -118,10 +118,11 @@ class LiveRows:
         with self._verified(file):
             return self.index(file).row_hashes(entries)
 
-    def orders(self, file: TableFile, entries: Ints) -> Ints | None:
-        """Return the order values of the rows of some entries, as int64; None if the key index has none."""
+    def orders(self, file: TableFile, entries: Ints, order_type: str) -> Any:
+        """Return the order values of the rows of some entries; None if the key index has none of the type."""
         with self._verified(file):
-            return self.index(file).orders(entries)
+            index = self.index(file)
+            return index.orders(entries) if index.order_type == order_type else None
 
     @contextmanager
     def _verified(self, file: TableFile) -> Iterator[None]:

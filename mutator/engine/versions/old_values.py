@@ -12,14 +12,14 @@ from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
-from mutator.rules.order_columns import from_numbers, from_texts, to_texts
+from mutator.rules.order_columns import from_texts, to_texts
 
 _EACH = 64 << 20  # bytes of a file that are verified as a whole rather than one row with all of its row group
 
 
 def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
     """Return the order values of some records, touches included. entries, positions: of their rows, ascending."""
-    old = live.orders(file, entries)
+    old = live.orders(file, entries, plan.rows.order_type)
     if plan.by_file_name:
         if old is None:
             raise damaged(live.snapshot.table, file.index, "it has no order values")
@@ -27,9 +27,9 @@ def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, pos
         if len(touched):
             at = np.minimum(np.searchsorted(touched, positions), len(touched) - 1)
             newer: Ints = from_texts(plan.rows.order_type, texts).to_numpy()
-            old = np.asarray(np.where(touched[at] == positions, newer[at], old), np.int64)
+            old = pa.array(np.where(touched[at] == positions, newer[at], old.to_numpy()), pa.int64())
     if old is not None:
-        return from_numbers(plan.rows.order_type, old)
+        return old
     layout = plan.rows.layouts["master"]
     order = layout.result.field(layout.order_field)
     only = replace(layout, result=pa.schema([order]), id_fields=(), order_field=0, op_field=None)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mutator.dataset.versions import key_index, paged_file
 from mutator.dataset.versions.key_index import KeyIndex, decoded_key, encoded_keys, index_bytes
 from mutator.dataset.versions.paged_file import PAGE, DamagedPage, Remote
+from mutator.rules.order_columns import from_texts
 
 _SOME = np.array([7, 5, 7, 9, 1], np.uint64)
 
@@ -20,11 +21,16 @@ def _keys(hashes: Any) -> Any:
     return pa.array([b"k%d" % number for number in hashes], pa.large_binary())
 
 
+def _longs(orders: Any, count: int) -> tuple[str, Any]:
+    """Return the order type and order values of an index, by default zeros."""
+    return "long", pa.array(np.zeros(count, np.int64) if orders is None else orders, pa.int64())
+
+
 def _index(hashes: Any, extents: list[int], orders: Any = None, keys: Any = None) -> KeyIndex:
     hashes = np.asarray(hashes, np.uint64)
     row_hashes = (hashes * np.uint64(3)).astype(np.uint32)
     keys = _keys(hashes) if keys is None else pa.array(keys, pa.large_binary())
-    content, checksum = index_bytes(hashes, keys, row_hashes, np.array(extents, np.int64), orders)
+    content, checksum = index_bytes(hashes, keys, row_hashes, np.array(extents, np.int64), *_longs(orders, len(hashes)))
     return KeyIndex.open("/none", len(hashes), len(content), checksum, content=content)
 
 
@@ -38,7 +44,7 @@ def test_entries_have_positions_row_hashes_keys_and_order_values() -> None:
     numbers, entries = index.find_hashes(np.array([1, 2, 7], np.uint64), 0, 5)
     assert numbers.tolist() == [0, 2, 2]
     assert index.positions(entries).tolist() == [4, 0, 2]
-    assert index.orders(entries).tolist() == [54, 50, 52]  # type: ignore[union-attr]
+    assert index.orders(entries).to_pylist() == [54, 50, 52]
     assert index.row_hashes(entries).tolist() == [3, 21, 21]
     assert index.keys(entries).to_pylist() == [b"k1", b"k7", b"k7"]
 
@@ -49,20 +55,35 @@ def test_entries_have_positions_row_hashes_keys_and_order_values() -> None:
 @example([7, 7])
 def test_order_values_are_kept(orders: list[int]) -> None:
     index = _index(range(len(orders)), [len(orders)], np.array(orders, np.int64))
-    assert index.orders(np.arange(len(orders))).tolist() == orders  # type: ignore[union-attr]
+    assert index.orders(np.arange(len(orders))).to_pylist() == orders
 
 
 @pytest.mark.parametrize(("highest", "width"), [(7, 0), (262, 1), (263, 2), (1 << 17, 4), (1 << 40, 8)])
 def test_order_values_take_as_few_bytes_as_they_can(highest: int, width: int) -> None:
     sizes = [
-        len(index_bytes(_SOME, _keys(_SOME), _SOME.astype(np.uint32), np.array([5]), orders)[0])
+        len(index_bytes(_SOME, _keys(_SOME), _SOME.astype(np.uint32), np.array([5]), *_longs(orders, 5))[0])
         for orders in (None, np.array([7, 7, 7, 7, highest]))
     ]
     assert sizes[1] - sizes[0] == 5 * width
 
 
-def test_order_values_that_are_no_numbers_are_not_known() -> None:
-    assert _index(_SOME, [5]).orders(np.arange(5)) is None
+@pytest.mark.parametrize(
+    ("order_type", "texts", "known"),
+    [
+        ("decimal", [b"1", b"2.5", b"-3"], None),
+        ("string", [b"a", b"", b"b"], None),
+        ("timestamp", [b"2026-01-31T10:00:00Z", b"1969-12-31T23:59:59.999999Z", b"0001-01-01"], "timestamp"),
+        ("timestamp", [b"2026-01-31T10:00:00Z", b"2026-01-31T10:00:00.0000001Z", None], None),
+        ("sequence", [b"1427761080", None, b"7"], "sequence"),
+    ],
+)
+def test_order_values_that_are_numbers_are_kept(order_type: str, texts: list[bytes | None], known: str | None) -> None:
+    hashes, orders = _SOME[:3], from_texts(order_type, pa.array(texts, pa.large_binary()))
+    content, checksum = index_bytes(hashes, _keys(hashes), hashes.astype(np.uint32), np.array([3]), order_type, orders)
+    index = KeyIndex.open("/none", 3, len(content), checksum, content=content)
+    assert index.order_type == known
+    if known is not None:
+        assert index.orders(np.argsort(index.positions(np.arange(3)))).equals(orders)
 
 
 def test_two_keys_with_one_hash_are_two_keys() -> None:
@@ -112,7 +133,9 @@ def test_a_file_is_read_by_pages(tmp_path: Path, remote: bool, monkeypatch: pyte
     if remote:
         monkeypatch.setattr(paged_file, "_handle", lambda stream: None)
     hashes = np.random.default_rng(1).integers(0, 1 << 63, 100_000, np.uint64)
-    content, checksum = index_bytes(hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]))
+    content, checksum = index_bytes(
+        hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]), *_longs(None, 100_000)
+    )
     path = tmp_path / "index"
     path.write_bytes(content)
     index = KeyIndex.open(str(path), 100_000, len(content), checksum)
@@ -124,7 +147,9 @@ def test_a_file_is_read_by_pages(tmp_path: Path, remote: bool, monkeypatch: pyte
 @pytest.mark.parametrize("change", ["flip", "cut", "foreign", "digests"])
 def test_damage_is_an_error(tmp_path: Path, change: str) -> None:
     hashes = np.arange(100_000, dtype=np.uint64)
-    content, checksum = index_bytes(hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]))
+    content, checksum = index_bytes(
+        hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]), *_longs(None, 100_000)
+    )
     damaged = bytearray(content)
     if change == "flip":
         damaged[80_000] ^= 1
@@ -134,7 +159,13 @@ def test_damage_is_an_error(tmp_path: Path, change: str) -> None:
         damaged[-1] ^= 1
     else:
         damaged = bytearray(
-            index_bytes(hashes + np.uint64(1), _keys(hashes), hashes.astype(np.uint32), np.array([100_000]))[0]
+            index_bytes(
+                hashes + np.uint64(1),
+                _keys(hashes),
+                hashes.astype(np.uint32),
+                np.array([100_000]),
+                *_longs(None, 100_000),
+            )[0]
         )
     path = tmp_path / "index"
     path.write_bytes(damaged)
@@ -144,7 +175,9 @@ def test_damage_is_an_error(tmp_path: Path, change: str) -> None:
 
 def test_pages_that_nobody_reads_are_not_verified() -> None:
     hashes = np.arange(100_000, dtype=np.uint64)
-    content, checksum = index_bytes(hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]))
+    content, checksum = index_bytes(
+        hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]), *_longs(None, 100_000)
+    )
     damaged = bytearray(content)
     damaged[5 * PAGE] ^= 1
     index = KeyIndex.open("/none", 100_000, len(content), checksum, content=bytes(damaged))
