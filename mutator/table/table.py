@@ -332,8 +332,9 @@ def recorded(settings: Mapping[str, Any]) -> dict[str, Any]:
         if shown(value)
     }
     if _SCHEMA in named:
-        read_schema(named[_SCHEMA])
-        named[_SCHEMA] = json.dumps(json.loads(schema_text(named[_SCHEMA])))
+        schema = str(named[_SCHEMA])
+        read_schema(schema)
+        named[_SCHEMA] = json.dumps(json.loads(schema_text(schema)))
     return {SHORT_OF.get(key, key): value for key, value in named.items()}
 
 
