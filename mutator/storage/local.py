@@ -32,7 +32,7 @@ _TYPES = {
 }
 # The kernel's answers that mean that nothing was changed; after any other one, such as EIO, that is not certain.
 _KINDS: dict[int | None, str] = {
-    errno.ENOENT: "storage.missing",
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR), "storage.missing"),  # ENOTDIR: a file is where a directory should be
     errno.EEXIST: "storage.exists",
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "storage.full"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "storage.refused"),

@@ -95,6 +95,17 @@ def test_a_field_called_like_an_ordinal_is_another_field(tmp_path):
         table.apply(pa.table(OF_COMMAS), key=1)
 
 
+def test_a_file_is_no_table(tmp_path, capsys):
+    path = tmp_path / "f.csv"
+    path.write_text("id\n1\n")
+    with pytest.raises(ConfigError) as fault:
+        Table(path)
+    assert fault.value.kind == "table.missing"
+    for command in ("describe", "verify", "log"):
+        assert main(["table", command, str(path)]) == 2
+        assert f"{path}: is not a versioned table" in capsys.readouterr().err
+
+
 def test_a_table_within_a_table_is_refused(tmp_path):
     Table.create(str(tmp_path / "t"), {**SETTINGS, "partitioned.by": "name"})
 
