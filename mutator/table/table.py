@@ -326,7 +326,7 @@ def recorded(settings: Mapping[str, Any]) -> dict[str, Any]:
     chosen = parse(settings, CALL).output_format
     if chosen not in (None, "parquet"):
         raise error("table.format", format=chosen)
-    named = {
+    named: dict[str, Any] = {
         name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
         for name, value in ((published(key), value) for key, value in settings.items())
         if shown(value)
