@@ -30,6 +30,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
+from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.export_task import Exported, OfFiles, directories_of, fingerprint, units_of, write_units
 from mutator.errors import error
 from mutator.errors.display import counted, text_of
@@ -119,9 +120,9 @@ class _Export:
     ) -> None:
         self._snapshot, self._plan, self._table, self._output = snapshot, plan, table, output
         self._open_runner = open_runner
-        masks = OfFiles(snapshot)
+        masks, forms = OfFiles(snapshot), Forms(snapshot.state, snapshot.table)
         self._units = units_of(snapshot, masks)
-        self._prints = {_name(unit): fingerprint(masks, extents) for unit, extents in self._units.items()}
+        self._prints = {_name(unit): fingerprint(masks, forms, extents) for unit, extents in self._units.items()}
         self._spec = {name: value for name, value in plan.rows.spec.items() if name != EARLIER}
         self._earlier = earlier
         self._same = self._kept_buckets()

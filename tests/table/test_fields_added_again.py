@@ -49,3 +49,27 @@ def test_the_default_is_that_of_the_newer_field(table: Table) -> None:
     assert rows(table, ["note"]) == [("n",), ("none",), ("none",), ("none",)]
     assert rows(table, ["note"], "note = 'x'") == []
     assert rows(table, ["note"], "note = 'none'") == [("none",)] * 3
+
+
+@pytest.mark.parametrize("defaults", [({}, {}), ({"b": "1"}, {"b": "2"})])
+def test_an_export_keeps_no_files_with_values_of_the_older_field(tmp_path: Path, defaults: tuple[Any, Any]) -> None:
+    table = Table.create(tmp_path / "table", key="id", order_by="at", buckets=8)
+    table.apply(pa.table({"id": range(9), "at": [1] * 9}))
+    table.apply(pa.table({"id": range(10, 19), "at": [1] * 9, "b": [7] * 9}), default=defaults[0])
+    table.export(tmp_path / "out")
+    table.apply(pa.table({"id": [30], "at": [1]}), removed_fields=["b"])
+    table.apply(pa.table({"id": [31], "at": [1], "b": [8]}), default=defaults[1])
+    table.export(tmp_path / "out")
+
+    found = [row for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert sorted(found, key=repr) == sorted(table.scan().to_pylist(), key=repr)
+
+
+def test_an_export_keeps_the_files_of_buckets_without_an_added_field(tmp_path: Path) -> None:
+    """The rows of an older form have the same values as in the export before."""
+    table = Table.create(tmp_path / "table", key="id", order_by="at", buckets=4)
+    table.apply(pa.table({"id": range(20), "at": [1] * 20}))
+    table.apply(pa.table({"id": [20], "at": [1], "b": [7]}))
+    table.export(tmp_path / "out")
+    table.apply(pa.table({"id": [21], "at": [1], "b": [8]}))
+    assert table.export(tmp_path / "out").kept == 3

@@ -17,6 +17,7 @@ from mutator.formats.values.convert import converted
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.rows.run_fields import DEFAULTS as DATASET_DEFAULTS
 from mutator.plan.rows.run_fields import parse_default
+from mutator.rules.typed_values import comparable
 
 
 class Forms:
@@ -27,6 +28,7 @@ class Forms:
         self._state, self._table = state, table
         self._schemas: dict[int, Any] = {}
         self._defaults: dict[int, dict[str, Any]] = {}
+        self._added: dict[int, dict[str, list[Any] | None]] = {}
         self._beginnings: dict[tuple[int, str], int | None] = {}
 
     def schema(self, form: int | None = None) -> Any:
@@ -49,6 +51,16 @@ class Forms:
         """
         return self._begin(form, name) is None
 
+    def added(self, form: int) -> dict[str, list[Any] | None]:
+        """Return the present fields that the files of a form lack, and how their rows are filled; None for NULL."""
+        if form not in self._added:
+            lacking = (field for field in self.schema() if not self.has(form, field.name))
+            values = {field.name: self._value(form, field) for field in lacking}
+            self._added[form] = {
+                name: None if value is None else comparable(value).to_pylist() for name, value in values.items()
+            }
+        return self._added[form]
+
     def evolved(self, rows: Any, form: int, wanted: Any) -> Any:
         """Return rows of a form with present fields and their types.
 
@@ -58,15 +70,14 @@ class Forms:
             return rows
         columns = []
         for field in wanted:
-            begin = self._begin(form, field.name)
-            if begin is None:
+            if self.has(form, field.name):
                 columns.append(_as(rows.column(field.name).combine_chunks(), field))
                 continue
-            default = self._default(begin, field) if form > 0 else self._default_of_dataset(field)
-            if default is None:
+            value = self._value(form, field)
+            if value is None:
                 columns.append(pa.nulls(rows.num_rows, field.type))
             else:
-                columns.append(pa.repeat(_as(default, field)[0], rows.num_rows))
+                columns.append(pa.repeat(_as(value, field)[0], rows.num_rows))
         return pa.table(columns, schema=wanted) if len(wanted) else rows
 
     def _begin(self, form: int, name: str) -> int | None:
@@ -76,6 +87,12 @@ class Forms:
             lacking = [at for at, one in enumerate(later) if self.schema(one).get_field_index(name) < 0]
             self._beginnings[form, name] = later[lacking[-1] + 1] if lacking else None
         return self._beginnings[form, name]
+
+    def _value(self, form: int, field: Any) -> Any:
+        """Return the value, a pa.Array of one element, of a field that the files of a form lack; None for NULL."""
+        begin = self._begin(form, field.name)
+        assert begin is not None
+        return self._default(begin, field) if form > 0 else self._default_of_dataset(field)
 
     def _default(self, form: int, field: Any) -> Any:
         """Return the value, a pa.Array of one element, that a field had in earlier rows when a form began; or None."""

@@ -19,6 +19,7 @@ from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.task_files import create, file_name
+from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.plan.merge_unit import MergeUnit
@@ -80,15 +81,22 @@ def units_of(snapshot: Snapshot, masks: OfFiles) -> dict[MergeUnit, list[LiveExt
     return dict(sorted(found.items(), key=lambda item: (item[0].partition or "", item[0].group)))
 
 
-def fingerprint(masks: OfFiles, extents: Sequence[LiveExtent]) -> str:
+def fingerprint(masks: OfFiles, forms: Forms, extents: Sequence[LiveExtent]) -> str:
     """Return a text that is equal for two versions of a table if a bucket has the same rows and order values in both.
 
-    extents: of the bucket. The name of a file is unique to the task that wrote it.
+    extents: of the bucket. The name of a file is unique to the task that wrote it; but a field that was removed and
+    added again has other values in its rows.
     """
     found = xxhash.xxh3_128()
     for extent in extents:
         positions, orders = masks.touched(extent)
-        described = (extent.file.path, extent.start, extent.extent.rows, orders.to_pylist())
+        described = (
+            extent.file.path,
+            extent.start,
+            extent.extent.rows,
+            orders.to_pylist(),
+            forms.added(extent.file.schema),
+        )
         found.update(repr(described).encode("utf-8", "surrogateescape"))
         for numbers in (masks.hidden(extent), positions):
             found.update(len(numbers).to_bytes(8, "little") + numbers.astype("<i8").tobytes())
