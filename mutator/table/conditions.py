@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from numbers import Integral
 from operator import eq, ge, le
 from typing import Any
 
@@ -173,8 +174,9 @@ def typed_value(value: Any, data_type: Any) -> tuple[Any, str | None]:
     >>> typed_value("7", pa.int32()), typed_value("x", pa.int32())
     ((<pyarrow.Int32Scalar: 7>, None), (None, 'is not of type int32'))
     """
-    if isinstance(value, int | float) and not isinstance(value, bool) and pa.types.is_decimal(data_type):
-        value = repr(value)  # Arrow would round a float, and needs more digits for an int
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if (is_whole and _is_number(data_type)) or (isinstance(value, float) and pa.types.is_decimal(data_type)):
+        value = str(value)  # Arrow takes ints of 64 bits, and would round a float
     if isinstance(value, str):
         text = pa.array([value.encode("utf-8", "surrogateescape")], pa.large_binary())
         found, bad, why = converted(text, data_type, typed=False)
@@ -188,6 +190,11 @@ def typed_value(value: Any, data_type: Any) -> tuple[Any, str | None]:
     if found is None:
         return None, f"is not of type {data_type}"
     return (found, None) if found.is_valid else (None, f"is not of type {data_type}; use `{NULL}`")
+
+
+def _is_number(data_type: Any) -> bool:
+    types = pa.types
+    return any(of(data_type) for of in (types.is_integer, types.is_floating, types.is_decimal))
 
 
 def _typed(condition: Condition, schema: Any, table: str) -> Any:

@@ -103,6 +103,21 @@ def test_a_key_is_typed_as_its_fields_are(tmp_path):
         table.get((1.55, DAY, at, "x"))
 
 
+def test_whole_numbers_of_64_bits_are_values_of_keys_and_filters(tmp_path):
+    table, numbers = table_of(tmp_path / "t", op=""), [1, 2**63, 2**64 - 1]
+    put(
+        table,
+        tmp_path / "a.parquet",
+        [{"id": one, "ts": 1} for one in numbers],
+        pa.schema({"id": pa.uint64(), "ts": pa.int64()}),
+    )
+
+    assert [table.get(one)["id"] for one in numbers] == numbers
+    assert [row["id"] for row in table.scan(["id"], [("id", ">", 2**63)]).to_pylist()] == [2**64 - 1]
+    with pytest.raises(ConfigError, match="18446744073709551616 cannot be a value of key field id"):
+        table.get(2**64)
+
+
 def test_a_table_without_rows_has_no_record(tmp_path):
     table = table_of(tmp_path / "t")
 
