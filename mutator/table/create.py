@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.snapshot import Snapshot, add_hint, open_snapshot
@@ -15,26 +16,37 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
-from mutator.storage import Storage, located_to_write, read_if_exists
+from mutator.storage import Storage, located_to_write, read_if_exists, storage_for
 from mutator.table.version_times import time_text
 
+WORK = "work"  # directory in that of the log, in which a dataset is merged before a table begins with it
 BUCKETS = 8  # of a table without partitions; a partition of another has one
 
 
-def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None = None) -> Snapshot:
+def create_empty(path: str, settings: Mapping[str, Any], *, buckets: int | None = None) -> Snapshot:
     """Create a table without rows; return its version 0.
 
     path: must not exist, or be empty, or what a killed call left. settings: of the rows that are to come, by published
     names. buckets: of the table, or of each of its partitions.
     """
-    storage, path = located_to_write(path)
-    if not _is_free(storage, path):
+    _, path = located_to_write(path)
+    check_free(path)
+    return commit_first(path, first_version(settings, buckets or default_buckets(settings)))
+
+
+def check_free(path: str) -> None:
+    """Raise ConfigError unless a table can be created at a path."""
+    if not _is_free(storage_for(path), path):
         raise error("table.exists", path=path)
     for parent in _parents(path):
         if _is_table(parent):
             raise error("table.inside", path=path, table=parent)
+
+
+def first_version(settings: Mapping[str, Any], buckets: int) -> TableVersion:
+    """Return a new version 0, which is not committed yet."""
     now = time.time()
-    first = TableVersion(
+    return TableVersion(
         number=0,
         id=uuid.uuid4().hex,
         action="create",
@@ -42,7 +54,7 @@ def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None 
         committed=time_text(int(now * 1000)),
         as_of=0,
         spec=None,
-        buckets=buckets or default_buckets(settings),
+        buckets=buckets,
         hash=HASH_NAME,
         horizon=None,
         snapshot=None,
@@ -50,22 +62,27 @@ def create_empty(path: str, settings: Mapping[str, str], *, buckets: int | None 
         tombstones=0,
         settings=dict(settings),
     )
-    storage.exclusive(path)  # tested before the log depends on it
+
+
+def commit_first(path: str, first: TableVersion) -> Snapshot:
+    """Commit version 0; return its snapshot. Raises ConfigError if another call was faster."""
+    storage_for(path).exclusive(path)  # tested before the log depends on it
     log = TableLog(path)
     if not log.commit(first):
         raise error("table.exists", path=path)
     failpoint("table.created")
     snapshot = open_snapshot(path, 0)
-    add_hint(log, snapshot, None)
+    with suppress(MutatorError):  # of the hint, without which a table is as good
+        add_hint(log, snapshot, None)
     return snapshot
 
 
 def _is_free(storage: Storage, path: str) -> bool:
-    """Return whether nothing is at a path but directories that a killed call made for the log."""
+    """Return whether a path has nothing but directories that a failed or killed call made for the log and its work."""
     for name in (*DIRECTORY.split("/"), "log"):
         if storage.stat(path) is None:
             return True
-        if any(entry.name != name for entry in storage.entries(path)):
+        if any(entry.name not in (name, WORK if name == "log" else name) for entry in storage.entries(path)):
             return False
         path = posixpath.join(path, name)
     return storage.stat(path) is None or all(entry.name.startswith(".") for entry in storage.entries(path))

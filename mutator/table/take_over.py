@@ -37,7 +37,7 @@ from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
 from mutator.table.apply import OpenRunner, commit, new_files, prepare
-from mutator.table.create import BUCKETS, create_empty
+from mutator.table.create import BUCKETS, WORK, check_free, commit_first, first_version
 from mutator.table.version_times import next_time, time_text
 
 _FORMAT = "parquet"
@@ -53,17 +53,23 @@ def create_of(
 ) -> Snapshot:
     """Create a table with the rows of a dataset; return its version 1.
 
-    settings: that version 0 records. If it is killed, the same call goes on with the version 0 that it left.
+    settings: that version 0 records. Version 0 is committed when the dataset has been merged and planned, so nothing is
+    left of a dataset that is refused. If it is killed, the same call goes on with the version 0 that it left.
     """
     storage, path = located_to_write(path)
     source = _source(dataset)
-    count = buckets_of(source, buckets, config, posixpath.join(path, DIRECTORY, "work"))
-    snapshot = _begun(path, settings, count) or create_empty(path, settings, buckets=count)
-    parent = posixpath.join(path, DIRECTORY, "work")
+    parent = posixpath.join(path, DIRECTORY, WORK)
+    count = buckets_of(source, buckets, config, parent)
+    begun = _begun(path, settings, count)
+    if begun is None:
+        check_free(path)
+    first = begun or first_version(settings, count)
     work = posixpath.join(parent, new_run_id(time.time()))
     try:
         own = as_parquet(work, replace(config, num_reducer=count), source, open_runner)
-        created = take_over_dataset(snapshot, config, own, open_runner)
+        plan = _plan(path, first, config, own)
+        snapshot = open_snapshot(path, 0) if begun else commit_first(path, first)
+        created = take_over_dataset(snapshot, plan, own, open_runner)
     finally:
         with suppress(MutatorError):
             storage.remove(work)
@@ -72,13 +78,13 @@ def create_of(
     return created
 
 
-def _begun(path: str, settings: Mapping[str, str], buckets: int) -> Snapshot | None:
+def _begun(path: str, settings: Mapping[str, str], buckets: int) -> TableVersion | None:
     """Return the version 0 that a killed call with the same settings left; None without one."""
     if TableLog(path).newest() != 0:
         return None
     snapshot = open_snapshot(path, 0)
     same = snapshot.state.settings == settings and snapshot.version.buckets == buckets
-    return snapshot if same else None
+    return TableLog(path).read(0) if same else None
 
 
 def _source(dataset: str) -> str:
@@ -141,17 +147,25 @@ def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
     return found
 
 
-def take_over_dataset(snapshot: Snapshot, config: Config, path: str, open_runner: OpenRunner) -> Snapshot:
-    """Commit version 1 of a table with the files of a dataset. snapshot: version 0. path: of the dataset."""
-    started = time.monotonic()
+def _plan(table: str, first: TableVersion, config: Config, path: str) -> Plan:
+    """Return the plan of a table that begins with a dataset. first: version 0. path: of the dataset.
+
+    Raises the errors of the catalogue for settings that the dataset does not have, and for missing files.
+    """
     known = _manifest(path)
     if SPEC not in known.spec:  # files of partitions are checked one by one
         check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
     spec = {name: value for name, value in known.spec.items() if name != EARLIER}
     schemas = {1: form_of(known.spec, None)}
     schemas |= {-1 - number: form_of(known.spec, number) for number in range(len(known.spec.get(EARLIER, ())))}
-    state = State(snapshot.version, spec, schemas, KnownFeed(known.feed), snapshot.state.settings)
-    _, plan = prepare(Snapshot(snapshot.table, state, FILES.empty_table(), Masks(snapshot.table)), config, [])
+    state = State(first, spec, schemas, KnownFeed(known.feed), first.settings)
+    return prepare(Snapshot(table, state, FILES.empty_table(), Masks(table)), config, [])[1]
+
+
+def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: OpenRunner) -> Snapshot:
+    """Commit version 1 of a table with the files of a dataset. snapshot: version 0. path: of the dataset."""
+    started = time.monotonic()
+    known = _manifest(path)
     target = Target(snapshot.table, 1, 1, snapshot.version.buckets)
     tasks = list(_files(plan, known, path))
     with new_files(snapshot.table) as new:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import mutator
 from mutator.cli import main
-from mutator.errors import ConfigError, StateError, StorageError
+from mutator.dataset.versions.log import TableLog
+from mutator.errors import ConfigError, MutatorError, StateError, StorageError, error
 from mutator.table.table import Table
 
 SETTINGS = {"key": "id", "order_by": "at", "header": True, "max.delete.fraction": "1"}
@@ -121,3 +123,48 @@ def test_a_table_is_no_dataset_to_begin_with(tmp_path):
     with pytest.raises(ConfigError, match="mutator table export"):
         Table.create(str(tmp_path / "other"), SETTINGS, dataset=str(tmp_path / "t"))
     assert not (tmp_path / "other").exists()
+
+
+BAD_DATASETS = {  # settings that a dataset does not fit, and those that it does
+    "rows without a time": ({}, {"master.reject.policy": "quarantine"}),
+    "another key": ({"key": "name"}, {"master.reject.policy": "quarantine", "max.duplicate.fraction": 1}),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATASETS)
+def test_a_dataset_that_is_refused_leaves_no_table(tmp_path, case):
+    wrong, right = BAD_DATASETS[case]
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "m.csv").write_text("id,at,name\n1,5,lamp\n2,x,desk\n3,7,lamp\n4,8,lamp\n")
+    path, first = str(tmp_path / "t"), {"key": "id", "order_by": "at", "order_type": "long", "header": True}
+
+    with pytest.raises(MutatorError):
+        Table.create(path, {**first, **wrong}, dataset=tmp_path / "m")
+    with pytest.raises(ConfigError, match="is not a versioned table"):
+        Table(path)
+
+    table = Table.create(path, {**first, **right}, dataset=tmp_path / "m")
+    assert sorted(row["id"] for row in table.scan().to_pylist()) == ["1", "3", "4"]
+    assert not Path(path, "_mutator/table/work").exists()
+
+
+def test_a_managed_dataset_with_another_key_leaves_no_table(tmp_path):
+    rows = pa.table({"id": [1, 2], "at": [1, 1], "name": ["lamp", "desk"]})
+    master = str(tmp_path / "m")
+    mutator.merge(master=rows[:0], feed=rows, output=master, key="id", order_by="at", output_format="parquet")
+    with pytest.raises(MutatorError):
+        Table.create(str(tmp_path / "t"), key="name", order_by="at", dataset=master)
+    with pytest.raises(ConfigError, match="is not a versioned table"):
+        Table(str(tmp_path / "t"))
+    assert Table.create(str(tmp_path / "t"), key="id", order_by="at", dataset=master).get(2)["name"] == "desk"
+
+
+def test_a_hint_that_cannot_be_written_is_made_later(tmp_path, monkeypatch):
+    def full(*_):
+        raise error("storage", path="hint.json", why="No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableLog, "write_hint", full)
+        table = Table.create(str(tmp_path / "t"), SETTINGS)
+    assert table.version == 0
+    assert Table(table.path).version == 0
