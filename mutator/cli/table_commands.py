@@ -16,22 +16,24 @@ from mutator.cli.command import Answer, Command, Group, Report, option, option_t
 from mutator.cli.messages import warn
 from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
-from mutator.config import parsers
+from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted
 
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.table.description import granted
+    from mutator.table.new_table import new_table, with_settings_of
     from mutator.table.table import Table
 
     overrides = options.settings_of(arguments)
-    parse_overrides(overrides)
+    overridden = parse_overrides(overrides)
     settings = read_settings(arguments.config, overrides)
-    opened = table_runner(str(settings.get("runner", "auto")), arguments)
-    table = Table.create(
-        arguments.table, settings, dataset=arguments.dataset, buckets=arguments.buckets, open_runner=opened
-    )
+    whole = with_settings_of(arguments.dataset, settings)
+    config = parse(whole, arguments.config or "the command line", overridden)
+    opened = table_runner(config.runner, arguments)
+    new_table(arguments.table, whole, config, arguments.dataset, arguments.buckets, opened)
+    table = Table(arguments.table)
     version, notes = table.snapshot.version, granted(table.describe(), settings, arguments.buckets)
     if arguments.json:
         members = {"table": table.path, "version": version.number, "records": version.records}

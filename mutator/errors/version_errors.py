@@ -11,7 +11,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.format": "output.format={format}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.changes.order": (
-            "{path}: the changes from version {start} to {end} run backwards; name the earlier version with --from"
+            "{path}: the changes from version {start} to {end} run backwards; exchange the two versions"
         ),
         "table.changes.field": (
             "{path}: its rows have a field {name}, which is also the name of a field of changes; "
@@ -41,7 +41,7 @@ VERSIONS: dict[int, dict[str, str]] = {
     },
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
-        "table.output": "{path}: already exists; name a new file with --output, or move this one away",
+        "table.output": "{path}: already exists; name a new file, or move this one away",
         "table.export": "{path}: {why}; name a new directory for the export",
         "output.exchange": (
             "{path}: exists, and its file system cannot exchange two directories in one step, so that a kill could "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -73,15 +73,30 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     )
     where = str(config) if isinstance(config, str | os.PathLike) else CALL
     found = layered([dict(file), given])
-    if "id.field.ordinals" not in map(published, found):
-        raise wrong("key", None, _KEY, (master and key_of_manifest(master, _written)) or _KEY_CURE)
+    cure = (master and key_of_manifest(master, _written)) or ""
+    return checked(found, where, () if where == CALL else found.keys() - given.keys(), cure)
+
+
+def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = (), cure: str = "") -> Config:
+    """Return the configuration of settings by their keys in files.
+
+    where: the file, or the call. of_file: the keys of settings from a file. cure: of a missing key. Raises ConfigError.
+    """
+    if "id.field.ordinals" not in map(published, settings):
+        raise wrong("key", None, _KEY, cure or _KEY_CURE)
+    with settings_as_arguments(of_file):
+        return parse(settings, where)
+
+
+@contextmanager
+def settings_as_arguments(of_file: Iterable[str] = ()) -> Iterator[None]:
+    """Name settings as arguments in the error of a configuration; those of a file keep the names that it has."""
     try:
-        return parse(found, where)
+        yield
     except MutatorError as fault:
-        first, *faults = str(fault).split("\n")
-        # Each fault is one line that begins with a name; those of the file keep the names that it has.
-        of_file = set() if where == CALL else {name.removeprefix(PREFIX) for name in found.keys() - given.keys()}
-        begins = tuple(f"  {name}{after}" for name in of_file for after in (":", " is "))
+        first, *faults = str(fault).split("\n")  # each fault is one line that begins with a name
+        names = {name.removeprefix(PREFIX) for name in of_file}
+        begins = tuple(f"  {name}{after}" for name in names for after in (":", " is "))
         shown = [line if line.startswith(begins) else as_arguments(line) for line in faults]
         raise rebuilt(fault.kind, "\n".join([first, *shown]), fault.fields) from None
 

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mutator.config import Config, parse
-from mutator.config.definitions import SETTINGS, SHORT, published
+from mutator.config import Config
+from mutator.config.definitions import published
 from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
 from mutator.errors import error
-from mutator.pipeline.arguments import feed_of, flag, named, path_of, scratch_of, settings_by_key, wrong
-from mutator.pipeline.master_settings import recorded_settings as recorded_of_master
+from mutator.pipeline.arguments import (
+    checked,
+    feed_of,
+    flag,
+    named,
+    path_of,
+    scratch_of,
+    settings_as_arguments,
+    settings_by_key,
+    wrong,
+)
 from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.pipeline.runners import runner_for
-from mutator.plan.inspect.probe import read_schema, schema_text
+from mutator.pipeline.tables_in_memory import Names
 from mutator.storage import located
 from mutator.table.apply import OpenRunner, apply_feed, manifest_of
 from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
-from mutator.table.create import create_empty
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
 from mutator.table.export import ExportReport, export
 from mutator.table.find import Finder, RecordVersion, as_dict
 from mutator.table.memory_feed import apply_parts
+from mutator.table.new_table import new_table, with_settings_of
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.scan import scan_batches, schema_of
 from mutator.table.scanned import Scan
-from mutator.table.take_over import create_of
 from mutator.table.verify import TableVerification, verify_table
 from mutator.table.version_times import version_as_of
 
@@ -42,11 +49,9 @@ if TYPE_CHECKING:
     from mutator.pipeline.python_merge import PathLike
     from mutator.pipeline.python_merge import Table as Frame
 
-SHORT_OF = {published(name): name for name in SHORT}
 CALL = "mutator.Table"
 _OF_CREATE = ("path", "settings", "dataset", "buckets", "default")
 _OF_APPLY = ("feed", "config", "scratch", "dry_run", "default")
-_SCHEMA = "output.schema"
 SOURCE = "in the table"  # of settings that nobody set
 
 
@@ -106,12 +111,11 @@ class Table:
             if settings is not None and not isinstance(settings, Mapping):
                 raise wrong("settings", settings, "a mapping of settings, {'key': 'id', 'order_by': 'changed'}")
             number_in("buckets", buckets, "a number from 1, or None", first=1)
-            settings = {**(settings or {}), **settings_by_key(others, _OF_CREATE)}
-        if dataset is None:
-            create_empty(str(path), recorded(settings), buckets=buckets)
-            return cls(path)
-        whole = {**settings, **recorded_of_master(str(dataset), settings)}
-        create_of(str(path), parse(whole, CALL), recorded(whole), str(dataset), buckets, open_runner)
+            given = {**(settings or {}), **settings_by_key(others, _OF_CREATE)}
+            whole = with_settings_of(dataset, given)
+            config = checked(whole, f"{CALL}.create()")
+        with Names(None, ()).in_errors():
+            new_table(path, whole, config, dataset, buckets, open_runner)
         return cls(path)
 
     @property
@@ -294,7 +298,9 @@ class Table:
 
     def _completed(self, given: Mapping[str, Any]) -> Config:
         """Return the configuration of an apply with some settings, by their keys: the others are those of the table."""
-        return completed(given, recorded_settings(self._snapshot, given), CALL, source=SOURCE)
+        with settings_as_arguments():
+            recorded = recorded_settings(self._snapshot, given)
+            return completed(given, recorded, f"{CALL}.apply()", source=SOURCE)
 
 
 def path_in(argument: str, value: Any, expected: str) -> str:
@@ -315,27 +321,6 @@ def number_in(argument: str, value: Any, expected: str, first: int | None = None
 def config_of_snapshot(snapshot: Snapshot) -> Config:
     """Return the configuration of a table, with no settings of a user."""
     return completed({}, recorded_settings(snapshot, {}), "mutator.Table", source=SOURCE)
-
-
-def recorded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones.
-
-    A list stays a list, because its elements may have commas. A schema is recorded itself instead of its path, so that
-    the table does not depend on that file.
-    """
-    chosen = parse(settings, CALL).output_format
-    if chosen not in (None, "parquet"):
-        raise error("table.format", format=chosen)
-    named: dict[str, Any] = {
-        name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
-        for name, value in ((published(key), value) for key, value in settings.items())
-        if shown(value)
-    }
-    if _SCHEMA in named:
-        schema = str(named[_SCHEMA])
-        read_schema(schema)
-        named[_SCHEMA] = json.dumps(json.loads(schema_text(schema)))
-    return {SHORT_OF.get(key, key): value for key, value in named.items()}
 
 
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:

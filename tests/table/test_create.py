@@ -108,6 +108,24 @@ def test_a_file_is_no_table(tmp_path, capsys):
         assert f"{path}: is not a versioned table" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--from", "no"], "/no: there is no such directory"),
+        (
+            ["--key", "id", "--order-type", "x"],
+            "the command line: these settings cannot be used:\n  --order-type: 'x' must",
+        ),
+        (["--config", "t.properties"], "t.properties: these settings cannot be used:\n  order_type: 'x' must"),
+    ],
+)
+def test_wrong_settings_name_their_place(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.properties").write_text("key=id\norder_type=x\n")
+    assert main(["table", "create", "t", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_table_within_a_table_is_refused(tmp_path):
     Table.create(str(tmp_path / "t"), {**SETTINGS, "partitioned.by": "name"})
 

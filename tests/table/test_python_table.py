@@ -110,6 +110,10 @@ WRONG = {
         ("apply", ["x"], {"max_delete": 1}),
         r"Table.apply\(\): has no argument max_delete; did you",
     ),
+    "a limit": (
+        ("apply", ["x"], {"max_delete_fraction": "x"}),
+        r"Table.apply\(\): .*\n  max_delete_fraction: 'x' must",
+    ),
     "no feed": (("apply", [None], {}), r"Table.apply\(\): feed is None, but should be a path"),
     "a list of rows": (("apply", [[{"id": 1}]], {}), r"feed\[0\] is a dict, but should be a path"),
     "a number in a feed": (("apply", [["x", 7]], {}), r"feed\[1\] is 7, an int"),
@@ -146,6 +150,14 @@ WRONG_NEW = {
     "buckets": (("t", {"key": "id"}), {"buckets": 0}, "buckets is 0, an int, but should be a number from 1"),
     "a keyword": (("t",), {"keys": "id"}, r"Table.create\(\): has no argument keys; did you mean key\?"),
     "a value": (("t",), {"key": True}, "key is True, a bool, but should be the name of a field"),
+    "no key": (("t",), {"order_by": "at"}, r"Table.create\(\): key is None, but should be the field or fields"),
+    "a dataset that does not exist": (("t",), {"dataset": "no"}, "/no: there is no such directory; check the path"),
+    "a limit": (
+        ("t", {"key": "id"}),
+        {"max_delete_fraction": "x"},
+        r"Table.create\(\): .*\n  max_delete_fraction: 'x'",
+    ),
+    "a format": (("t", {"key": "id"}), {"output_format": "csv"}, 'output_format="csv": the files of a table are Parq'),
 }
 
 

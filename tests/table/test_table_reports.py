@@ -100,7 +100,7 @@ def test_a_version_that_does_not_exist_is_named_before_the_direction(table: Tabl
         table.changes(9)
     with pytest.raises(MutatorError, match="version -1 does not exist"):
         table.changes(-1)
-    with pytest.raises(MutatorError, match="run backwards"):
+    with pytest.raises(MutatorError, match="run backwards; exchange the two versions"):
         table.changes(1, 0)
 
 

@@ -1,0 +1,67 @@
+"""Create a table from settings: empty, or with the rows of a dataset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from mutator.config import Config
+from mutator.config.definitions import SETTINGS, SHORT, published
+from mutator.config.sources import shown
+from mutator.errors import error
+from mutator.pipeline.master_settings import recorded_settings
+from mutator.plan.inspect.probe import read_schema, schema_text
+from mutator.storage import located
+from mutator.table.apply import OpenRunner
+from mutator.table.create import create_empty
+from mutator.table.take_over import create_of
+
+_SHORT_OF = {published(name): name for name in SHORT}
+_SCHEMA = "output.schema"
+
+
+def new_table(
+    path: str,
+    settings: Mapping[str, Any],
+    config: Config,
+    dataset: str | None,
+    buckets: int | None,
+    open_runner: OpenRunner,
+) -> None:
+    """Create a table. config: of the settings, which the table records. dataset: whose rows it begins with."""
+    kept = _recorded(settings, config)
+    if dataset is None:
+        create_empty(path, kept, buckets=buckets)
+    else:
+        create_of(path, config, kept, dataset, buckets, open_runner)
+
+
+def with_settings_of(dataset: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, and those of a dataset that the user has not set. Raises ConfigError without the dataset."""
+    if dataset is None:
+        return dict(settings)
+    storage, path = located(dataset)
+    entry = storage.stat(path)
+    if entry is None or entry.type != "directory":
+        raise error("path.missing", path=path, what="directory")
+    return {**settings, **recorded_settings(dataset, settings)}
+
+
+def _recorded(settings: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones.
+
+    A list stays a list, because its elements may have commas. A schema is recorded itself instead of its path, so that
+    the table does not depend on that file.
+    """
+    if config.output_format not in (None, "parquet"):
+        raise error("table.format", format=config.output_format)
+    kept: dict[str, Any] = {
+        name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
+        for name, value in ((published(key), value) for key, value in settings.items())
+        if shown(value)
+    }
+    if _SCHEMA in kept:
+        read_schema(kept[_SCHEMA])
+        kept[_SCHEMA] = json.dumps(json.loads(schema_text(kept[_SCHEMA])))
+    return {_SHORT_OF.get(key, key): value for key, value in kept.items()}
