@@ -108,9 +108,7 @@ def prepare(
     snapshot: Snapshot, config: Config, feed: Sequence[str], tables: Sequence[TableInput] = ()
 ) -> tuple[Survey, Plan]:
     """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
-    config = replace(
-        config, output_format="parquet", num_reducer=snapshot.version.buckets, master_adopt=False, master_format=None
-    )
+    config = _for_tables(config, snapshot.version.buckets)
     known = manifest_of(snapshot)
     if known is None:
         check_settings(snapshot, config)
@@ -128,6 +126,28 @@ def prepare(
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     warnings = tuple(renamed(warning, config.names) for warning in plan.warnings)
     return survey, replace(plan, groups=groups, warnings=warnings)
+
+
+def _for_tables(config: Config, buckets: int) -> Config:
+    """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
+    if config.output_format not in (None, "parquet"):
+        raise error("table.format", format=config.output_format)
+    warnings = list(config.warnings)
+    if config.tombstone_retention is not None:
+        warnings.append("tombstone.retention has no effect: a table remembers all deletes")
+    if config.num_reducer not in (None, buckets):
+        warnings.append(
+            f"num.reducer has no effect: the number of buckets, {buckets}, was set when the table was created"
+        )
+    return replace(
+        config,
+        output_format="parquet",
+        num_reducer=buckets,
+        tombstone_retention=None,
+        master_adopt=False,
+        master_format=None,
+        warnings=tuple(warnings),
+    )
 
 
 def manifest_of(snapshot: Snapshot) -> Manifest | None:

@@ -134,3 +134,14 @@ def test_another_number_of_buckets_than_that_of_a_dataset_is_refused(tmp_path: P
     with pytest.raises(MutatorError, match="has 1 bucket, not 4, because each partition"):
         Table.create(str(tmp_path / "table"), {"partitioned.by": "name"}, dataset=dataset, buckets=4)
     assert Table.create(str(tmp_path / "table"), {}, dataset=dataset, buckets=2).describe().buckets == 2
+
+
+def test_settings_without_effect_on_a_table_are_named(table: Table) -> None:
+    rows = table.scan().to_arrow()
+    report = table.apply(rows, tombstone_retention="1d", num_reducer=3)
+    assert report.warnings == (
+        "tombstone_retention has no effect: a table remembers all deletes",
+        "num_reducer has no effect: the number of buckets, 2, was set when the table was created",
+    )
+    with pytest.raises(MutatorError, match="the files of a table are Parquet"):
+        table.apply(rows, output_format="csv")
