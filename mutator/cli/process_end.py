@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -12,7 +13,8 @@ class ProcessEnd:
     """Ends the process after the handlers of ``atexit``, instead of letting the interpreter take itself apart.
 
     Threads of Arrow may still give up Python objects then, and now and then one of them aborts the process
-    (github.com/apache/arrow/issues/34314): a command that had succeeded ended with exit code 134.
+    (github.com/apache/arrow/issues/34314): a command that had succeeded ended with exit code 134. Handlers that were
+    registered earlier do not run, except for the one of ``logging``: importing the command line registers it.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,7 @@ class ProcessEnd:
     def _end(self) -> None:
         if self._code is None:
             return
+        logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):  # closed, broken, or not there
                 stream.flush()

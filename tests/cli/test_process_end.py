@@ -39,6 +39,16 @@ def test_the_exit_code_is_that_of_the_command(call, words, code, tmp_path):
     assert done.returncode == code, done.stderr.decode()
 
 
+def test_the_records_of_a_log_are_written(tmp_path):
+    early = "import logging.handlers as h, logging; to = logging.FileHandler('log.txt', delay=True)"
+    early += "; logging.getLogger().addHandler(h.MemoryHandler(100, target=to)); logging.warning('kept')"
+    code = CODE.format(call="entry()", early=early)
+    words = [sys.executable, "-c", code, "--version"]
+    subprocess.run(words, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, check=True)
+
+    assert (tmp_path / "log.txt").read_text() == "kept\n"
+
+
 def test_later_handlers_run_and_output_is_flushed(tmp_path):
     later = "import mutator.cli.program as program; program.main = lambda words: len([atexit.register(print, 'later')])"
     code = CODE.format(call="entry()", early=later)
