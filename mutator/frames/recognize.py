@@ -24,6 +24,7 @@ _OTHERS = {
     ("polars", "Series"): "a Polars Series, which is one column: series.to_frame() makes a DataFrame of it",
     ("pyarrow", "Array"): "an Arrow array, which is one column: pa.table({'name': array}) makes a table of it",
     ("pyarrow", "ChunkedArray"): "an Arrow array, which is one column: pa.table({'name': array}) makes a table of it",
+    ("mutator", "Table"): "a mutator.Table: table.scan() gives its rows, and table.export(directory) a dataset of them",
     ("pyarrow", "Dataset"): "an Arrow dataset: name the directory itself, or give dataset.to_table()",
 }
 

@@ -14,12 +14,12 @@ from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
 from mutator.errors import error
+from mutator.frames.dataset import Dataset
 from mutator.pipeline.arguments import (
     checked,
     feed_of,
     flag,
     named,
-    path_of,
     scratch_of,
     settings_as_arguments,
     settings_by_key,
@@ -30,6 +30,7 @@ from mutator.pipeline.runners import runner_for
 from mutator.pipeline.tables_in_memory import Names
 from mutator.storage import located
 from mutator.table.apply import OpenRunner, apply_feed, manifest_of
+from mutator.table.arguments import filter_in, names_in, number_in, path_in
 from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 CALL = "mutator.Table"
 _OF_CREATE = ("path", "settings", "dataset", "buckets", "default")
 _OF_APPLY = ("feed", "config", "scratch", "dry_run", "default")
+_DATASET = "a Dataset, the path of one, or None for an empty table, to which apply() adds rows in memory"
 SOURCE = "in the table"  # of settings that nobody set
 
 
@@ -93,7 +95,7 @@ class Table:
         path: PathLike,
         settings: Mapping[str, Any] | None = None,
         *,
-        dataset: PathLike | None = None,
+        dataset: PathLike | Dataset | None = None,
         buckets: int | None = None,
         open_runner: OpenRunner = run_here,
         **others: object,
@@ -101,13 +103,15 @@ class Table:
         """Create a table, and open it. Raises ConfigError for wrong settings, and where the path has anything.
 
         settings: of its rows, by their names in files, such as ``{"key": "id"}``; others: by the names of arguments,
-        such as ``order_by="changed"``. dataset: whose rows it begins with; by default it is empty. buckets: of the
-        table, or of each partition.
+        such as ``order_by="changed"``. dataset: whose rows it begins with, a path or a Dataset; by default it is empty.
+        buckets: of the table, or of each partition.
         """
         with named(f"{CALL}.create()"):
             path = path_in("path", path, "the path of a new directory")
+            if isinstance(dataset, Dataset):
+                dataset = dataset.path
             if dataset is not None:
-                dataset = path_in("dataset", dataset, "the path of a dataset, or None for an empty table")
+                dataset = path_in("dataset", dataset, _DATASET)
             if settings is not None and not isinstance(settings, Mapping):
                 raise wrong("settings", settings, "a mapping of settings, {'key': 'id', 'order_by': 'changed'}")
             number_in("buckets", buckets, "a number from 1, or None", first=1)
@@ -202,9 +206,9 @@ class Table:
         columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
         (column, operator, literal) for each condition. version, as_of: as for ``at``.
         """
-        if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence)):
-            with named(f"{CALL}.scan()"):
-                raise wrong("columns", columns, "a list of names of columns, or None for all")
+        with named(f"{CALL}.scan()"):
+            names_in("columns", columns)
+            filter_in("where", where)
         snapshot = self.at(version, as_of)
         return Scan(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
 
@@ -301,21 +305,6 @@ class Table:
         with settings_as_arguments():
             recorded = recorded_settings(self._snapshot, given)
             return completed(given, recorded, f"{CALL}.apply()", source=SOURCE)
-
-
-def path_in(argument: str, value: Any, expected: str) -> str:
-    """Return the path that is the value of an argument. Raises ConfigError."""
-    path = path_of(argument, value, expected)
-    if path is None:
-        raise wrong(argument, value, expected)
-    return path
-
-
-def number_in(argument: str, value: Any, expected: str, first: int | None = None) -> None:
-    """Raise ConfigError if the value of an argument is neither None nor a whole number. first: the lowest one."""
-    is_number = isinstance(value, int) and not isinstance(value, bool) and (first is None or value >= first)
-    if value is not None and not is_number:
-        raise wrong(argument, value, expected)
 
 
 def config_of_snapshot(snapshot: Snapshot) -> Config:

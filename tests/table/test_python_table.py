@@ -127,6 +127,21 @@ WRONG = {
     "a version": (("scan", [], {"version": "1"}), "mutator.Table: version is '1', a str, but should be the number"),
     "a time": (("scan", [], {"as_of": 7}), "as_of is 7, an int, but should be a datetime, or text in ISO 8601"),
     "columns": (("scan", ["id"], {}), r"Table.scan\(\): columns is 'id', a str, but should be a list of names"),
+    "a number among columns": (
+        ("scan", [["id", 7]], {}),
+        r"Table.scan\(\): columns\[1\] is 7, an int, but should be the",
+    ),
+    "one condition": (
+        ("scan", [], {"where": ("id", "=", 1)}),
+        r"where\[0\] is 'id', a str, but should be a \(column, op",
+    ),
+    "a mapping": (
+        ("scan", [], {"where": {"id": 1}}),
+        "where is a dict, but should be text such as 'price > 5', or a list",
+    ),
+    "a number as filter": (("scan", [], {"where": 5}), "where is 5, an int, but should be text"),
+    "a short condition": (("scan", [], {"where": [("id",)]}), r"where\[0\] is a tuple, but should be a \(column, op"),
+    "a column by number": (("scan", [], {"where": [(1, "=", 1)]}), r"where\[0\] is a tuple, but should be a \(column"),
     "changes": (("changes", ["1"], {}), r"Table.changes\(\): from_version is '1', a str, but should be the number"),
     "no changes": (("changes", [None], {}), "from_version is None, but should be the number"),
     "the end of changes": (("changes", [0, "1"], {}), "to_version is '1', a str, but should be the number"),
@@ -146,7 +161,11 @@ def test_a_wrong_call_is_explained(case: str, table: mutator.Table) -> None:
 WRONG_NEW = {
     "a path": ((7, {}), {}, "path is 7, an int, but should be the path of a new directory"),
     "settings": (("t", "id"), {}, "settings is 'id', a str, but should be a mapping"),
-    "a dataset": (("t", {"key": "id"}), {"dataset": pa.table(FEED)}, "dataset is an Arrow table, but should be the"),
+    "a dataset": (
+        ("t", {"key": "id"}),
+        {"dataset": pa.table(FEED)},
+        r"dataset is an Arrow table, but should be .*apply\(\)",
+    ),
     "buckets": (("t", {"key": "id"}), {"buckets": 0}, "buckets is 0, an int, but should be a number from 1"),
     "a keyword": (("t",), {"keys": "id"}, r"Table.create\(\): has no argument keys; did you mean key\?"),
     "a value": (("t",), {"key": True}, "key is True, a bool, but should be the name of a field"),
@@ -159,6 +178,25 @@ WRONG_NEW = {
     ),
     "a format": (("t", {"key": "id"}), {"output_format": "csv"}, 'output_format="csv": the files of a table are Parq'),
 }
+
+
+def test_a_table_is_no_input_of_a_merge(table: mutator.Table) -> None:
+    feed = pa.table(FEED)
+    for master, own in ((table, feed), (feed, table)):
+        with pytest.raises(mutator.ConfigError, match=r"is a mutator.Table: table.scan\(\) gives its rows"):
+            mutator.merge(master=master, feed=own, key="id", order_by="changed")  # type: ignore[arg-type]
+    table.apply(feed)
+    report = mutator.merge(master=table.scan(), feed=feed, key="id", order_by="changed")
+    assert report.counts["feed no-op"] == 3
+
+
+def test_a_table_begins_with_the_result_of_a_merge(tmp_path: Path) -> None:
+    feed = pa.table(FEED)
+    report = mutator.merge(master=feed.slice(0, 0), feed=feed, key="id", order_by="changed")
+    begun = mutator.Table.create(tmp_path / "begun", dataset=report.result)
+    del report
+    assert len(begun.scan().to_pylist()) == 3
+    assert not begun.verify().problems
 
 
 @pytest.mark.parametrize("case", WRONG_NEW)

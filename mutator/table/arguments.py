@@ -1,0 +1,49 @@
+"""Check the arguments of the methods of a table; every fault names the argument, the value and what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mutator.pipeline.arguments import path_of, wrong
+
+_CONDITION = "a (column, operator, literal), as in where=[('price', '>', 5)]"
+
+
+def path_in(argument: str, value: Any, expected: str) -> str:
+    """Return the path that is the value of an argument. Raises ConfigError."""
+    path = path_of(argument, value, expected)
+    if path is None:
+        raise wrong(argument, value, expected)
+    return path
+
+
+def number_in(argument: str, value: Any, expected: str, first: int | None = None) -> None:
+    """Raise ConfigError if the value of an argument is neither None nor a whole number. first: the lowest one."""
+    is_number = isinstance(value, int) and not isinstance(value, bool) and (first is None or value >= first)
+    if value is not None and not is_number:
+        raise wrong(argument, value, expected)
+
+
+def names_in(argument: str, value: Any) -> None:
+    """Raise ConfigError if the value of an argument is neither None nor a list of names of columns."""
+    if value is None:
+        return
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise wrong(argument, value, "a list of names of columns, or None for all")
+    for number, one in enumerate(value):
+        if not isinstance(one, str):
+            raise wrong(f"{argument}[{number}]", one, "the name of a column")
+
+
+def filter_in(argument: str, value: Any) -> None:
+    """Raise ConfigError if the value of an argument is neither None, nor text, nor a list of conditions."""
+    if value is None or isinstance(value, str):
+        return
+    if not isinstance(value, Sequence):
+        raise wrong(argument, value, f"text such as 'price > 5', or a list of conditions, each {_CONDITION}")
+    for number, one in enumerate(value):
+        if not (
+            isinstance(one, list | tuple) and len(one) in (2, 3) and all(isinstance(part, str) for part in one[:2])
+        ):
+            raise wrong(f"{argument}[{number}]", one, _CONDITION)
