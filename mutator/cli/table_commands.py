@@ -22,7 +22,7 @@ from mutator.errors.display import counted
 
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.table.description import granted
+    from mutator.table.description import defaults_used
     from mutator.table.new_table import new_table, with_settings_of
     from mutator.table.table import Table
 
@@ -34,7 +34,7 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     opened = table_runner(config.runner, arguments)
     new_table(arguments.table, whole, config, arguments.dataset, arguments.buckets, opened)
     table = Table(arguments.table)
-    version, notes = table.snapshot.version, granted(table.describe(), settings, arguments.buckets)
+    version, notes = table.snapshot.version, defaults_used(table.describe(), settings, arguments.buckets)
     if arguments.json:
         members = {"table": table.path, "version": version.number, "records": version.records}
         members |= {"tombstones": version.tombstones, "buckets": version.buckets}

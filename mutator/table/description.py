@@ -189,7 +189,7 @@ def _entry(version: TableVersion) -> VersionEntry:
     )
 
 
-def granted(found: Description, settings: Iterable[str], buckets: int | None) -> list[str]:
+def defaults_used(found: Description, settings: Iterable[str], buckets: int | None) -> list[str]:
     """Return notes on what a new table has that nobody set. settings: the names of those that were given."""
     given = {published(name) for name in settings}
     scope = found.key_scope if found.partitioned_by else ""
@@ -201,7 +201,7 @@ def granted(found: Description, settings: Iterable[str], buckets: int | None) ->
     }
     taken = [f"{short}={value}" for name, (short, value) in values.items() if value and name not in given]
     taken += [f"buckets={found.buckets}"] if buckets is None else []
-    notes = [f"not set, so taken for granted: {', '.join(taken)}"] if taken else []
+    notes = [f"defaults: {', '.join(taken)}"] if taken else []
     types = ", ".join(f"{name} {data_type}" for name, data_type in found.columns.items())
     return [*notes, f"types of the columns: {types}"] if types else notes
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Scan(Iterator[Any]):
-    """An iterator over the rows of one version of a table, as pa.RecordBatches. It has each row once.
+    """An iterator over the rows of one version of a table, as pa.RecordBatches. It can be read only once.
 
     The version does not change while it is read, even if feeds are applied to the table.
     """

@@ -119,7 +119,7 @@ def test_what_a_new_table_takes_for_granted_is_printed(tmp_path: Path, dataset: 
     assert main(["table", "create", str(tmp_path / "table"), "--from", dataset]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == [
-        "  note   not set, so taken for granted: key=id, order=at, buckets=2",
+        "  note   defaults: key=id, order=at, buckets=2",
         "  note   types of the columns: id string, at int64, name string",
     ]
     assert main(["table", "create", str(tmp_path / "empty"), "--key", "id", "--buckets", "3"]) == 0
