@@ -43,7 +43,6 @@ def filter_in(argument: str, value: Any) -> None:
     if not isinstance(value, Sequence):
         raise wrong(argument, value, f"text such as 'price > 5', or a list of conditions, each {_CONDITION}")
     for number, one in enumerate(value):
-        if not (
-            isinstance(one, list | tuple) and len(one) in (2, 3) and all(isinstance(part, str) for part in one[:2])
-        ):
+        is_condition = isinstance(one, list | tuple) and len(one) in (2, 3)
+        if not is_condition or not all(isinstance(part, str) for part in one[:2]):
             raise wrong(f"{argument}[{number}]", one, _CONDITION)
