@@ -15,6 +15,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files.contract import Dialect
+from mutator.formats.values.python_values import python_rows
 from mutator.frames.file_rows import FileRange, read_range
 from mutator.frames.text_fields import check_text_feed, text_batches, text_schema
 from mutator.plan.inspect.managed import dataset_schema, dataset_sources
@@ -111,8 +112,11 @@ class Dataset:
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """Return the rows as a list of mappings of column names to Python values."""
-        return [row for batch in self.to_batches() for row in batch.to_pylist()]
+        """Return the rows as a list of mappings of column names to Python values.
+
+        Values that Python lacks, such as the year 12000, are text.
+        """
+        return [row for batch in self.to_batches() for row in python_rows(batch)]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame, with the types that pandas gives to Arrow columns.

@@ -202,14 +202,3 @@ def _members(row: Any) -> dict[str, Any]:
 def _fields(members: Mapping[str, Any]) -> str:
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in members.items()}
     return "\n".join(f"  {line}" for line in aligned(list(texts.items()), right=()))
-
-
-def as_dict(row: Any) -> dict[str, Any]:
-    """Return the row of a pa.Table as Python values; text for values that Python lacks, such as nanoseconds."""
-    found = {}
-    for name, column in zip(row.column_names, row.columns, strict=True):
-        try:
-            found[name] = column[0].as_py()
-        except (ValueError, OverflowError):
-            found[name] = str(column[0].cast(pa.string()))
-    return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import to_pandas, to_polars
 
 if TYPE_CHECKING:
@@ -36,8 +37,11 @@ class Scan(Iterator[Any]):
         return pa.Table.from_batches(self, self.schema)
 
     def to_pylist(self) -> list[dict[str, Any]]:
-        """Return the rows that are left as a list of mappings of column names to Python values."""
-        return [row for batch in self for row in batch.to_pylist()]
+        """Return the rows that are left as a list of mappings of column names to Python values.
+
+        Values that Python lacks, such as the year 12000, are text.
+        """
+        return [row for batch in self for row in python_rows(batch)]
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows that are left as a pandas DataFrame. Raises ConfigError where pandas is not installed."""

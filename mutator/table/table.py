@@ -14,6 +14,7 @@ from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
 from mutator.errors import error
+from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset
 from mutator.pipeline.arguments import (
     checked,
@@ -35,7 +36,7 @@ from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
 from mutator.table.export import ExportReport, export
-from mutator.table.find import Finder, RecordVersion, as_dict
+from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
 from mutator.table.report import ApplyReport, report_of
@@ -218,7 +219,7 @@ class Table:
         key: the value of the key, or a sequence of the values of its fields. partition: directory. Where keys are
         unique only within a partition, and none is given, the result is a list of the records of all partitions.
         """
-        found = [as_dict(row) for row in self.records(key, version, partition)]
+        found = [one for row in self.records(key, version, partition) for one in python_rows(row)]
         if self._finder(version).by_partition and partition is None:
             return found
         return found[0] if found else None

@@ -40,6 +40,37 @@ def test_a_table_in_memory_is_a_feed(table: mutator.Table, made: Any) -> None:
     assert table.apply(made(FEED)).counts["feed no-op"] == 3
 
 
+@pytest.mark.parametrize(
+    ("value", "data_type", "text"),
+    [
+        (2**62, pa.timestamp("us"), "@4611686018427387904"),
+        (2**62, pa.timestamp("ms", "Europe/Berlin"), "@4611686018427387904"),
+        (
+            253402300799000,
+            pa.timestamp("ms", "Europe/Berlin"),
+            "9999-12-31 23:59:59.000Z",
+        ),  # 10000 in Berlin
+        (1, pa.time64("ns"), "00:00:00.000000001"),
+        (3_000_000, pa.date32(), "@3000000"),
+    ],
+)
+def test_values_that_python_lacks_are_text(table: mutator.Table, value: int, data_type: Any, text: str) -> None:
+    column = pa.array([0, value, None], data_type)
+    at = pa.StructArray.from_arrays([column], ["at"])
+    pairs = pa.MapArray.from_arrays([0, 1, 2, 3], pa.array(["k"] * 3), column)
+    nested = pa.ListArray.from_arrays([0, 1, 2, 3], at)
+    lengths = pa.array([1.5, 2.5, None])
+    columns = {"id": [0, 1, 2], "changed": [1] * 3, "op": ["I"] * 3}
+    table.apply(pa.table({**columns, "flat": column, "nested": nested, "pairs": pairs, "length": lengths}))
+
+    row = {"id": 1, "changed": 1, "flat": text, "nested": [{"at": text}], "pairs": [("k", text)], "length": 2.5}
+    plain = column[0].as_py()
+    first = {**row, "id": 0, "flat": plain, "nested": [{"at": plain}], "pairs": [("k", plain)], "length": 1.5}
+    last = {**row, "id": 2, "flat": None, "nested": [{"at": None}], "pairs": [("k", None)], "length": None}
+    assert [table.get(number) for number in range(3)] == [first, row, last]
+    assert sorted(table.scan().to_pylist(), key=lambda one: one["id"]) == [first, row, last]
+
+
 def test_paths_and_tables_are_one_feed(table: mutator.Table, tmp_path: Path) -> None:
     pl.DataFrame(FEED).write_parquet(tmp_path / "file.parquet")
     newer = pa.table({"id": [2, 4], "city": ["Riga", "Kyiv"], "changed": [11, 11], "op": ["U", "I"]})
