@@ -95,7 +95,7 @@ class TableReads(MutatorTable):
         seconds = []
         for key in self.keys:
             started = time.monotonic()
-            table.get(key, version)
+            table.get(key, version=version)
             seconds.append(time.monotonic() - started)
         return median(seconds)
 

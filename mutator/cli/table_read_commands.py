@@ -41,8 +41,9 @@ def _get(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.table.table import Table
 
     table = Table(arguments.table)
-    versions = table.history(arguments.key, arguments.version, arguments.partition) if arguments.all else None
-    records = table.records(arguments.key, arguments.version, arguments.partition) if versions is None else []
+    place = {"version": arguments.version, "partition": arguments.partition}
+    versions = table.history(arguments.key, **place) if arguments.all else None
+    records = table.records(arguments.key, **place) if versions is None else []
     found = bool(records if versions is None else versions)
     yield Answer(lines_of(records, versions, as_json=arguments.json), code=0 if found else 3)
 

@@ -213,22 +213,22 @@ class Table:
         snapshot = self.at(version, as_of)
         return Scan(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
 
-    def get(self, key: Any, version: int | None = None, *, partition: str | None = None) -> Any:
+    def get(self, key: Any, *, version: int | None = None, partition: str | None = None) -> Any:
         """Return the record of a key as a dict; None without one.
 
         key: the value of the key, or a sequence of the values of its fields. partition: directory. Where keys are
         unique only within a partition, and none is given, the result is a list of the records of all partitions.
         """
-        found = [one for row in self.records(key, version, partition) for one in python_rows(row)]
+        found = [one for row in self.records(key, version=version, partition=partition) for one in python_rows(row)]
         if self._finder(version).by_partition and partition is None:
             return found
         return found[0] if found else None
 
-    def records(self, key: Any, version: int | None = None, partition: str | None = None) -> list[Any]:
+    def records(self, key: Any, *, version: int | None = None, partition: str | None = None) -> list[Any]:
         """Return the records of a key, each a pa.Table of one row; arguments as for ``get``."""
         return self._finder(version).records(key, partition)
 
-    def history(self, key: Any, version: int | None = None, partition: str | None = None) -> list[RecordVersion]:
+    def history(self, key: Any, *, version: int | None = None, partition: str | None = None) -> list[RecordVersion]:
         """Return the versions of the record of a key that are still there, oldest first; arguments as for ``get``."""
         return self._finder(version).history(key, partition)
 
@@ -247,7 +247,7 @@ class Table:
             self._found = number, Finder(self.at(version))
         return self._found[1]
 
-    def changes(self, from_version: int, to_version: int | None = None, net: bool = False) -> Any:
+    def changes(self, from_version: int, to_version: int | None = None, *, net: bool = False) -> Any:
         """Return a pa.RecordBatchReader of the changes of the versions after ``from_version`` up to ``to_version``.
 
         to_version: by default the newest. net: at most one change of each record. The fields ``_change_type``,

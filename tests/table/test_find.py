@@ -67,12 +67,12 @@ def test_each_version_of_each_record_is_found(rng, scope):
             for number in rng.sample(range(6), 3):
                 if apart:
                     wanted = [rows[number, shop] for shop in (1, 2) if (number, shop) in rows]
-                    assert sorted(table.get(number, version), key=str) == sorted(wanted, key=str)
+                    assert sorted(table.get(number, version=version), key=str) == sorted(wanted, key=str)
                     partitions = {f"shop={shop}" for shop in (1, 2)} & set(table.at(version).partitions)
                     for name in partitions:
-                        assert table.get(number, version, partition=name) == rows.get((number, int(name[-1])))
+                        assert table.get(number, version=version, partition=name) == rows.get((number, int(name[-1])))
                 else:
-                    assert table.get(str(number), version) == rows.get(number)
+                    assert table.get(str(number), version=version) == rows.get(number)
         for number in rng.sample(range(6), 2):
             found = [
                 (one.version, one.deleted, None if one.record is None else one.record.to_pylist()[0])

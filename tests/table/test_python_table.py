@@ -252,6 +252,12 @@ def test_a_spark_frame_is_a_feed(table: mutator.Table, sc: Any) -> None:
     assert rows_of(table) == [(1, "Bonn", 10), (2, "Rome", 10), (3, "Oslo", 10)]
 
 
+@pytest.mark.parametrize("method", ["scan", "get", "records", "history", "export"])
+def test_a_version_is_given_by_its_name(method: str) -> None:
+    parameters = inspect.signature(getattr(mutator.Table, method)).parameters
+    assert parameters["version"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
 def test_every_method_has_a_docstring() -> None:
     public = [value for name, value in vars(mutator.Table).items() if not name.startswith("_")]
     assert all(inspect.getdoc(value) for value in public)

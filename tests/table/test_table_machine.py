@@ -178,12 +178,13 @@ class Machine(RuleBasedStateMachine):
     def get(self, number: int, name: str) -> None:
         number %= len(self.models)
         table, wanted = Table(TABLE), [row for row in _live(self.models[number]) if row[0] == name]
-        found = table.get(name, number)
+        found = table.get(name, version=number)
         if self.scope.get("key.scope") != "partition":
             found = [] if found is None else [found]
         assert sorted((row["id"], int(row["at"]), row["name"]) for row in found) == wanted
         # The last version of a record is that of the snapshot.
-        last = {one.partition if self.scope.get("key.scope") else None: one for one in table.history(name, number)}
+        history = table.history(name, version=number)
+        last = {one.partition if self.scope.get("key.scope") else None: one for one in history}
         if self.scope.get("key.scope") != "table":  # else the versions are in several partitions
             kept = [one.record.to_pylist()[0] for one in last.values() if not one.deleted]
             assert sorted((row["id"], int(row["at"]), row["name"]) for row in kept) == wanted
