@@ -44,7 +44,7 @@ _CONDITION = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NEXT = re.compile(r"\s*(?P<and>and\b)|\s*\Z", re.IGNORECASE)
-_NUMBER = re.compile(r"[+-]?[0-9.]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 _FAMILIES = (pa.types.is_boolean, pa.types.is_temporal, pa.types.is_string)  # Arrow casts between these
 _DAYS = ("date", "year")  # transforms whose results have an order
 _OF_EQUAL = {"=": eq}
@@ -163,7 +163,11 @@ def field_of(schema: Any, column: str, table: str) -> Any:
         near = nearest(column, schema.names)
         known = ", ".join(schema.names) or "not known before the first rows"
         raise error(
-            "table.columns", path=table, column=column, near=f"; did you mean {near}?" if near else "", known=known
+            "table.columns",
+            path=table,
+            column=repr(column),
+            near=f"; did you mean {near}?" if near else "",
+            known=known,
         )
     return schema.field(column)
 
@@ -204,15 +208,27 @@ def _typed(condition: Condition, schema: Any, table: str) -> Any:
     data_type = field_of(schema, condition.column, table).type
     if pa.types.is_nested(data_type) or pa.types.is_null(data_type):
         raise error("table.operator", column=condition.column, type=data_type)
-    found, why = typed_value(condition.literal, data_type)
-    if isinstance(condition.literal, _Word) and condition.literal.lower() == "null":
-        why = f"is no value: write `{condition.column} {NULL}`, or 'null' in quotes for this text"
-    is_number = isinstance(condition.literal, _Word) and _NUMBER.fullmatch(condition.literal)
-    if pa.types.is_string(data_type) and is_number and condition.operator[0] in "<>":
-        why = f"is a number, but the column is text: write '{condition.literal}' to compare it as text"
+    literal = condition.literal
+    found, why = typed_value(literal, data_type)
+    why = _mistaken(condition, data_type) or (why and f"{why}; write a literal of that type")
     if why is not None:
-        raise error("table.literal", column=condition.column, literal=repr(condition.literal), why=why)
+        written = literal if isinstance(literal, _Word) else repr(literal)
+        raise error("table.literal", column=condition.column, literal=written, why=why)
     return found
+
+
+def _mistaken(condition: Condition, data_type: Any) -> str | None:
+    """Return why a literal cannot be meant as it is, and what to write instead; None if it can be meant."""
+    literal, is_word = condition.literal, isinstance(condition.literal, _Word)
+    if literal is None or (is_word and literal.lower() == "null"):
+        quoted = ", or 'null' in quotes for this text" if is_word else ""
+        return f"is no value: write `{condition.column} {NULL}`{quoted}"
+    is_number = isinstance(literal, int | float) and not isinstance(literal, bool)
+    if is_word and condition.operator[0] in "<>":  # any word can be equal to a text
+        is_number = _NUMBER.fullmatch(literal) is not None
+    if is_number and pa.types.is_string(data_type):
+        return f"is a number, but the column is text: write '{literal}' to compare it as text"
+    return None
 
 
 def _met(condition: Condition, column: Any, literal: Any) -> Any:

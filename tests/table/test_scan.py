@@ -178,10 +178,10 @@ def test_a_filter_on_the_whole_key_reads_only_files_and_row_groups_with_the_key(
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("pric > 5", ["no column pric", "did you mean price?", "id, ts, price"]),
-        ("price > 'x'", ["column price", "'x'", "is not of type int64"]),
+        ("pric > 5", ["no column 'pric'", "did you mean price?", "id, ts, price"]),
+        ("price > 'x'", ["column price", "'x'", "is not of type int64; write a literal of that type"]),
         ([("price", ">", 5.5)], ["column price", "5.5", "is not of type int64"]),
-        ([("price", "=", None)], ["column price", "is not of type int64", "is null"]),
+        ([("price", "=", None)], ["column price", "None, which is no value", "`price is null`"]),
         ([("price", "=", True)], ["column price", "True", "is not of type int64"]),
         ([("price", "like", "x")], ["cannot be read", "like"]),
         ("price > 5 or id = 3", ["cannot be read at 'or id = 3'"]),
@@ -189,7 +189,10 @@ def test_a_filter_on_the_whole_key_reads_only_files_and_row_groups_with_the_key(
         ("price = NULL", ["column price", "is no value", "`price is null`"]),
         ("name = null", ["column name", "is no value", "'null' in quotes"]),
         ("price > 5 and", ["its end"]),
-        ("name >= 25", ["column name", "'25'", "is a number, but the column is text"]),
+        ("name >= 25", ["column name with 25, which is a number, but the column is text: write '25' to"]),
+        ("name < 1e5", ["with 1e5, which is a number, but the column is text: write '1e5' to"]),
+        ("name < -.5E-3", ["with -.5E-3, which is a number", "write '-.5E-3' to"]),
+        ([("name", "=", 25)], ["column name with 25, which is a number, but the column is text: write '25' to"]),
         ("tags = 5", ["column tags", "list<element: int64>", "is null"]),
     ],
 )
