@@ -36,8 +36,10 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.operator": "the filter compares column {column} of type {type}, for which only `is null` and "
         "`is not null` are possible",
         "table.key": "{path}: the key {key} has {found}, and the key of the table has {width}: {names}",
-        "table.key.value": "{path}: {value} cannot be a value of key field {name}: it {why}",
-        "table.partition": "{path}: the table has no partition {partition}",
+        "table.key.value": (
+            "{path}: {value} cannot be a value of key field {name}: it {why}; give a value of type {type}"
+        ),
+        "table.partition": "{path}: the table has no partition {partition}; {cure}",
     },
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",

@@ -96,8 +96,10 @@ class Finder:
 
     def _checked(self, partition: str | None) -> frozenset[str] | None:
         """Return a partition as a set; None for all partitions. Raises ConfigError for an unknown one."""
-        if partition is not None and partition not in self._snapshot.partitions:
-            raise error("table.partition", path=self._snapshot.table, partition=partition)
+        known = self._snapshot.partitions
+        if partition is not None and partition not in known:
+            cure = f"name one that it has, such as {', '.join(known[:3])}" if known else "leave the partition out"
+            raise error("table.partition", path=self._snapshot.table, partition=partition, cure=cure)
         return None if partition is None else frozenset([partition])
 
     def _rows(self, role: str, key: Key, partitions: frozenset[str] | None) -> Iterator[tuple[LiveExtent, int, int]]:
@@ -126,9 +128,17 @@ class Finder:
         columns = []
         schema = self._live.forms.schema()
         for name, value in zip(self.names, self._values(key), strict=True):
-            scalar, why = typed_value(value, schema.field(name).type)
+            data_type = schema.field(name).type
+            scalar, why = typed_value(value, data_type)
             if why is not None:
-                raise error("table.key.value", path=self._snapshot.table, value=repr(value), name=name, why=why)
+                raise error(
+                    "table.key.value",
+                    path=self._snapshot.table,
+                    value=repr(value),
+                    name=name,
+                    why="is no value" if value is None else why,
+                    type=data_type,
+                )
             columns.append(canonical(pa.repeat(scalar, 1)))
         return hash_columns([ByteColumn.of_array(column) for column in columns]), encoded_keys(columns)
 

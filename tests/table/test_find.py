@@ -97,7 +97,10 @@ def test_a_key_is_typed_as_its_fields_are(tmp_path):
     assert table.get((Decimal("1.6"), DAY, at, "a, b")) is None
     with pytest.raises(ConfigError, match="has 2 values, and the key of the table has 4: id, day, at, name"):
         table.get(("1.5", DAY))
-    with pytest.raises(ConfigError, match="'January' cannot be a value of key field day: it is not of type date32"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'January' cannot be a value of key field day: it is not of type date32.*; give a value of type date32",
+    ):
         table.get(("1.5", "January", at, "x"))
     with pytest.raises(ConfigError, match=r"1\.55.* cannot be a value of key field id"):
         table.get((1.55, DAY, at, "x"))
@@ -163,7 +166,7 @@ def test_records_are_printed(sales, capsys):
         (2, True, "shop=1"),
     ]
     assert main(["table", "get", "sales", "1", "--partition", "shop=9"]) == 2
-    assert "has no partition shop=9" in capsys.readouterr().err
+    assert "has no partition shop=9; name one that it has, such as shop=" in capsys.readouterr().err
 
 
 def test_the_log_has_counts_that_add_up(sales, capsys):
