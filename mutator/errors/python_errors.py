@@ -22,8 +22,8 @@ PYTHON: dict[int, dict[str, str]] = {
         "table.column": "{table}: column {column} {what}; {cure}",
         "table.rows": "{table}: {what}; {cure}",
         "table.lost": (
-            "{table}: lacks {fields} of the master, and no other table of the feed has them, so all records would lose "
-            "them; add the columns, or, if they should be removed, set removed_fields={names}"
+            "{table}: lacks {fields} of the master, as does every other table of the feed, so all records would lose "
+            "these values; add them, or, if they should be removed, set removed_fields={names}"
         ),
         "text.encoding": (
             "{path}: field {field} is not UTF-8, so it is no text for a table; read the files themselves: "

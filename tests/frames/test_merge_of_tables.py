@@ -393,7 +393,7 @@ def test_tables_have_no_age_so_the_result_has_the_fields_of_all(reverse):
 def test_a_table_that_lacks_columns_of_the_master_stops_the_run(to_table):
     feed = to_table({"id": [2], "t": [2], "op": ["U"]})
 
-    message = r"^feed \(.*\): lacks field v of the master, and no other table .* removed_fields=\['v'\]"
+    message = r"^feed \(.*\): lacks field v of the master, as does every other table .* removed_fields=\['v'\]"
     with pytest.raises(mutator.DataError, match=message):
         mutator.merge(master=WIDE, feed=feed, **WIDE_SETTINGS)
     report = mutator.merge(master=WIDE, feed=feed, removed_fields=["v"], **WIDE_SETTINGS)
