@@ -32,7 +32,7 @@ FILE = option("-o", "--output", metavar="FILE", help="new file for the rows (def
 
 
 def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer | Rows:
-    """Return the answer of a command that prints the rows of a pa.RecordBatchReader, or writes them to a file.
+    """Return the answer of a command that prints the rows of a reader, or writes them to a file.
 
     what: the rows in one word, such as "change".
     """

@@ -31,6 +31,7 @@ from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
+from mutator.table.rows import Rows
 from mutator.table.scan import schema_of
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
@@ -114,8 +115,8 @@ def changes_schema(snapshot: Snapshot) -> Any:
     return pa.schema([*FIELDS, *rows])
 
 
-def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Any:
-    """Return a pa.RecordBatchReader of the changes of the versions after ``start``, up to that of a snapshot.
+def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Rows:
+    """Return the changes of the versions after ``start``, up to that of a snapshot.
 
     All rows have the schema of the last version. net: at most one change of each record, from the first version to the
     last. Without it, versions follow each other; within one, old images come before new ones. Raises ConfigError for
@@ -128,7 +129,7 @@ def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Any:
             raise unknown(log, table, start)
         raise error("table.changes.order", path=table, start=start, end=end)
     schema, before = changes_schema(after), open_snapshot(table, start)
-    return pa.RecordBatchReader.from_batches(schema, (_net if net else _each)(before, after))
+    return Rows(schema, (_net if net else _each)(before, after))
 
 
 def _net(before: Snapshot, after: Snapshot) -> Iterator[Any]:

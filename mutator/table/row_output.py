@@ -19,9 +19,9 @@ OUTPUT_FORMATS = ("csv", "json", "parquet")
 
 
 def row_text(reader: Any, output_format: str) -> Iterator[bytes]:
-    """Yield the rows of a pa.RecordBatchReader as lines, several at a time, without the last line feed.
+    """Yield rows as lines, several at a time, without the last line feed.
 
-    output_format: csv, with a header, or json, with an object on each line.
+    reader: ``Rows`` or a pa.RecordBatchReader. output_format: csv, with a header, or json, with an object on each line.
     """
     if output_format == "json":
         yield from (b"\n".join(to_json(_rows(batch)).to_pylist()) for batch in reader if batch.num_rows)
@@ -37,7 +37,7 @@ def row_text(reader: Any, output_format: str) -> Iterator[bytes]:
 
 
 def write_file(reader: Any, output_format: str, path: str) -> int:
-    """Write the rows of a pa.RecordBatchReader to a new file; return their number. It appears when it is whole."""
+    """Write the rows of a reader to a new file; return their number. It appears when it is whole."""
     storage, path = located_to_write(path)
     if storage.stat(path) is not None:
         raise error("table.output", path=path)
@@ -52,7 +52,7 @@ def write_file(reader: Any, output_format: str, path: str) -> int:
 
 
 class _Counted:
-    """A pa.RecordBatchReader whose rows are counted."""
+    """A reader whose rows are counted."""
 
     def __init__(self, reader: Any) -> None:
         self._reader, self.schema, self.rows = reader, reader.schema, 0

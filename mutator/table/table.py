@@ -40,8 +40,8 @@ from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
 from mutator.table.report import ApplyReport, report_of
+from mutator.table.rows import Rows
 from mutator.table.scan import scan_batches, schema_of
-from mutator.table.scanned import Scan
 from mutator.table.verify import TableVerification, verify_table
 from mutator.table.version_times import version_as_of
 
@@ -201,7 +201,7 @@ class Table:
         *,
         version: int | None = None,
         as_of: datetime | str | None = None,
-    ) -> Scan:
+    ) -> Rows:
         """Return the rows of a version: an iterator over pa.RecordBatches, or by ``to_arrow()``, ``to_pandas()`` etc.
 
         columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
@@ -211,7 +211,7 @@ class Table:
             names_in("columns", columns)
             filter_in("where", where)
         snapshot = self.at(version, as_of)
-        return Scan(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
+        return Rows(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
 
     def get(self, key: Any, *, version: int | None = None, partition: str | None = None) -> Any:
         """Return the record of a key as a dict; None without one.
@@ -247,8 +247,8 @@ class Table:
             self._found = number, Finder(self.at(version))
         return self._found[1]
 
-    def changes(self, from_version: int, to_version: int | None = None, *, net: bool = False) -> Any:
-        """Return a pa.RecordBatchReader of the changes of the versions after ``from_version`` up to ``to_version``.
+    def changes(self, from_version: int, to_version: int | None = None, *, net: bool = False) -> Rows:
+        """Return the changes of the versions after ``from_version`` up to ``to_version``, as ``scan`` returns rows.
 
         to_version: by default the newest. net: at most one change of each record. The fields ``_change_type``,
         ``_commit_version`` and ``_commit_timestamp`` come before those of the rows.

@@ -104,7 +104,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def changed(table: Table, start: int, end: int | None = None, *, net: bool = False) -> list[tuple[Any, ...]]:
-    rows = table.changes(start, end, net=net).read_all().to_pylist()
+    rows = table.changes(start, end, net=net).to_pylist()
     return sorted((row["_change_type"], row["_commit_version"], row["id"], row["name"]) for row in rows)
 
 
@@ -145,7 +145,7 @@ def test_keys_of_two_partitions_are_two_records(tmp_path: Path) -> None:
         (path / f"rows_{number}.csv").write_text("\n".join(["id,name,shop,op", *rows, ""]))
         table.apply(str(path))
     for net in (False, True):
-        rows = table.changes(1, net=net).read_all().to_pylist()
+        rows = table.changes(1, net=net).to_pylist()
         assert [(row["_change_type"], row["shop"]) for row in rows] == [("delete", "1"), ("insert", "2")]
 
 
@@ -192,7 +192,7 @@ def test_old_rows_have_the_schema_of_the_last_version(tmp_path: Path) -> None:
         (tmp_path / str(number)).mkdir()
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / str(number) / "rows.parquet")
         table.apply(str(tmp_path / str(number)))
-    rows = table.changes(0).read_all().to_pylist()
+    rows = table.changes(0).to_pylist()
     assert [(row["_change_type"], row["id"], row["name"]) for row in rows] == [
         ("insert", "a", None),
         ("insert", "b", None),

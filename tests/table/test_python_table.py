@@ -252,6 +252,16 @@ def test_a_spark_frame_is_a_feed(table: mutator.Table, sc: Any) -> None:
     assert rows_of(table) == [(1, "Bonn", 10), (2, "Rome", 10), (3, "Oslo", 10)]
 
 
+def test_changes_are_returned_as_the_rows_of_a_scan(table: mutator.Table) -> None:
+    table.apply(pa.table(FEED))
+
+    changes = table.changes(0)
+    assert type(changes) is type(table.scan())
+    assert next(changes).schema == changes.schema
+    assert table.changes(0).to_pandas()["city"].tolist() == table.changes(0).to_polars()["city"].to_list()
+    assert pa.table(table.changes(0)).num_rows == len(table.changes(0).to_pylist()) == 3
+
+
 @pytest.mark.parametrize("method", ["scan", "get", "records", "history", "export"])
 def test_a_version_is_given_by_its_name(method: str) -> None:
     parameters = inspect.signature(getattr(mutator.Table, method)).parameters

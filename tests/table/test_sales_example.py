@@ -80,7 +80,7 @@ def counts(report: Any) -> dict[str, int]:
 
 def changes(table: Table, *versions: int, net: bool = False) -> list[tuple[int, str, int, str]]:
     """Return (version, type, sale, store and day) of each change."""
-    rows = table.changes(*versions, net=net).read_all().to_pylist()
+    rows = table.changes(*versions, net=net).to_pylist()
     return sorted(
         (row["_commit_version"], row["_change_type"], row["sales_id"], f"{row['store_id']}/{row['create_date']:%d}")
         for row in rows

@@ -240,7 +240,7 @@ def test_changes_do_not_search_all_files_for_each_version(tmp_path: Path, monkey
 
     monkeypatch.setattr(changes, "pc", Counted())
     monkeypatch.setattr(changes, "files_of", lambda files, rows: converted.append(len(rows)) or files_of(files, rows))
-    found = table.changes(1, net=net).read_all()
+    found = table.changes(1, net=net).to_arrow()
     assert found.num_rows == (2 if net else 12)
     assert sum(searched) < 30
     assert sum(converted) == 1

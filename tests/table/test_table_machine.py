@@ -249,7 +249,7 @@ class Machine(RuleBasedStateMachine):
     def _replay(self, first: int, last: int, net: bool) -> None:
         """Apply the changes of versions to the rows of one: each fits, and the result is the rows of the other."""
         rows = {self._key(row): row for row in _live(self.models[first])}
-        changes = Table(TABLE).changes(first, last, net=net).read_all().to_pylist()
+        changes = Table(TABLE).changes(first, last, net=net).to_pylist()
         numbers = [change["_commit_version"] for change in changes]
         assert all(first < number <= last for number in numbers)
         assert net or numbers == sorted(numbers)

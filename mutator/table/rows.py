@@ -1,4 +1,4 @@
-"""The rows of a scan, as batches or as a whole table of Arrow, pandas or Polars."""
+"""The rows of a scan, or of changes, as batches or as a whole table of Arrow, pandas or Polars."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Scan(Iterator[Any]):
-    """An iterator over the rows of one version of a table, as pa.RecordBatches. It can be read only once.
+class Rows(Iterator[Any]):
+    """An iterator over rows of a table, as pa.RecordBatches. It can be read only once.
 
-    The version does not change while it is read, even if feeds are applied to the table.
+    The rows are of the versions that were asked for, even if feeds are applied to the table while they are read.
     """
 
     def __init__(self, schema: Any, batches: Iterator[Any]) -> None:
