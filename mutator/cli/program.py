@@ -179,9 +179,10 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
     code = 0
     for answer in answers:
         if isinstance(answer, Rows):
-            with _writing("storage", path="stdout"):
-                for row in answer.rows:
+            for row in answer.rows:  # reading them has errors of its own
+                with _writing("storage", path="stdout"):
                     sys.stdout.buffer.write(row + b"\n")
+            with _writing("storage", path="stdout"):
                 sys.stdout.buffer.flush()
             continue
         code = answer.code

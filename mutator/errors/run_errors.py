@@ -208,6 +208,7 @@ RUNS: dict[int, dict[str, str]] = {
         "storage.refused": "{path}: {why}; check the owner, the permissions and the attributes of it and its directory",
         "storage.quota": "{path}: {why}; remove files there, or have the quota raised, and run again",
         "storage.paused": "{path}: {why}; run again when the file system accepts changes",
+        "storage.handles": "{path}: {why}; raise the limit of open files with ulimit -n, and run again",
         "storage.mount": (
             "{path}: is on another file system or mount than {other}, and files are renamed, never copied; make all "
             "directories of a base part of one mount, and deliver into incr/ by copying to another name and renaming"

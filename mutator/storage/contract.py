@@ -3,14 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from mutator.errors import suppressed
 from mutator.storage.entry import Entry, walked
 from mutator.storage.globbing import matches
 
 # Kinds of errors after which nothing was changed, and nothing will be later.
-CERTAIN = ("storage.full", "storage.quota", "storage.refused", "storage.paused", "storage.mount")
+CERTAIN = ("storage.full", "storage.quota", "storage.refused", "storage.paused", "storage.mount", "storage.handles")
 
 
 class Storage(Protocol):
@@ -60,6 +60,10 @@ class Storage(Protocol):
     @abstractmethod
     def open(self, path: str, offset: int = 0) -> BinaryIO:
         """Open a file for reading from an offset in bytes."""
+
+    def mapped(self, path: str) -> Any | None:
+        """Return the bytes of a file, mapped into memory, as a buffer; None if the storage cannot."""
+        return None
 
     @abstractmethod
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> AbstractContextManager[BinaryIO]:

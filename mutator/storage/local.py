@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
@@ -36,6 +36,7 @@ _KINDS: dict[int | None, str] = {
     errno.EEXIST: "storage.exists",
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "storage.full"),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "storage.refused"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "storage.handles"),
 }
 _ABANDONED = 3600  # seconds after which a hidden file has no writer any more
 _FEW = 8  # up to so many directories are made durable one by one
@@ -103,6 +104,13 @@ class LocalStorage(Storage):
             if offset:
                 stream.seek(offset)
         return stream
+
+    def mapped(self, path: str) -> Any:
+        """Return the bytes of a file, mapped into memory, as a buffer; no descriptor stays open for it."""
+        import pyarrow as pa  # ``mmap`` keeps a descriptor for as long as the bytes are mapped
+
+        with self.open(path), _translated(path), pa.memory_map(os.fsencode(path)) as file:
+            return file.read_buffer()
 
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[BinaryIO]:

@@ -155,6 +155,11 @@ class KeyIndex:
         file = open_paged(path, body, checksum) if content is None else PagedFile(InMemory(content), body, checksum)
         return cls(file, rows)
 
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that only this index uses."""
+        return self._file.memory
+
     def find(self, hashes: Hashes, keys: Any, start: int, end: int) -> tuple[Ints, Ints]:
         """Return (numbers of the wanted keys, numbers of entries) of all entries of an extent that have a wanted key.
 

@@ -7,17 +7,17 @@ The body is followed by the digests of its pages. The checksum of the whole is t
 from __future__ import annotations
 
 import mmap
-import os
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from mutator.dataset import checksum
 from mutator.rules.byte_columns import Bytes, Ints
-from mutator.storage import located, storage_for
+from mutator.storage import located, read_file, storage_for
 
 PAGE = 1 << 16  # bytes
 _DIGEST = 16  # bytes
+_WHOLE = PAGE  # bytes of a body that is read at once: any read of it needs the page
 _TOGETHER = 4  # pages between two wanted ones that are read rather than skipped by another request
 
 
@@ -37,6 +37,11 @@ class PagedFile:
         if len(digests) != pages * _DIGEST or checksum.combine(self._digests, PAGE) != expected:
             raise DamagedPage("its digests are not those of its checksum")
         self._verified = np.zeros(pages, np.bool_)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that only this object uses."""
+        return self._source.memory
 
     def read(self, start: int, end: int) -> Bytes:
         """Return the bytes of a range of the body, without a copy where the file is mapped into memory."""
@@ -67,6 +72,10 @@ class PagedFile:
 class Source(Protocol):
     """The bytes of a file."""
 
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that only this object uses."""
+
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes of a range; fewer if the file ends before."""
 
@@ -78,10 +87,12 @@ class Source(Protocol):
 
 
 class InMemory:
-    """The bytes of a file that are in memory, or mapped into it."""
+    """The bytes of a file that are in memory."""
 
-    def __init__(self, content: bytes | mmap.mmap) -> None:
+    def __init__(self, content: Any) -> None:
+        """content: anything with a buffer."""
         self._content = np.frombuffer(content, np.uint8)
+        self.memory = len(self._content)
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes of a range."""
@@ -95,6 +106,15 @@ class InMemory:
         return self._content[start:end]
 
 
+class Mapped(InMemory):
+    """The bytes of a file that are mapped into memory: the system reads them, and takes their memory back."""
+
+    def __init__(self, content: Any) -> None:
+        """content: anything with a buffer."""
+        super().__init__(content)
+        self.memory = 0
+
+
 class Remote:
     """The bytes of a file that are read by range requests. Memory is used for the ranges that were read."""
 
@@ -102,6 +122,7 @@ class Remote:
         """Read nothing yet. size: bytes of the ranges that may be fetched."""
         self._path = path
         self._content = np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)
+        self.memory = 0
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes of a range; fewer if the file ends before."""
@@ -114,6 +135,7 @@ class Remote:
         if len(found) != end - start:
             raise DamagedPage(f"it ends at byte {start + len(found)}")
         self._content[start:end] = np.frombuffer(found, np.uint8)
+        self.memory += end - start
 
     def view(self, start: int, end: int) -> Bytes:
         """Return the bytes of a range that was fetched."""
@@ -122,12 +144,11 @@ class Remote:
 
 def open_paged(path: str, size: int, expected: str) -> PagedFile:
     """Open a paged file. size: bytes of the body. Raises DamagedPage, StorageError."""
+    if size <= _WHOLE:
+        return PagedFile(InMemory(read_file(path)), size, expected)
     storage, path = located(path)
-    with storage.open(path) as stream:
-        number = _handle(stream)
-        if number is not None and os.fstat(number).st_size:
-            return PagedFile(InMemory(mmap.mmap(number, 0, access=mmap.ACCESS_READ)), size, expected)
-    return PagedFile(Remote(path, size), size, expected)
+    content = storage.mapped(path)
+    return PagedFile(Remote(path, size) if content is None else Mapped(content), size, expected)
 
 
 def body_of(size: int) -> int:
@@ -145,14 +166,6 @@ def with_digests(body: Any) -> tuple[bytes, str]:
     digests = [checksum.digest(view[start : start + PAGE]) for start in range(0, len(view), PAGE)]  # type: ignore[arg-type]
     digests = digests or [checksum.digest(b"")]
     return b"".join(digests), checksum.combine(digests, PAGE)
-
-
-def _handle(stream: BinaryIO) -> int | None:
-    """Return the descriptor of a local file, None for any other stream."""
-    try:
-        return stream.fileno()
-    except (OSError, AttributeError):
-        return None
 
 
 def _read(stream: BinaryIO, count: int) -> bytes:

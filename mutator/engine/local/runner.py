@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from mutator.engine.local.workers import Workers
 from mutator.engine.runner import Shared, Watch, Work, unwatched
-from mutator.engine.scratch import remove_abandoned, scratch_directory
+from mutator.engine.scratch import remove_abandoned, scratch_directory, scratch_error
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
 from mutator.errors import error
 
@@ -86,7 +86,7 @@ class LocalRunner:
                 return self._workers.run(tasks, self._watch)
             return self._run_in_turn(tasks)
         except (OSError, EOFError) as fault:  # of temporary files: storages have errors of their own
-            raise error("scratch", path=self._directory, why=fault) from None
+            raise scratch_error(self._directory, fault) from None
         except MemoryError as fault:
             raise error("memory", why=fault) from None
 

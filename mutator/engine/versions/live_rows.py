@@ -20,6 +20,7 @@ from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, content_of, damaged
 from mutator.dataset.versions.version import Stored, TableFile
 from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.kept_indexes import KeptIndexes
 from mutator.errors import MutatorError
 from mutator.formats.blocks.column_rows import ColumnBlock, ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
@@ -42,7 +43,7 @@ class LiveRows:
     def __init__(self, snapshot: Snapshot) -> None:
         """Read nothing yet."""
         self.snapshot = snapshot
-        self._indexes: dict[str, KeyIndex] = {}
+        self._indexes = KeptIndexes()
         self._verified_files: set[str] = set()
         self.forms = Forms(snapshot.state, snapshot.table)
 
@@ -133,22 +134,18 @@ class LiveRows:
 
     def index(self, file: TableFile) -> KeyIndex:
         """Return the key index of a file. Raises DamagedPage, StateError."""
-        if file.index.path not in self._indexes:
-            stored, table = file.index, self.snapshot.table
-            path = posixpath.join(table, stored.path)
+        stored, table = file.index, self.snapshot.table
+        index = self._indexes.get(stored.path)
+        if index is None:
+            path, content = posixpath.join(table, stored.path), inline_of(table, stored)
             try:
-                self._indexes[stored.path] = KeyIndex.open(
-                    path,
-                    file.rows,
-                    stored.bytes,
-                    stored.checksum,
-                    content=inline_of(table, stored),
-                )
+                index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, content=content)
             except MutatorError as fault:
                 if fault.kind != "storage.missing":
                     raise
                 raise damaged(table, stored, "it is missing") from None
-        return self._indexes[file.index.path]
+            self._indexes.keep(stored.path, index)
+        return index
 
     def rows(self, file: TableFile, positions: Ints, entries: Ints, layout: ColumnLayout) -> ColumnBlock:
         """Return the rows of a file at some positions, which are ascending, with the types of a layout's result.

@@ -13,6 +13,7 @@ from mutator.dataset.versions import key_index, paged_file
 from mutator.dataset.versions.key_index import KeyIndex, decoded_key, encoded_keys, index_bytes
 from mutator.dataset.versions.paged_file import PAGE, DamagedPage, Remote
 from mutator.rules.order_columns import from_texts
+from mutator.storage.local import LocalStorage
 
 _SOME = np.array([7, 5, 7, 9, 1], np.uint64)
 
@@ -131,7 +132,7 @@ def test_encoded_keys_are_equal_for_equal_keys_alone(keys: list[tuple[bytes, ...
 @pytest.mark.parametrize("remote", [False, True])
 def test_a_file_is_read_by_pages(tmp_path: Path, remote: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if remote:
-        monkeypatch.setattr(paged_file, "_handle", lambda stream: None)
+        monkeypatch.setattr(LocalStorage, "mapped", lambda self, path: None)
     hashes = np.random.default_rng(1).integers(0, 1 << 63, 100_000, np.uint64)
     content, checksum = index_bytes(
         hashes, _keys(hashes), hashes.astype(np.uint32), np.array([100_000]), *_longs(None, 100_000)
