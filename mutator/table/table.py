@@ -55,6 +55,10 @@ CALL = "mutator.Table"
 _OF_CREATE = ("path", "settings", "dataset", "buckets", "default")
 _OF_APPLY = ("feed", "config", "scratch", "dry_run", "default")
 _DATASET = "a Dataset, the path of one, or None for an empty table, to which apply() adds rows in memory"
+_OF_DELETES = (
+    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
+    "deleted.record.file.prefix",
+)
 SOURCE = "in the table"  # of settings that nobody set
 
 
@@ -314,8 +318,13 @@ def config_of_snapshot(snapshot: Snapshot) -> Config:
 
 
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table that a user has not set. settings: those of the user."""
+    """Return the settings of a table that a user has not set. settings: those of the user.
+
+    A full snapshot has no deletes, so it needs none of the settings of deletes that the other feeds have.
+    """
     given = {published(key) for key, value in settings.items() if shown(value)}
+    if any(published(key) == "sync.mode" and shown(value) == "full" for key, value in settings.items()):
+        given.update(_OF_DELETES)
     known = manifest_of(snapshot)
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
     found = {} if known is None else settings_of_manifest(known, {**own, **settings})

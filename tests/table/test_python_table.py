@@ -271,3 +271,14 @@ def test_a_version_is_given_by_its_name(method: str) -> None:
 def test_every_method_has_a_docstring() -> None:
     public = [value for name, value in vars(mutator.Table).items() if not name.startswith("_")]
     assert all(inspect.getdoc(value) for value in public)
+
+
+def test_a_full_snapshot_needs_no_settings_of_deletes(tmp_path: Path) -> None:
+    table = mutator.Table.create(tmp_path / "t", key="id", order_by="at", op="op", delete_codes=["D", "X"])
+    table.apply(pa.table({"id": [1, 2, 3], "at": [1, 1, 1], "op": ["I", "I", "I"]}))
+    report = table.apply(pa.table({"id": [1, 2], "at": [2, 1]}), sync_mode="full")
+    assert report.counts["master deleted by absence"] == 1
+    table.apply(pa.table({"id": [2], "at": [3], "op": ["X"]}))
+    assert table.scan().to_pylist() == [{"id": 1, "at": 2}]
+    with pytest.raises(mutator.ConfigError, match="conflicts with sync_mode = full"):
+        table.apply(pa.table({"id": [1]}), sync_mode="full", op="op")
