@@ -280,5 +280,5 @@ def test_a_full_snapshot_needs_no_settings_of_deletes(tmp_path: Path) -> None:
     assert report.counts["master deleted by absence"] == 1
     table.apply(pa.table({"id": [2], "at": [3], "op": ["X"]}))
     assert table.scan().to_pylist() == [{"id": 1, "at": 2}]
-    with pytest.raises(mutator.ConfigError, match="conflicts with sync_mode = full"):
+    with pytest.raises(mutator.ConfigError, match='conflicts with sync_mode="full"'):
         table.apply(pa.table({"id": [1]}), sync_mode="full", op="op")
