@@ -33,7 +33,7 @@ def batches_of(table: Any, kind: str, label: str) -> Batches:
     reader = _reader(arrow_table(table, label) if kind == PANDAS else table, label)
     if not len(reader.schema):
         raise error("table.rows", table=label, what="has no columns", cure="give it columns, even if it has no rows")
-    schema = storable_schema(normal(reader.schema.remove_metadata(), label), "parquet")
+    schema = storable_schema(normal(reader.schema.remove_metadata(), label), "parquet", label)
     return Batches(schema, (_cast(batch, schema, label) for batch in _read(reader, label)))
 
 

@@ -400,6 +400,15 @@ def test_a_table_that_lacks_columns_of_the_master_stops_the_run(to_table):
     assert by_id(report) == [{"id": 1, "t": 1}, {"id": 2, "t": 2}]
 
 
+@pytest.mark.parametrize("data_type", [pa.struct([]), pa.list_(pa.struct([]))])
+def test_a_struct_without_fields_is_refused_with_its_column(data_type):
+    feed = pa.table({"id": [2], "t": [2], "s": pa.array([None], data_type)})
+    with pytest.raises(
+        mutator.DataError, match=r"^feed \(Arrow table\): field s is of type .*, which parquet cannot store"
+    ):
+        mutator.merge(master=feed.slice(0, 0).select(["id", "t"]), feed=feed, key="id", order_by="t")
+
+
 @pytest.mark.parametrize("file_format", ["csv", "parquet", "avro", "orc"])
 def test_a_file_of_deletes_takes_no_columns_away(tmp_path, file_format):
     from mutator.formats.files.contract import Dialect

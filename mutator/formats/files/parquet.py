@@ -62,7 +62,9 @@ class ParquetFiles(ArrowFiles):
         return f"row {offset + 1}"
 
     def storable_type(self, data_type: Any) -> Any:
-        """Return the type itself; milliseconds for seconds, which Parquet does not have."""
+        """Return the type itself; milliseconds for seconds, which Parquet lacks, like structs without fields."""
+        if pa.types.is_struct(data_type) and not data_type.num_fields:
+            return None
         if pa.types.is_timestamp(data_type) and data_type.unit == "s":
             return pa.timestamp("ms", data_type.tz)
         if pa.types.is_time32(data_type):

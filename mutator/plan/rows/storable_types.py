@@ -10,14 +10,17 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.rules.typed_values import convert_leaf_types
 
 
-def storable_schema(schema: Any, name: str) -> Any:
-    """Return a pa.Schema as files of a format store it; raises DataError for a field that they cannot store."""
+def storable_schema(schema: Any, name: str, where: str | None = None) -> Any:
+    """Return a pa.Schema as files of a format store it; raises DataError for a field that they cannot store.
+
+    where: the table with the schema, for the message; by default it is that of the output.
+    """
     fields = []
     for field in schema:
         stored = _storable_type(field.type, name)
         if stored is None:
             what = f"is of type {field.type}, which {name} cannot store"
-            raise error("schema.field", path=f"output.format={name}", field=field.name, what=what)
+            raise error("schema.field", path=where or f"output.format={name}", field=field.name, what=what)
         fields.append(field.with_type(stored))
     return pa.schema(fields)
 
@@ -40,6 +43,8 @@ def _storable_type(data_type: Any, name: str) -> Any:
 def map_leaf_types(data_type: Any, convert: Callable[[Any], Any]) -> Any:
     """Return a pa.DataType with a function applied to the types of its values; maps stay maps.
 
+    A struct without fields is a value, too.
+
     >>> map_leaf_types(pa.list_(pa.int32()), lambda leaf: pa.int64())
     ListType(list<item: int64>)
     """
@@ -49,6 +54,6 @@ def map_leaf_types(data_type: Any, convert: Callable[[Any], Any]) -> Any:
         return pa.map_(data_type.key_field.with_type(key), data_type.item_field.with_type(item))
     if types.is_list(data_type):
         return pa.list_(data_type.value_field.with_type(map_leaf_types(data_type.value_type, convert)))
-    if types.is_struct(data_type):
+    if types.is_struct(data_type) and data_type.num_fields:
         return pa.struct([field.with_type(map_leaf_types(field.type, convert)) for field in data_type])
-    return convert_leaf_types(data_type, convert)
+    return convert(data_type) if types.is_struct(data_type) else convert_leaf_types(data_type, convert)
