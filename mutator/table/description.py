@@ -77,6 +77,9 @@ class Description:
         """Return the description as a JSON document."""
         return json.dumps(asdict(self), indent=1)
 
+    def __str__(self) -> str:
+        return self.text()
+
     def text(self) -> str:
         """Return the description as lines for a terminal."""
         order = "file name" if self.order == "file name" else f"field {self.order}"

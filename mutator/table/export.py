@@ -64,6 +64,9 @@ class ExportReport:
         """Return the report as JSON."""
         return json.dumps(asdict(self), indent=1)
 
+    def __str__(self) -> str:
+        return self.text()
+
     def text(self) -> str:
         """Return lines for a terminal."""
         what = f"{counted(self.rows, 'row')} and {counted(self.tombstones, 'tombstone')}"

@@ -14,6 +14,7 @@ from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
 from mutator.errors import error
+from mutator.errors.display import counted, without_secrets
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset
 from mutator.pipeline.arguments import (
@@ -126,6 +127,10 @@ class Table:
         with Names(None, ()).in_errors():
             new_table(path, whole, config, dataset, buckets, open_runner)
         return cls(path)
+
+    def __repr__(self) -> str:
+        records = counted(self._snapshot.version.records, "record")
+        return f"<mutator.Table {without_secrets(self.path)}: version {self.version:,}, {records}>"
 
     @property
     def path(self) -> str:

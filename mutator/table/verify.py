@@ -66,6 +66,9 @@ class TableVerification:
         members = {**vars(self), "differences": differences, "stray": stray, "whole": not differences}
         return json.dumps(members, indent=1)
 
+    def __str__(self) -> str:
+        return self.text()
+
     def text(self) -> str:
         """Return lines for a terminal."""
         size = counted(self.files, "file"), counted(self.records, "record"), counted(self.tombstones, "tombstone")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import mutator
+from mutator.cli import main
 from mutator.dataset.versions.log import TableLog
 
 FEED = {"id": [1, 2, 3], "city": ["Bonn", "Rome", "Oslo"], "changed": [10, 10, 10], "op": ["I", "I", "I"]}
@@ -250,6 +251,18 @@ def test_a_spark_frame_is_a_feed(table: mutator.Table, sc: Any) -> None:
     assert report.counts["feed inserted"] == 3
     assert report.feed == ("feed (Spark DataFrame)",)
     assert rows_of(table) == [(1, "Bonn", 10), (2, "Rome", 10), (3, "Oslo", 10)]
+
+
+def test_tables_and_their_reports_are_printed_as_by_commands(
+    table: mutator.Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.apply(pa.table(FEED))
+
+    assert repr(table) == str(table) == f"<mutator.Table {table.path}: version 1, 3 records>"
+    for command, found in (("describe", table.describe()), ("verify", table.verify())):
+        assert main(["table", command, table.path]) == 0
+        assert capsys.readouterr().out == f"{found}\n"
+    assert str(table.export(tmp_path / "out")).startswith(f"exported version 1 of {table.path} to {tmp_path / 'out'}")
 
 
 def test_changes_are_returned_as_the_rows_of_a_scan(table: mutator.Table) -> None:
