@@ -1,0 +1,47 @@
+"""Tables that earlier programs wrote: read, verified, and continued as these programs did (``write_earlier``)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mutator import Table
+from tests.table.write_earlier import after, answers
+
+HERE = Path(__file__).parent / "earlier"
+CASES = sorted(case for earlier in HERE.iterdir() for case in earlier.iterdir())
+
+
+def name_of(case: Path) -> str:
+    return f"{case.parent.name}/{case.name}"
+
+
+@pytest.fixture(params=CASES, ids=name_of)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(request.param, tmp_path / "case"))
+
+
+def expected(case: Path, name: str) -> Any:
+    return json.loads((case / name).read_text())
+
+
+def test_it_answers_as_before(case: Path) -> None:
+    table = Table(case / "table")
+    assert answers(table) == expected(case, "answers.json")
+    assert table.verify().differences == ()
+
+
+def test_it_answers_without_what_is_derived(case: Path) -> None:
+    shutil.rmtree(case / "table/_mutator/table/checkpoints", ignore_errors=True)
+    (case / "table/_mutator/table/hint.json").unlink()
+    assert answers(Table(case / "table")) == expected(case, "answers.json")
+
+
+def test_it_goes_on(case: Path) -> None:
+    (feed,) = case.glob("next*.parquet")
+    assert after(Table(case / "table"), str(feed)) == expected(case, "next.json")
+    assert Table(case / "table").verify().differences == ()
