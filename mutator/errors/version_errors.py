@@ -74,7 +74,7 @@ VERSIONS: dict[int, dict[str, str]] = {
             "index, run: mutator table verify --repair"
         ),
         "table.spec": (
-            "{path}: the table has {name} = {before}, but this apply has {now}; leave the setting out, because it is "
+            "{path}: the table's {name} is {before}, but this apply has {now}; leave the setting out, because it is "
             "the same for all versions of a table, or create another table"
         ),
         "table.outrun": (

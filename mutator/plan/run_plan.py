@@ -321,6 +321,12 @@ def _check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
 
 
 def _shown(value: Any) -> str:
+    """Return a part of a specification. Each field with a name is followed by its type."""
+    if isinstance(value, dict) and "fields" in value:
+        return ", ".join(f"{name} ({kind})" for name, kind in zip(value["fields"], value["types"], strict=True))
+    if isinstance(value, dict) and "field" in value:
+        null = f", NULL {value['null']}" if "null" in value else ""
+        return f"{value['field']} ({value['type']}{null})"
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

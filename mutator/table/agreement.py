@@ -9,12 +9,21 @@ from typing import Any
 
 from mutator.config import Config, parse
 from mutator.config.definitions import published
+from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
 from mutator.rules.partition_fields import text_of
 
 KEY, ORDER, TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
 PARTITIONS, SCOPE = "partitioned.by", "key.scope"
+_WORDS = {
+    KEY: "key",
+    ORDER: "order",
+    TYPE: "order type",
+    PARTITIONS: "partitioning",
+    SCOPE: "key scope",
+    SPEC: "partitioning",
+}
 
 
 def check_settings(snapshot: Snapshot, config: Config) -> None:
@@ -65,7 +74,7 @@ def in_words_of_tables(snapshot: Snapshot) -> Iterator[None]:
 
 
 def _refused(snapshot: Snapshot, name: str, before: str, now: str) -> MutatorError:
-    return error("table.spec", path=snapshot.table, name=name, before=before, now=now)
+    return error("table.spec", path=snapshot.table, name=_WORDS.get(name, name), before=before, now=now)
 
 
 def _names(config: Config, fields: Sequence[Any]) -> tuple[str | int, ...]:
@@ -77,4 +86,4 @@ def _names(config: Config, fields: Sequence[Any]) -> tuple[str | int, ...]:
 def _shown(value: str | Sequence[str | int]) -> str:
     if not isinstance(value, str):
         value = ", ".join(one if isinstance(one, str) else f"ordinal {one}" for one in value)
-    return value or "not set"
+    return value or "none"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mutator.config import parse
 from mutator.dataset.versions.snapshot import open_snapshot
 from mutator.errors import MutatorError
 from mutator.table.table import Table
@@ -98,15 +99,15 @@ PARTED = {"key": "id", "order_by": "at", "partitioned.by": "shop", "key.scope": 
 @pytest.mark.parametrize(
     ("settings", "other", "words"),
     [
-        ({"key": "id", "order_by": "at"}, {"key": "name"}, "key.*id.*, but this apply has name;"),
-        ({"key": "id", "order_by": "at"}, {"order_by": "price"}, "order_by.*at.*, but this apply has price;"),
+        ({"key": "id", "order_by": "at"}, {"key": "name"}, "key is id, but this apply has name;"),
+        ({"key": "id", "order_by": "at"}, {"order_by": "price"}, "order is at, but this apply has price;"),
         (
             {"key": "id", "order_by": "at", "order_type": "long"},
             {"order_type": "string"},
-            "order_type.*long.*, but this apply has string;",
+            "order type is long, but this apply has string;",
         ),
-        (PARTED, {"key_scope": "table"}, 'key_scope="partition", but this apply has table;'),
-        (PARTED, {"partitioned_by": "name"}, 'partitioned_by="shop", but this apply has name;'),
+        (PARTED, {"key_scope": "table"}, "key scope is partition, but this apply has table;"),
+        (PARTED, {"partitioned_by": "name"}, "partitioning is shop, but this apply has name;"),
     ],
 )
 def test_the_first_apply_has_the_settings_of_version_0(
@@ -121,6 +122,25 @@ def test_the_first_apply_has_the_settings_of_version_0(
     assert table.apply(str(feed)).version == 1
     with pytest.raises(MutatorError, match="leave the setting out") as fault:
         table.apply(str(feed), **other)
+    assert fault.value.kind == "table.spec"
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"key": "name"}, r"the table's key is id \(text\), but this apply has name \(text\);"),
+        ({"order_by": "price"}, r"the table's order is at \(long\), but this apply has price \(long\);"),
+    ],
+)
+def test_the_rows_have_a_specification(tmp_path: Path, other: dict[str, str], words: str) -> None:
+    feed = tmp_path / "feed.csv"
+    feed.write_text("id,at,name,price\n1,1,a,5\n")
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"})
+    table.apply(str(feed))
+    given = {"key": "id", "order_by": "at", **other}
+    config = parse({**given, "feed.format": "csv"})
+    with pytest.raises(MutatorError, match=words) as fault:
+        table.apply(str(feed), config=config)
     assert fault.value.kind == "table.spec"
 
 
