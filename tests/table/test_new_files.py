@@ -11,21 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from mutator import config
-from mutator.config import Config
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import open_snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.table import apply, take_over
-from mutator.table.table import Table, run_here
-from mutator.table.take_over import take_over_dataset
+from mutator.table.table import Table
 from tests.support import local_engine
 
 SETTINGS = {"key": "id", "order_by": "at", "output.format": "parquet"}
-
-
-def of_dataset() -> Config:
-    return config.parse({**SETTINGS, "order_type": "long"})
 
 
 @pytest.fixture(scope="module", name="dataset")
@@ -91,7 +84,7 @@ def test_the_slower_of_two_creates_removes_only_its_own_files(
         if not winners:  # another process is faster
             own = files_in(table)
             winners.append(set())
-            take_over_dataset(open_snapshot(table, 0), of_dataset(), dataset, run_here)
+            Table.create(table, {}, dataset=dataset)
             winners[0] = files_in(table) - own
         return commit(after, version)
 
