@@ -27,7 +27,10 @@ def recorded_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any
 
 
 def settings_of_manifest(known: Manifest, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a manifest that a user has not set, by the names in files. settings: those of the user."""
+    """Return the settings of a manifest that a user has not set, by the names in files. settings: those of the user.
+
+    Names of fields are in lists, where they are never read as ordinals.
+    """
     given = _given(settings)
     found = {**_op(known), **_key_and_order(known, given), **_delimiter(known)}
     if _NUMERIC in given:  # the older name of the order type
@@ -55,7 +58,7 @@ def _key_and_order(known: Manifest, given: Mapping[str, str]) -> dict[str, Any]:
     found = {"key": [field(one) for one in key["ordinals" if ordinals else "fields"]]}
     if order["by"] == "file name":
         return found
-    found |= {"order_by": field(order["ordinal" if ordinals else "field"])}
+    found |= {"order_by": field(order["ordinal"]) if ordinals else [order["field"]]}
     if order["type"] != "long":  # the default, which a feed may widen
         found |= {"order_type": order["type"]}
     return found | ({_NULL: order["null"]} if "null" in order else {})
@@ -64,7 +67,7 @@ def _key_and_order(known: Manifest, given: Mapping[str, str]) -> dict[str, Any]:
 def _op(known: Manifest) -> dict[str, Any]:
     """Return the op code field, if the master's rows have it."""
     field = known.spec["op code"]
-    return {} if field is None else {"op": field, _KEEP: True}
+    return {} if field is None else {"op": [field] if isinstance(field, str) else field, _KEEP: True}
 
 
 def _delimiter(known: Manifest) -> dict[str, Any]:

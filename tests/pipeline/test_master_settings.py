@@ -69,8 +69,10 @@ def test_a_run_without_a_key(csv):
 
 
 def test_unset_settings_are_not_completed(csv):
-    assert "type timestamp" in csv.refused("--key", "id", "--order-by", "at", "--op", "op", code=5)
-    assert "field at" in csv.refused("--key", "id", "--order-by", "n", "--op", "op", code=5)
+    assert "order = at (timestamp), but" in csv.refused("--key", "id", "--order-by", "at", "--op", "op", code=5)
+    assert "order = at (timestamp), but this run has n (long)" in csv.refused(
+        "--key", "id", "--order-by", "n", "--op", "op", code=5
+    )
 
 
 def test_merge_from_python(csv):
@@ -97,7 +99,7 @@ def test_a_damaged_manifest(csv):
 
 
 def test_settings_of_the_manifest(csv):
-    assert csv.recorded() == {"key": ["id"], "order_by": "at", "order_type": "timestamp"}
+    assert csv.recorded() == {"key": ["id"], "order_by": ["at"], "order_type": "timestamp"}
     assert csv.recorded(key="id", order_by="at") == {"order_type": "timestamp"}
     assert csv.recorded(**{"master.adopt": True}) == {}
     assert recorded_settings(str(csv.root / "master"), {}) == {}
@@ -131,4 +133,4 @@ def test_rows_without_an_order_value(files):
     for number, (folder, name) in enumerate([("master", "m"), ("feed1", "f1")]):
         files.put(f"{folder}/{name}.csv", b"id,at\nk1,%d\nk2,\n" % number)
     assert files.run("master", "feed1", "--key", "id", "--order-by", "at", "-D", "null.order=lowest") == 0
-    assert files.recorded() == {"key": ["id"], "order_by": "at", "null.order": "lowest"}
+    assert files.recorded() == {"key": ["id"], "order_by": ["at"], "null.order": "lowest"}

@@ -77,6 +77,18 @@ def test_lists_of_settings_keep_their_elements(tmp_path):
     assert not table.verify().differences
 
 
+def test_fields_of_a_dataset_called_like_ordinals_stay_names(tmp_path):
+    names = {"key": ["1"], "order_by": ["0"], "op": ["7"], "op_code_keep": True}
+    rows = pa.table({"1": [1, 2], "0": [5, 6], "7": ["u", "u"]})
+    mutator.merge(master=rows.slice(0, 0), feed=rows, output=str(tmp_path / "out"), **names)
+
+    table = Table.create(str(tmp_path / "t"), dataset=str(tmp_path / "out"))
+    table.apply(pa.table({"1": [1, 2], "0": [4, 7], "7": ["u", "u"]}))
+
+    assert (table.describe().key, table.describe().order) == (["1"], "0")
+    assert sorted(table.scan(["0"]).to_arrow()["0"].to_pylist()) == [5, 7]
+
+
 def test_lists_of_a_toml_file_keep_their_elements(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.toml").write_text('key = ["price, EUR", 2]\norder_by = "at"\ndelete_codes = ["x,y", "z"]\n')
