@@ -124,6 +124,7 @@ NAMES = frozenset(
         "stage.verified",
         "storage.linked",
         "storage.written",
+        "table.checkpoint.removed",
         "table.checkpoint.written",
         "table.commit",
         "table.committed",

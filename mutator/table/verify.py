@@ -18,8 +18,8 @@ from mutator.config import Config
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.key_index import decoded_key
-from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.packs import packed, unpacked
+from mutator.dataset.versions.log import TableLog, version_of_checkpoint
+from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, forward, hidden_rows
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.each import checked, guarded
@@ -34,6 +34,7 @@ from mutator.rules.truth_table import check_sums
 from mutator.storage import entries_of, storage_for
 from mutator.table.apply import OpenRunner, prepare
 from mutator.table.stray_files import StrayFiles, stray_files
+from mutator.table.verify_checkpoint import difference_of
 from mutator.table.verify_file import Checked, check_file
 
 _LOG = "restore the log from a copy of the table"
@@ -214,26 +215,11 @@ class _Walk:
             self._compare_one(self.snapshot, name)
 
     def _compare_one(self, own: Snapshot, name: str) -> None:
-        path = self._relative(self._log.checkpoint_path(name))
+        path = self._log.checkpoint_path(name)
         with suppress(MutatorError):  # of a version index, which is a difference already
-            read = self._log.checkpoint(name)
-            if read is None:
-                self._damaged.append(Difference("it is damaged", path, _AGAIN))
-                return
-            files, state, masks = read
-            unpacked_files = unpacked(self.table, files)
-            if unpacked_files is None:
-                self._damaged.append(Difference("a pack that it names is missing or damaged", path, _AGAIN))
-                return
-            rows = own.mask_rows()
-            found = {} if masks is None else self._log.masks(masks)
-            if found is None:
-                self._damaged.append(Difference(f"its file of masks {masks} is missing or damaged", path, _AGAIN))
-                return
-            same = unpacked_files.equals(own.files.cast(FILES)) and state == own.state
-            same = same and found.keys() == {one[0] for one in rows}
-            if not same or not all(_equal_masks(found[one[0]], one[1:]) for one in rows):
-                self._damaged.append(Difference("it is not what the log gives", path, _AGAIN))
+            what = difference_of(own, name)
+            if what is not None and storage_for(path).stat(path) is not None:  # else an apply has just removed it
+                self._damaged.append(Difference(what, self._relative(path), _AGAIN))
 
     def derived(self) -> list[Difference]:
         """Return the differences of the checkpoints and the hint."""
@@ -241,11 +227,14 @@ class _Walk:
         path = self._relative(self._log.hint_path)
         if hint.number is None:
             found.append(Difference("it is missing or damaged", path, _AGAIN))
-        elif hint.checkpoint is not None and hint.checkpoint not in {
-            name for names in self._checkpoints.values() for name in names
-        }:
+        elif hint.checkpoint is not None and self._is_lost(hint.checkpoint):
             found.append(Difference(f"it names a checkpoint that does not exist: {hint.checkpoint}", path, _AGAIN))
         return found
+
+    def _is_lost(self, checkpoint: str) -> bool:
+        """Return whether a checkpoint is missing that no later one has replaced."""
+        number = version_of_checkpoint(checkpoint)
+        return checkpoint not in self._checkpoints.get(number, ()) and number >= max(self._checkpoints, default=0)
 
     def _beyond(self) -> list[Difference]:
         """Return what shows that the newest entries are lost, or are of another table."""
@@ -385,11 +374,3 @@ def _put_back(
 
 def _of_fault(fault: MutatorError, path: str) -> Difference:
     return Difference(str(fault.fields.get("why", fault)), path, "restore it from a copy of the table")
-
-
-def _equal_masks(found: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
-    return bool(
-        np.array_equal(found[0], own[0])
-        and np.array_equal(found[1], own[1])
-        and found[2].to_pylist() == own[2].to_pylist()
-    )

@@ -81,7 +81,7 @@ def test_checkpoints_of_many_files_are_rarer(monkeypatch):
         committed(f"{base}/table", 70)
         numbers = sorted(number for number, _ in TableLog(f"{base}/table").checkpoints())
 
-    assert numbers == [0, 8, 16, 32, 64]
+    assert numbers == [32, 64]  # else also 48 and 56
 
 
 def test_a_table_without_a_hint_is_listed_once():

@@ -73,8 +73,8 @@ def test_an_old_version_is_opened_from_the_checkpoint_before_it(
         return own(self, name)
 
     monkeypatch.setattr(TableLog, "checkpoint", counted)
-    assert open_snapshot(long_chain[0].path, EVERY + 1).version.number == EVERY + 1
-    assert read == [EVERY]
+    assert open_snapshot(long_chain[0].path, 2 * EVERY + 1).version.number == 2 * EVERY + 1
+    assert read == [2 * EVERY]
 
 
 @pytest.mark.parametrize("order", ["at", "file name"])

@@ -36,6 +36,9 @@ APPLY = (
     "apply.hidden.written",
     "table.commit",
     "table.committed",
+    "table.checkpoint.written",
+    "table.hint.written",
+    "table.checkpoint.removed",
     "table.hinted",
 )
 PLACED = ("table.placed", "table.commit", "table.committed")  # of files that are too large for the log entry

@@ -28,6 +28,7 @@ FORMAT_VERSION = 2  # key indexes of version 1 had no order values, and no table
 _FAULTS = ("table.log.damaged", "table.log.newer")
 _HINT = ("mutator table hint", 2)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
+_MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks\.parquet")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,18 @@ def version_of_checkpoint(name: str) -> int:
     """Return the version of a checkpoint, which its name begins with; -1 for another name."""
     match = _CHECKPOINT.fullmatch(name)
     return int(match[1]) if match else -1
+
+
+def is_kept(number: int, newest: int) -> bool:
+    """Return whether the checkpoint of a version is kept once there is one of a newer version.
+
+    It is kept for twice as many versions as the largest power of two that divides its number. So there are two for each
+    power of two, and to open an earlier version, fewer entries are read than twice the number of versions since.
+
+    >>> [number for number in range(0, 1001, 8) if is_kept(number, 1000)]
+    [512, 768, 896, 960, 976, 992, 1000]
+    """
+    return number >= newest or newest - number < 2 * (number & -number)
 
 
 class TableLog:
@@ -180,6 +193,21 @@ class TableLog:
         self._create(name, content)
         failpoint("table.checkpoint.written")
         return name
+
+    def remove_checkpoints(self, newest: int) -> None:
+        """Remove those checkpoints that are not kept, given the version of the newest one. Raises StorageError.
+
+        Packs stay, because later checkpoints name them.
+        """
+        storage, names = storage_for(self._checkpoints), [entry.name for entry in entries_of(self._checkpoints)]
+        for pattern in (_CHECKPOINT, _MASKS):
+            matches = [match for name in names if (match := pattern.fullmatch(name))]
+            removed = [match[0] for match in matches if not is_kept(int(match[1]), newest)]
+            for name in removed:
+                storage.remove(posixpath.join(self._checkpoints, name))
+                failpoint("table.checkpoint.removed")
+            if removed:
+                storage.sync(self._checkpoints)  # so that no checkpoint comes back without its masks
 
     def _create(self, name: str, content: bytes) -> None:
         storage = storage_for(self._checkpoints)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -298,14 +299,18 @@ def unknown(log: TableLog, table: str, number: int) -> MutatorError:
 def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> Snapshot:
     """Write a hint, and a checkpoint if the last one is some versions ago; return the snapshot to go on with.
 
-    checkpoint: name of the newest one. Nothing depends on either.
+    checkpoint: name of the newest one. Nothing depends on either. With a new checkpoint, some earlier ones are removed.
     """
     number = snapshot.version.number
-    if number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0:
+    is_due = number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0
+    if is_due:
         snapshot = snapshot.folded()
         snapshot = replace(snapshot, files=packed(log, number, snapshot.files))
         checkpoint = log.write_checkpoint(snapshot.files, snapshot.state, snapshot.mask_rows())
     log.write_hint(snapshot.version, checkpoint)
+    if is_due:
+        with suppress(MutatorError):  # the next checkpoint tries it again
+            log.remove_checkpoints(number)
     return snapshot
 
 
@@ -345,7 +350,8 @@ def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tu
     found = log.masks(name)
     if found is not None:
         return found
-    snapshot = _replayed(log, table, number)  # the log has all that the lost file had
+    # The file was removed with its checkpoint, or is lost: the checkpoints before it and the log have all that it had.
+    snapshot = forward(log, _from_listed(log, table, number - 1), number)
     return {path: (hidden, touched, orders) for path, hidden, touched, orders in snapshot.mask_rows()}
 
 
