@@ -63,6 +63,28 @@ def test_a_long_lived_table_keeps_only_the_versions_since_the_checkpoint(long_ch
     assert table.verify(open_runner=open_runner).problems == ()
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_table_that_is_only_refreshed_keeps_no_contents_that_packs_have(
+    tmp_path: Path, monkeypatch: Any, is_late: bool
+) -> None:
+    monkeypatch.setattr(snapshots, "_EVERY", EVERY)
+    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", **NO_LIMITS}, buckets=2)
+    reader, hint = Table(table.path), TableLog(table.path).hinted()
+    for number in range(1, 3 * EVERY + 2):
+        merged(table, tmp_path, number, [{"id": f"k{number % 9}", "at": number, "name": f"n{number}"}])
+        with monkeypatch.context() as patch:
+            if is_late:  # the hint, by one version
+                patch.setattr(TableLog, "hinted", lambda self, hint=hint: hint)
+            reader.refresh()
+        hint = TableLog(table.path).hinted()
+        contents = [text for name in ("content", "index_content") for text in reader.snapshot.files[name].to_pylist()]
+        assert sum(len(text) > 100 for text in contents) <= 2 * (2 * EVERY if is_late else EVERY - 1)
+        assert reader.snapshot.files.drop_columns(["content", "index_content"]).equals(
+            table.snapshot.files.drop_columns(["content", "index_content"])
+        )
+    assert rows_of(reader) == rows_of(table)
+
+
 def test_an_old_version_is_opened_from_the_checkpoint_before_it(
     long_chain: tuple[Table, Table], monkeypatch: Any
 ) -> None:

@@ -248,10 +248,18 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
 def refreshed(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
     log = TableLog(snapshot.table)
-    found = forward(log, snapshot)
-    _check_newest(log, found, log.hinted())
-    is_long_after = found.version.number // _EVERY > snapshot.version.number // _EVERY
-    return found.folded() if is_long_after else found
+    found, hint = forward(log, snapshot), log.hinted()
+    _check_newest(log, found, hint)
+    number = found.version.number
+    if number // _EVERY == snapshot.version.number // _EVERY:
+        return found
+    # A checkpoint names packs, so the contents that they have need not stay in memory. If that of the present version
+    # is being written just now, the one before it serves.
+    if hint.checkpoint is not None and version_of_checkpoint(hint.checkpoint) > snapshot.version.number - _EVERY:
+        begin = _from_checkpoint(log, snapshot.table, hint.checkpoint, number)
+        if begin is not None:
+            return forward(log, begin, number)
+    return found.folded()
 
 
 def _check_newest(log: TableLog, found: Snapshot, hint: Hint) -> None:
