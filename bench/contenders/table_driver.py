@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import mutator.table.apply as applying
-from mutator.dataset.versions.snapshot import Snapshot, open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA
 from mutator.table.table import config_of_snapshot
 

@@ -16,7 +16,8 @@ from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import defaults_text
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import Snapshot, add_hint
+from mutator.dataset.versions.opening import add_hint
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import Stored, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner

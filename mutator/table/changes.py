@@ -20,7 +20,8 @@ from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import Snapshot, damaged, hidden_rows, open_snapshot, unknown
+from mutator.dataset.versions.opening import open_snapshot, unknown
+from mutator.dataset.versions.snapshot import Snapshot, damaged, hidden_rows
 from mutator.dataset.versions.version import DATA, TableFile, TableVersion
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from mutator.dataset.versions.log import DIRECTORY, TableLog
-from mutator.dataset.versions.snapshot import Snapshot, add_hint, open_snapshot
+from mutator.dataset.versions.opening import add_hint, open_snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint

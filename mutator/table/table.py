@@ -12,7 +12,8 @@ from mutator.config import Config
 from mutator.config.definitions import published
 from mutator.config.reader import completed
 from mutator.config.sources import shown
-from mutator.dataset.versions.snapshot import Snapshot, open_snapshot, refreshed
+from mutator.dataset.versions.opening import open_snapshot, refreshed
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 from mutator.formats.values.python_values import python_rows

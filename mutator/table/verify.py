@@ -19,8 +19,9 @@ from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.key_index import decoded_key
 from mutator.dataset.versions.log import TableLog, version_of_checkpoint
+from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
-from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, forward, hidden_rows
+from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark import SparkContext
 
 from mutator import config
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.spark.runner import SparkRunner
 from mutator.table import apply
 from mutator.table.apply import apply_feed

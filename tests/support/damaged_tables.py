@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions import opening
 from mutator.engine.versions import delta_files
 from mutator.table import apply
 from mutator.table.table import Table
@@ -62,7 +62,7 @@ def small_files() -> Iterator[None]:
         patch.setattr(apply, "_INLINE_FEED", 0)
         patch.setattr(apply, "_INLINE", 0)
         patch.setattr(delta_files, "_OWN", 1)
-        patch.setattr(snapshots, "_EVERY", 2)
+        patch.setattr(opening, "_EVERY", 2)
         yield
 
 

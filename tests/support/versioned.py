@@ -16,7 +16,8 @@ from mutator import config
 from mutator.config import Config
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.side_columns import read_tombstones
-from mutator.dataset.versions.snapshot import Snapshot, open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TOMBSTONES
 from mutator.engine.versions.live_rows import taken_tombstones
 from mutator.rules.typed_values import comparable

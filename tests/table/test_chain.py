@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mutator import config
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import delta_files, met_rows
 from mutator.table import apply
 from mutator.table.create import create_empty

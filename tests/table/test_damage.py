@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.engine.versions import delta_files
 from mutator.errors import ConfigError, StateError
@@ -52,7 +52,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(apply, "_INLINE", 0)
     monkeypatch.setattr(delta_files, "_OWN", 1)
-    monkeypatch.setattr(snapshots, "_EVERY", 2)
+    monkeypatch.setattr(opening, "_EVERY", 2)
     table = Table.create(str(tmp_path / "t"), {**SETTINGS, **NO_LIMITS}, buckets=1)
     for version in (1, 2, 3):
         rows = pa.table({"id": list(range(50)), "ts": [version] * 50, "name": [f"{NAME} {version}"] * 50})
@@ -155,7 +155,7 @@ def test_an_old_version_behind_a_lost_entry_is_an_error_that_names_the_entry(pla
     with pytest.raises(StateError, match=entry.name):
         Table(str(place))
     with pytest.raises(StateError, match=entry.name):
-        snapshots.open_snapshot(str(place), 2)
+        opening.open_snapshot(str(place), 2)
 
 
 def test_an_open_table_does_not_stop_at_a_lost_entry(place, tmp_path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mutator import config
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError
 from mutator.storage import storage_for

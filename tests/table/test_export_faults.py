@@ -15,7 +15,7 @@ from mutator.dataset.commit import staging
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import PATH
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
 from mutator.storage import read_file, storage_for, walk
 from mutator.table.export import export

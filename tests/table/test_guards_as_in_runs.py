@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mutator import config
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty

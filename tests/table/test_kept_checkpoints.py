@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog, is_kept
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import error
 from mutator.table import apply
 from mutator.table.table import Table
@@ -23,7 +23,7 @@ EVERY = 2
 
 @pytest.fixture(name="table")
 def table_of_many_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
-    monkeypatch.setattr(snapshots, "_EVERY", EVERY)
+    monkeypatch.setattr(opening, "_EVERY", EVERY)
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}, buckets=1)
     for number in range(1, 14):
@@ -72,7 +72,7 @@ def test_a_checkpoint_that_cannot_be_removed_does_not_matter(table: Table, monke
 
     monkeypatch.setattr(TableLog, "remove_checkpoints", refused)
     expected = rows_of(table)
-    snapshot = snapshots.add_hint(TableLog(table.path), open_snapshot(table.path, 12), None)
+    snapshot = opening.add_hint(TableLog(table.path), open_snapshot(table.path, 12), None)
     assert snapshot.version.number == 12
     assert rows_of(Table(table.path)) == expected
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import Snapshot, add_hint, open_snapshot
+from mutator.dataset.versions.opening import add_hint, open_snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, Extent, Stored, TableFile
 from mutator.table.create import create_empty
 from tests.support.model_storage import KINDS, ModelStorage, mounted
@@ -75,7 +76,7 @@ def test_opening_needs_few_requests_and_no_listing(storage_type, versions, check
 
 
 def test_checkpoints_of_many_files_are_rarer(monkeypatch):
-    monkeypatch.setattr(snapshots, "_MANY", 20)
+    monkeypatch.setattr(opening, "_MANY", 20)
     storage = ModelStorage("s3")
     with mounted(storage) as base:
         committed(f"{base}/table", 70)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from mutator import config
-from mutator.dataset.versions import snapshot as snapshots
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions import opening
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, suppressed
 from mutator.table import apply
 from mutator.table.apply import apply_feed
@@ -84,7 +84,7 @@ def after_fault(begun: ModelStorage, number: int, what: str, act: Callable[[], A
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "_EVERY", 2)  # the apply writes a checkpoint, and removes that of version 0
+    monkeypatch.setattr(opening, "_EVERY", 2)  # the apply writes a checkpoint, and removes that of version 0
     monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 30 if "feed" in inline else 0)
     monkeypatch.setattr(apply, "_INLINE", 1 << 30 if "entry" in inline else 0)
     begun = new_table(kind)

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from mutator.dataset.versions import key_index, packs
-from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions import key_index, opening, packs
 from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import Masks, Snapshot, open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.snapshot import Masks, Snapshot
 from mutator.engine.versions import delta_files, export_task, live_rows
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import StateError
@@ -43,7 +43,7 @@ def rows_of(table: Table) -> list[Any]:
 @pytest.fixture
 def long_chain(tmp_path: Path, monkeypatch: Any) -> tuple[Table, Table]:
     """Return a table after many versions, and an object that knows only its first one."""
-    monkeypatch.setattr(snapshots, "_EVERY", EVERY)
+    monkeypatch.setattr(opening, "_EVERY", EVERY)
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", **NO_LIMITS}, buckets=2)
     early = Table(table.path)
     for number in range(1, 3 * EVERY + 2):
@@ -67,7 +67,7 @@ def test_a_long_lived_table_keeps_only_the_versions_since_the_checkpoint(long_ch
 def test_a_table_that_is_only_refreshed_keeps_no_contents_that_packs_have(
     tmp_path: Path, monkeypatch: Any, is_late: bool
 ) -> None:
-    monkeypatch.setattr(snapshots, "_EVERY", EVERY)
+    monkeypatch.setattr(opening, "_EVERY", EVERY)
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", **NO_LIMITS}, buckets=2)
     reader, hint = Table(table.path), TableLog(table.path).hinted()
     for number in range(1, 3 * EVERY + 2):

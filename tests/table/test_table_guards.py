@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mutator.config import parse
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
 from mutator.table.table import Table
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mutator import config
-from mutator.dataset.versions import snapshot as snapshots
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions import opening
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import suppressed
 from mutator.table import apply
 from mutator.table.apply import apply_feed
@@ -49,7 +49,7 @@ def apply_one(table: str, feed: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 0)
         patch.setattr(apply, "_INLINE", 0)
-        patch.setattr(snapshots, "_EVERY", 2)
+        patch.setattr(opening, "_EVERY", 2)
         apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
 
 

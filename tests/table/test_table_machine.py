@@ -16,9 +16,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mutator import config
 from mutator.dataset.commit import staging
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError
@@ -74,7 +74,7 @@ class Machine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         self.patch.setattr(delta_files, "_OWN", own)
-        self.patch.setattr(snapshots, "_EVERY", 3)
+        self.patch.setattr(opening, "_EVERY", 3)
         self.storage = ModelStorage(kind)
         registry.BACKENDS["model"] = lambda: self.storage
         create_empty(TABLE, scope, buckets=buckets)

@@ -14,8 +14,8 @@ import pytest
 
 from mutator import config
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.versions import snapshot as snapshots
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions import opening
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError, suppressed
 from mutator.storage import read_file, storage_for
@@ -41,7 +41,7 @@ def with_files_and_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(apply, "_INLINE", 0)
     monkeypatch.setattr(delta_files, "_OWN", 1)
-    monkeypatch.setattr(snapshots, "_EVERY", 2)
+    monkeypatch.setattr(opening, "_EVERY", 2)
 
 
 def apply_to(root: Path, feed: str) -> None:

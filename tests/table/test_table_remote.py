@@ -13,7 +13,7 @@ import pytest
 
 from mutator import config
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import open_snapshot
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, error
 from mutator.storage import storage_for, walk
 from mutator.table import apply

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mutator.cli import main
 from mutator.dataset.checksum import whole
-from mutator.dataset.versions import snapshot as snapshots
+from mutator.dataset.versions import opening
 from mutator.dataset.versions.hidden_rows import read_index, written_index
 from mutator.dataset.versions.key_index import KeyIndex, index_bytes
 from mutator.dataset.versions.log import TableLog
@@ -44,7 +44,7 @@ def test_tables_are_whole(world: World, scope: dict[str, str], inline: bool) -> 
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         patch.setattr(delta_files, "_OWN", 1 + world.seed % 3)
-        patch.setattr(snapshots, "_EVERY", 1)
+        patch.setattr(opening, "_EVERY", 1)
         found = verified(str(built(world, work, scope, lambda *_: None)))
         assert found.problems == ()
 
@@ -54,7 +54,7 @@ def table(tmp_path: Path, monkeypatch: Any) -> str:
     """Make a table of two versions; the second one updates a, deletes b and inserts c."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(snapshots, "_EVERY", 1)
+    monkeypatch.setattr(opening, "_EVERY", 1)
     settings = {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"}
     table = Table.create("table", {**settings, "max.delete.fraction": "1"}, buckets=1)
     for number, rows in enumerate((["a,x,1,I", "b,x,1,I", "d,x,1,I"], ["a,y,2,U", "b,,2,D", "c,x,2,I"])):

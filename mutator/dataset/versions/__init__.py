@@ -7,4 +7,5 @@ key_index    beside each data file: key hashes, positions, row hashes and keys
 hidden_rows  the version index: rows of older files that a version hides or touches
 paged_file   verified ranges of a file
 snapshot     the live files of a version, which of their rows are hidden, and the state
+opening      the snapshot of a version, from the hint, a checkpoint and the log
 """

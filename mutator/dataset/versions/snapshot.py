@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
-from mutator.dataset.versions.checkpoint import FILES, State, file_columns, files_of, first_state
+from mutator.dataset.versions.checkpoint import State, file_columns, files_of
 from mutator.dataset.versions.hidden_rows import Hidden
-from mutator.dataset.versions.log import Hint, TableLog, version_of_checkpoint
-from mutator.dataset.versions.packs import inline_of, packed
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 from mutator.storage import read_file
 
 _NONE = np.zeros(0, np.int64)
-_EVERY = 8  # versions between two checkpoints
-_MANY = 200_000  # files, above which checkpoints are rarer, because each has all of them
+_CHUNKS = 8  # of the columns of files, before they are combined
 
 
 @dataclass(frozen=True)
@@ -152,7 +150,7 @@ class Snapshot:
             files = files.filter(pc.invert(gone))
         if version.files:
             files = pa.concat_tables([files, file_columns(version.files, version.number)])
-            if files.column(0).num_chunks > _EVERY:
+            if files.column(0).num_chunks > _CHUNKS:
                 files = files.combine_chunks()
         return Snapshot(self.table, self.state.after(version), files, self.masks.after(version.index))
 
@@ -227,159 +225,3 @@ class Snapshot:
         live = set(self.files.column("path").to_pylist())
         paths = sorted(path for path in self.masks.files() if path in live)
         return [(path, self.masks.hidden(path), *self.masks.touched(path)) for path in paths]
-
-
-def open_snapshot(table: str, number: int | None = None) -> Snapshot:
-    """Return the snapshot of a version, by default the newest. Raises StateError, ConfigError for an unknown version.
-
-    The hint names a checkpoint, and the entries after it are read one by one until there is none.
-    """
-    log = TableLog(table)
-    hint = log.hinted()
-    found = None if hint.checkpoint is None else _from_checkpoint(log, table, hint.checkpoint, number)
-    if found is None:
-        found = _from_listed(log, table, number)
-    found = forward(log, found, number)
-    if number is None:
-        _check_newest(log, found, hint)
-    return found
-
-
-def refreshed(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
-    log = TableLog(snapshot.table)
-    found, hint = forward(log, snapshot), log.hinted()
-    _check_newest(log, found, hint)
-    number = found.version.number
-    if number // _EVERY == snapshot.version.number // _EVERY:
-        return found
-    # A checkpoint names packs, so the contents that they have need not stay in memory. If that of the present version
-    # is being written just now, the one before it serves.
-    if hint.checkpoint is not None and version_of_checkpoint(hint.checkpoint) > snapshot.version.number - _EVERY:
-        begin = _from_checkpoint(log, snapshot.table, hint.checkpoint, number)
-        if begin is not None:
-            return forward(log, begin, number)
-    return found.folded()
-
-
-def _check_newest(log: TableLog, found: Snapshot, hint: Hint) -> None:
-    """Raise StateError if a version is not the newest, because the next entry is lost, or not the one of the hint."""
-    number = found.version.number
-    if hint.number is None:
-        newest = log.newest()
-        if newest is not None and number < newest:
-            log.read(number + 1)
-    elif number < hint.number:
-        if next(log.following(number), None) is None:  # else another process has just committed it
-            newest = log.newest()
-            if newest is not None and number < newest:
-                log.read(number + 1)
-            raise lost(log, number + 1, log.hint_path)
-    elif number == hint.number and hint.id not in (None, found.version.id):
-        raise error("table.log.other", path=log.entry_path(number), witness=log.hint_path)
-
-
-def lost(log: TableLog, number: int, witness: str) -> MutatorError:
-    """Return the error of an entry that is missing. witness: path of a file that shows that it existed."""
-    return error("table.log.lost", path=log.entry_path(number), version=number, witness=witness)
-
-
-def forward(log: TableLog, snapshot: Snapshot, number: int | None = None) -> Snapshot:
-    """Return the snapshot of a later version, by default the newest, given an earlier one."""
-    for version in log.following(snapshot.version.number) if number != snapshot.version.number else ():
-        snapshot = snapshot.after(version)
-        if version.number == number:
-            break
-    if number is not None and snapshot.version.number != number:
-        newest = log.newest()
-        if newest is not None and snapshot.version.number < number <= newest:
-            log.read(snapshot.version.number + 1)  # raises the error of the missing entry
-        raise unknown(log, snapshot.table, number)
-    return snapshot
-
-
-def unknown(log: TableLog, table: str, number: int) -> MutatorError:
-    """Return the error of a version that does not exist."""
-    numbers = log.numbers()
-    return error("table.version", path=table, version=number, earliest=min(numbers), newest=max(numbers))
-
-
-def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> Snapshot:
-    """Write a hint, and a checkpoint if the last one is some versions ago; return the snapshot to go on with.
-
-    checkpoint: name of the newest one. Nothing depends on either. With a new checkpoint, some earlier ones are removed.
-    """
-    number = snapshot.version.number
-    is_due = number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0
-    if is_due:
-        snapshot = snapshot.folded()
-        snapshot = replace(snapshot, files=packed(log, number, snapshot.files))
-        checkpoint = log.write_checkpoint(snapshot.files, snapshot.state, snapshot.mask_rows())
-    log.write_hint(snapshot.version, checkpoint)
-    if is_due:
-        with suppress(MutatorError):  # the next checkpoint tries it again
-            log.remove_checkpoints(number)
-    return snapshot
-
-
-def _from_checkpoint(log: TableLog, table: str, name: str, number: int | None) -> Snapshot | None:
-    """Return the snapshot of a checkpoint; None if it cannot be read, or is of a later version than a wanted one.
-
-    Nor is it used if it is of another table. Raises StateError if its version has no entry, and none follows it.
-    """
-    if number is not None and version_of_checkpoint(name) > number:
-        return None
-    read = log.checkpoint(name)
-    if read is None:
-        return None
-    files, state, masks = read
-    if not _is_of(log, state.version, name):
-        return None
-    if masks is None:
-        return Snapshot(table, state, files, Masks(table))
-    return Snapshot(table, state, files, Masks(table, partial(_masks_of, log, table, state.version.number, masks)))
-
-
-def _is_of(log: TableLog, version: TableVersion, name: str) -> bool:
-    """Return whether the version of a checkpoint is one of the log: the next entry follows it, or it has an entry."""
-    damage: MutatorError | None = None
-    for number, member in ((version.number + 1, "parent"), (version.number, "id")):
-        try:
-            found = next(log.following(number - 1), None)
-        except MutatorError as fault:
-            damage = damage or fault
-            continue
-        if found is not None:
-            return getattr(found, member) in (None, version.id)
-    raise damage or lost(log, version.number, log.checkpoint_path(name))
-
-
-def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tuple[Ints, Ints, Any]]:
-    found = log.masks(name)
-    if found is not None:
-        return found
-    # The file was removed with its checkpoint, or is lost: the checkpoints before it and the log have all that it had.
-    snapshot = forward(log, _from_listed(log, table, number - 1), number)
-    return {path: (hidden, touched, orders) for path, hidden, touched, orders in snapshot.mask_rows()}
-
-
-def _from_listed(log: TableLog, table: str, number: int | None) -> Snapshot:
-    """Return the snapshot of the newest checkpoint that can be read, else of version 0."""
-    for _, name in log.checkpoints():
-        found = _from_checkpoint(log, table, name, number)
-        if found is not None:
-            return found
-    return _replayed(log, table, 0)
-
-
-def _replayed(log: TableLog, table: str, number: int) -> Snapshot:
-    """Return the snapshot of a version by reading all entries up to it."""
-    first = next(log.following(-1), None)
-    if first is None:
-        if log.newest() is not None:
-            log.read(0)  # raises the error of the missing entry
-        raise error("table.missing", path=table)
-    snapshot = Snapshot(table, first_state(first), FILES.empty_table(), Masks(table))
-    for later in range(1, number + 1):
-        snapshot = snapshot.after(log.read(later))
-    return snapshot
