@@ -60,6 +60,10 @@ def apply_second(root: Path) -> None:
     apply_to(root, "second")
 
 
+def apply_sixth(root: Path) -> None:
+    apply_to(root, "again6")  # its checkpoint removes that of version 2, which has masks
+
+
 def apply_second_inline(root: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 1 << 20)
@@ -111,6 +115,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str, Callable[[str], Any], Any, A
     "create from a dataset": (create_from, "new", table_rows, [], OLD),
     "apply": (apply_second, "table", table_rows, OLD, NEW),
     "apply inline": (apply_second_inline, "table", table_rows, OLD, NEW),
+    "apply, and remove a checkpoint": (apply_sixth, "table", table_rows, NEW, NEW),
     "export": (export_new, "other", exported_rows, None, OLD),
     "export again": (export_again, "out", exported_rows, OLD, NEW),
     "repair": (repair, "table", rows_of, OLD, OLD),
@@ -127,6 +132,11 @@ def begun(root: Path, case: str) -> Path:
     export(open_snapshot(f"{root}/table"), CONFIG, f"{root}/out", open_runner)
     if case == "export again":
         apply_to(root, "second")
+    if case == "apply, and remove a checkpoint":
+        for number in range(3, 7):
+            (root / f"again{number}.csv").write_text(SECOND)
+        for feed in ("second", "again3", "again4", "again5"):
+            apply_to(root, feed)
     if case == "create from a dataset":
         create_empty(f"{root}/new", SETTINGS, buckets=2)
     if case == "repair":
