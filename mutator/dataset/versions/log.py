@@ -50,7 +50,8 @@ def is_kept(number: int, newest: int) -> bool:
     """Return whether the checkpoint of a version is kept once there is one of a newer version.
 
     It is kept for twice as many versions as the largest power of two that divides its number. So there are two for each
-    power of two, and to open an earlier version, fewer entries are read than twice the number of versions since.
+    power of two, and to open an earlier version, fewer entries are read than twice the number of versions since, or
+    than twice the number between two checkpoints.
 
     >>> [number for number in range(0, 1001, 8) if is_kept(number, 1000)]
     [512, 768, 896, 960, 976, 992, 1000]
