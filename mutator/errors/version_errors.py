@@ -78,8 +78,8 @@ VERSIONS: dict[int, dict[str, str]] = {
             "the same for all versions of a table, or create another table"
         ),
         "table.outrun": (
-            "{path}: another process committed version {version} in the meantime, so the result of this run is out of "
-            "date and was removed; run again"
+            "{path}: other writers changed the same records in the meantime, {count} times, so the result is out of "
+            "date and was removed; run again, or let fewer writers work at the same time"
         ),
     },
 }

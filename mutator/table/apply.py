@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import posixpath
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mutator.config import Config
 from mutator.config.written_names import renamed, renamed_in_errors
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
-from mutator.dataset.versions.checkpoint import defaults_text
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.opening import add_hint
+from mutator.dataset.versions.opening import add_hint, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.versions.apply_task import Written
@@ -28,23 +25,24 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up
 from mutator.pipeline.limits import check
-from mutator.pipeline.next_manifest import committed_counts
-from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema, stored_schema
+from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
 from mutator.plan.inspect.survey import Survey, survey_feed
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.file_names import new_run_id
-from mutator.rules.key_hash import HASH_NAME
-from mutator.rules.order_values import order_text
 from mutator.storage import storage_for
 from mutator.table.agreement import check_settings, in_words_of_tables
-from mutator.table.version_times import next_time, time_text
+from mutator.table.follow import is_same, keeps_its_decisions
+from mutator.table.next_version import placed, version_of_result
+from mutator.table.version_times import next_time
 
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
 _GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
 _MOST_GROUPS = 1024
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
+_STARTS = 50  # times that an apply begins, because other writers changed the same records
+_TRIES = 200  # commits that it tries each time
 _INLINE = 1 << 16  # bytes of the files of a version that is one log entry
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
 
@@ -79,30 +77,73 @@ def apply_feed(
     """
     started = time.monotonic()
     with renamed_in_errors(config.names):
-        survey, plan = prepare(snapshot, config, feed, tables)
-        target = Target(
-            table=None if dry_run else snapshot.table,
-            version=snapshot.version.number + 1,
-            schema=snapshot.state.schema_after(plan.rows.spec, snapshot.version.number + 1),
-            buckets=snapshot.version.buckets,
-            inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
-        )
-        with new_files(snapshot.table) as new:
-            with open_runner(plan.bytes_to_read) as (runner, choice):
-                receipts, written = _merged(runner, plan, snapshot, target)
-            new += [] if dry_run else _paths(receipts, written)
-            result = _verified(plan, survey, snapshot, receipts)
-            check_signals()
-            seconds = time.monotonic() - started
-            version = _version(snapshot, plan, result, written, seconds)
-            if not survey.feed:
-                return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
-            if not dry_run:
-                version = _stamped(_placed(snapshot.table, version, new), snapshot.version)
-            after = snapshot.after(version)
-            if not dry_run:
-                after = commit(after, version)
-    return Applied(plan, survey, result, version.counts, version, after, choice, time.monotonic() - started)
+        for _ in range(_STARTS):
+            with suppress(_StartOver):
+                found = _applied(snapshot, config, feed, open_runner, tables, dry_run)
+                return replace(found, seconds=time.monotonic() - started)
+            snapshot = refreshed(snapshot)
+    raise error("table.outrun", path=snapshot.table, count=_STARTS)
+
+
+class _StartOver(Exception):
+    """Another writer committed a version that an apply must have seen."""
+
+
+def _applied(
+    snapshot: Snapshot,
+    config: Config,
+    feed: Sequence[str],
+    open_runner: OpenRunner,
+    tables: Sequence[TableInput],
+    dry_run: bool,
+) -> Applied:
+    """Merge a feed into the next version of a table, once. Raises _StartOver, and the errors of the catalogue."""
+    started = time.monotonic()
+    survey, plan = prepare(snapshot, config, feed, tables)
+    target = Target(
+        table=None if dry_run else snapshot.table,
+        version=snapshot.version.number + 1,
+        schema=snapshot.state.schema_after(plan.rows.spec, snapshot.version.number + 1),
+        buckets=snapshot.version.buckets,
+        inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
+    )
+    with new_files(snapshot.table) as new:
+        with open_runner(plan.bytes_to_read) as (runner, choice):
+            receipts, written = _merged(runner, plan, snapshot, target)
+        new += [] if dry_run else _paths(receipts, written)
+        result = _verified(plan, survey, snapshot, receipts)
+        check_signals()
+        seconds = time.monotonic() - started
+        version = version_of_result(snapshot, plan, result, written, snapshot.version.number, seconds)
+        if not survey.feed:
+            return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
+        if dry_run:
+            return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
+        version = placed(snapshot.table, version, _INLINE, new)
+        files, index, head = version.files, version.index, snapshot
+        for _ in range(_TRIES):
+            version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
+            version = replace(version, files=files, index=index)
+            after = committed(head.after(version), version)
+            if after is not None:
+                return Applied(plan, survey, result, version.counts, version, after, choice, seconds)
+            head, winners = _newest(head)
+            if not keeps_its_decisions(snapshot, plan, version, written, winners):
+                break
+            survey, later = prepare(head, config, feed, tables)
+            if not is_same(plan.rows.spec, later.rows.spec):
+                break
+            plan = replace(plan, rows=replace(plan.rows, spec=later.rows.spec))
+            result = _verified(plan, survey, head, receipts)
+        raise _StartOver
+
+
+def _newest(head: Snapshot) -> tuple[Snapshot, list[TableVersion]]:
+    """Return the newest snapshot, and the versions that it has after an earlier one."""
+    winners = list(TableLog(head.table).following(head.version.number))
+    for version in winners:
+        head = head.after(version)
+    return head, winners
 
 
 def prepare(
@@ -173,15 +214,15 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
     )
 
 
-def commit(after: Snapshot, version: TableVersion) -> Snapshot:
-    """Make a version exist; return its snapshot, to go on with.
+def committed(after: Snapshot, version: TableVersion) -> Snapshot | None:
+    """Make a version exist; return its snapshot, to go on with; None if another writer has committed its number.
 
-    after: the snapshot of the version. Raises StateError if another process has committed one with its number.
+    after: the snapshot of the version.
     """
     log = TableLog(after.table)
     failpoint("table.commit")
     if not log.commit(version):
-        raise error("table.outrun", path=after.table, version=version.number)
+        return None
     failpoint("table.committed")
     with suppress(MutatorError):  # derived: the next version writes it
         after = add_hint(log, after, log.hinted().checkpoint)
@@ -193,14 +234,14 @@ def commit(after: Snapshot, version: TableVersion) -> Snapshot:
 def new_files(table: str) -> Iterator[list[str]]:
     """Yield a list to which the ``with`` block adds the paths of files, before it commits the version that names them.
 
-    The files are removed if the block raises an error of the catalogue, unless the version may exist. An interrupt
-    leaves them, because it may come after the commit.
+    The files are removed if the block starts over, or raises an error of the catalogue, unless the version may exist.
+    An interrupt leaves them, because it may come after the commit.
     """
     paths: list[str] = []
     try:
         yield paths
-    except MutatorError as fault:
-        if fault.kind != "commit.uncertain":
+    except (MutatorError, _StartOver) as fault:
+        if getattr(fault, "kind", None) != "commit.uncertain":
             for path in paths:
                 with suppress(MutatorError):
                     storage_for(table).remove(posixpath.join(table, path))
@@ -236,85 +277,3 @@ def _verified(plan: Plan, survey: Survey, snapshot: Snapshot, receipts: Receipts
     counts["tombstones out"] = version.tombstones + counts["tombstones written"] - counts["tombstones hidden"]
     check(plan, survey, result)
     return result
-
-
-def _version(
-    snapshot: Snapshot, plan: Plan, result: Result, written: Sequence[Written], seconds: float
-) -> TableVersion:
-    before, counts = snapshot.version, result.counts
-    committed = time_text(next_time(time.time(), before))
-    since = plan.forget_feed_before
-    high = None if result.highest is None else order_text(plan.rows.order_type, result.highest)
-    rejected = [side for side in result.beside if side.role == "rejected"]
-    return TableVersion(
-        number=before.number + 1,
-        id=uuid.uuid4().hex,
-        action="apply",
-        run=plan.run,
-        committed=committed,
-        as_of=before.number,
-        spec=_spec_of(snapshot, plan),
-        buckets=before.buckets,
-        hash=HASH_NAME,
-        horizon=before.horizon,
-        snapshot=high if plan.full and high is not None else before.snapshot,
-        records=counts["output rows"],
-        tombstones=counts["tombstones out"],
-        counts=committed_counts(counts),
-        feed=tuple(FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed),
-        feed_since=None if since is None else time_text(int(since * 1000)),
-        files=tuple(file for one in written for file in one.files),
-        index=tuple(one.index for one in written if one.index is not None),
-        rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
-        seconds=round(seconds, 3),
-        parent=before.id,
-        defaults=_defaults_of(snapshot, plan),
-    )
-
-
-def _stamped(version: TableVersion, before: TableVersion) -> TableVersion:
-    """Return a version with the present time as its commit time, or one that is later than that of the one before."""
-    committed = time_text(next_time(time.time(), before))
-    return replace(
-        version, committed=committed, feed=tuple(replace(file, committed=committed) for file in version.feed)
-    )
-
-
-def _defaults_of(snapshot: Snapshot, plan: Plan) -> str | None:
-    """Return the values that the rows of earlier files have in the fields that an apply adds; None for no values."""
-    known = snapshot.state.spec
-    if known is None:
-        return None
-    names = set(stored_schema(known, snapshot.table).schema.names)
-    defaults = plan.rows.layouts["master"].defaults
-    return defaults_text({name: value for name, value in defaults.items() if name not in names})
-
-
-def _spec_of(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:
-    """Return the specification that an apply begins; None if it is the present one."""
-    return None if plan.rows.spec == snapshot.state.spec else plan.rows.spec
-
-
-def _placed(table: str, version: TableVersion, new: list[str]) -> TableVersion:
-    """Write the files that are too large for the log entry; return the version that names them.
-
-    new: to which the path of each file is added before it is written.
-    """
-    inline = [one for one in version.stored() if one.content is not None]
-    if sum(one.bytes for one in inline) <= _INLINE:
-        return version
-
-    def placed(one: Stored) -> Stored:
-        content = one.inline
-        if content is None:
-            return one
-        new.append(one.path)
-        storage, path = storage_for(table), posixpath.join(table, one.path)
-        storage.make_directory(posixpath.dirname(path))
-        with storage.create_new(path) as stream:
-            stream.write(content)
-        failpoint("table.placed")
-        return replace(one, content=None)
-
-    files = tuple(replace(file, data=placed(file.data), index=placed(file.index)) for file in version.files)
-    return replace(version, files=files, index=tuple(map(placed, version.index)))

@@ -56,14 +56,14 @@ def apply_here(table: Path, settings: Config, feed: Path, seed: int) -> Applied:
     return apply_feed(snapshot, settings, [str(feed)], lambda size: open_runner(size, seed))
 
 
-def left_of(snapshot: Snapshot, counts: Mapping[str, int]) -> Left:
+def left_of(snapshot: Snapshot, counts: Mapping[str, int], width: int = 2) -> Left:
+    """Return what an apply left. width: number of ID fields."""
     rows = pa.Table.from_batches(scan_batches(snapshot), schema_of(snapshot))
     buried = []
     for file in snapshot.of_role(TOMBSTONES):
         hidden = set(snapshot.masks.hidden(file.path).tolist())
         live = [row for row in range(file.rows) if row not in hidden]
         buried += taken_tombstones(snapshot.table, file.data, file.rows, pa.array(live, pa.int64())).to_pylist()
-    width = 2
     tombstones = [(tuple(one[f"key_{number}"] for number in range(width)), one["order"]) for one in buried]
     return Left(rows_of(rows), sorted(tombstones, key=repr), _some(counts))
 

@@ -40,11 +40,13 @@ from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, from_texts, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
 from mutator.rules.row_hash import row_hashes
 
+_MOST_HASHES = 1 << 22  # of a task
 NOWHERE = ""  # partition of tombstones whose records never had one
 
 
@@ -55,6 +57,7 @@ class Written:
     merged: MergeReceipt
     files: tuple[TableFile, ...] = ()
     index: Stored | None = None
+    hashes: bytes | None = b""  # of the keys of all winners, as uint64; None if they are too many for the driver
 
 
 def apply_group(
@@ -73,10 +76,12 @@ def apply_group(
         live = LiveRows(snapshot)
         indexes: list[Any] = []
         met: dict[str, list[Ints]] = {}
+        hashes: list[Hashes] = []
         try:
             for winners in parts:
                 if by_partition:
                     winners = Winners(plan, together(winners.found), tally, winners.parts)
+                hashes.append(winners.found.hashes)
                 indexes += _Meeting(plan, live, target, winners, met).carried_out(writer)
             if plan.full:
                 indexes += bury_absent(plan, live, group, met, tally, writer)
@@ -85,7 +90,9 @@ def apply_group(
             return Written(MergeReceipt(damage=(Fault(str(snapshot.table), fault),)), tuple(writer.files))
     tally.counts["rows written"] += writer.rows[DATA]
     tally.counts["tombstones written"] += writer.rows[TOMBSTONES]
-    return Written(tally.receipt(), tuple(writer.files), index)
+    few = sum(map(len, hashes)) <= _MOST_HASHES
+    keys = b"".join(one.tobytes() for one in hashes) if few else None
+    return Written(tally.receipt(), tuple(writer.files), index, keys)
 
 
 class _Meeting:

@@ -1,0 +1,100 @@
+"""The version that an apply commits: made of its result, stamped, and with large contents in files of their own."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mutator.dataset.manifest import FeedFile
+from mutator.dataset.versions.checkpoint import defaults_text
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.engine.versions.apply_task import Written
+from mutator.errors.failpoints import failpoint
+from mutator.pipeline.accounting import Result
+from mutator.pipeline.next_manifest import committed_counts
+from mutator.plan.inspect.managed import stored_schema
+from mutator.plan.run_plan import Plan
+from mutator.rules.key_hash import HASH_NAME
+from mutator.rules.order_values import order_text
+from mutator.storage import storage_for
+from mutator.table.version_times import next_time, time_text
+
+
+def version_of_result(
+    snapshot: Snapshot, plan: Plan, result: Result, written: Sequence[Written], as_of: int, seconds: float
+) -> TableVersion:
+    """Return the version that follows a snapshot. as_of: the version that the decisions were made against."""
+    before, counts = snapshot.version, result.counts
+    committed = time_text(next_time(time.time(), before))
+    since = plan.forget_feed_before
+    high = None if result.highest is None else order_text(plan.rows.order_type, result.highest)
+    rejected = [side for side in result.beside if side.role == "rejected"]
+    return TableVersion(
+        number=before.number + 1,
+        id=uuid.uuid4().hex,
+        action="apply",
+        run=plan.run,
+        committed=committed,
+        as_of=as_of,
+        spec=_spec_of(snapshot, plan),
+        buckets=before.buckets,
+        hash=HASH_NAME,
+        horizon=before.horizon,
+        snapshot=high if plan.full and high is not None else before.snapshot,
+        records=counts["output rows"],
+        tombstones=counts["tombstones out"],
+        counts=committed_counts(counts),
+        feed=tuple(FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed),
+        feed_since=None if since is None else time_text(int(since * 1000)),
+        files=tuple(file for one in written for file in one.files),
+        index=tuple(one.index for one in written if one.index is not None),
+        rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
+        seconds=round(seconds, 3),
+        parent=before.id,
+        defaults=_defaults_of(snapshot, plan),
+    )
+
+
+def _defaults_of(snapshot: Snapshot, plan: Plan) -> str | None:
+    """Return the values that the rows of earlier files have in the fields that an apply adds; None for no values."""
+    known = snapshot.state.spec
+    if known is None:
+        return None
+    names = set(stored_schema(known, snapshot.table).schema.names)
+    defaults = plan.rows.layouts["master"].defaults
+    return defaults_text({name: value for name, value in defaults.items() if name not in names})
+
+
+def _spec_of(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:
+    """Return the specification that an apply begins; None if it is the present one."""
+    return None if plan.rows.spec == snapshot.state.spec else plan.rows.spec
+
+
+def placed(table: str, version: TableVersion, most: int, new: list[str]) -> TableVersion:
+    """Write the files that are too large for the log entry; return the version that names them.
+
+    most: bytes of all files that an entry may have. new: to which the path of each file is added before it is written.
+    """
+    inline = [one for one in version.stored() if one.content is not None]
+    if sum(one.bytes for one in inline) <= most:
+        return version
+
+    def apart(one: Stored) -> Stored:
+        content = one.inline
+        if content is None:
+            return one
+        new.append(one.path)
+        storage, path = storage_for(table), posixpath.join(table, one.path)
+        storage.make_directory(posixpath.dirname(path))
+        with storage.create_new(path) as stream:
+            stream.write(content)
+        failpoint("table.placed")
+        return replace(one, content=None)
+
+    files = tuple(replace(file, data=apart(file.data), index=apart(file.index)) for file in version.files)
+    return replace(version, files=files, index=tuple(map(apart, version.index)))
