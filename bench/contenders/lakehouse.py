@@ -122,6 +122,7 @@ class Hudi(Lakehouse):
 
     environment = HUDI
     table_type = "COPY_ON_WRITE"
+    options: ClassVar[dict[str, str]] = {}
     settings: ClassVar[dict[str, str]] = {
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -146,14 +147,19 @@ class Hudi(Lakehouse):
             "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
             "hoodie.datasource.write.operation": "bulk_insert",
         }
-        rows.write.format("hudi").options(**options, **self.codec).mode("overwrite").save(str(path))
+        rows.write.format("hudi").options(**options, **self.options, **self.codec).mode("overwrite").save(str(path))
 
 
 class HudiOnRead(Hudi):
-    """Hudi, merge-on-read."""
+    """Hudi, merge-on-read.
+
+    The condition of the merge has compared the times, so the last commit wins: by event time, a reader drops the
+    deletes of a merge (github.com/apache/hudi/issues/19978).
+    """
 
     how = "merge-on-read merge"
     table_type = "MERGE_ON_READ"
+    options: ClassVar[dict[str, str]] = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}
 
 
 class Iceberg(Lakehouse):
