@@ -154,6 +154,7 @@ def test_each_method_that_writes_is_refused(name):
         "empty_directories",
         "stat",
         "open",
+        "mapped",
         "entries",
         "walk",
         "glob",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from mutator.errors import MutatorError
 from mutator.storage import storage_for
 from mutator.table import apply
 from mutator.table.table import Table
+from tests.support.cluster import ROOT
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import open_runner
 
@@ -29,9 +31,9 @@ SETTINGS = {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}
 @pytest.mark.processes
 @pytest.mark.parametrize("whole", [1 << 16, 0])
 def test_a_table_may_have_more_versions_than_a_process_open_files(tmp_path: Path, whole: int) -> None:
-    done = subprocess.run(
-        [sys.executable, __file__, str(tmp_path), str(whole)], capture_output=True, text=True, check=False
-    )
+    words = [sys.executable, __file__, str(tmp_path), str(whole)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -274,7 +274,7 @@ def test_commit_times_increase_although_the_clock_goes_back(tmp_path, monkeypatc
 def test_a_time_before_the_commit_keeps_its_version(tmp_path, monkeypatch):
     table, seen = table_of(tmp_path / "t"), []
     put(table, tmp_path / "0.parquet", [{"id": 0, "ts": 1}])
-    placed = apply._placed
+    placed = apply.placed
 
     def slow(*arguments):
         done = placed(*arguments)
@@ -284,7 +284,7 @@ def test_a_time_before_the_commit_keeps_its_version(tmp_path, monkeypatch):
         time.sleep(0.02)
         return done
 
-    monkeypatch.setattr(apply, "_placed", slow)
+    monkeypatch.setattr(apply, "placed", slow)
     put(table, tmp_path / "1.parquet", [{"id": 1, "ts": 1}])
 
     assert table.version == 2
