@@ -10,6 +10,10 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.format": "output.format={format}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
+        "table.frame.empty": "{path}: version {version} has no rows and no schema yet, so it is no DataFrame",
+        "table.frame.type": (
+            "column {column} is of type {type}, which Spark does not have; scan the table, or export it"
+        ),
         "table.changes.order": (
             "{path}: the changes from version {start} to {end} run backwards; exchange the two versions"
         ),

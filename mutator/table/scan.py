@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -53,6 +53,14 @@ def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where
     return _Scan(snapshot, wanted, pa.schema([schema.field(name) for name in names]), chosen).batches()
 
 
+def batches_of_files(snapshot: Snapshot, files: Iterable[TableFile]) -> Iterator[Any]:
+    """Yield the live rows of some files, as pa.RecordBatches with all columns."""
+    schema = schema_of(snapshot)
+    scan = _Scan(snapshot, schema, schema, Filter((), schema, snapshot.table))
+    for file in files:
+        yield from scan.of_file(file)
+
+
 def limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
     """Yield pa.RecordBatches up to a number of rows; None for all."""
     while limit is None or limit > 0:
@@ -73,7 +81,7 @@ class _Scan:
     def batches(self) -> Iterator[Any]:
         """Yield the rows, file by file."""
         for file, ranges in self._files():
-            yield from self._of_file(file, ranges)
+            yield from self.of_file(file, ranges)
 
     def _files(self) -> Iterator[tuple[TableFile, Ints | None]]:
         """Yield the files that may have wanted rows, and the first and last positions of these; None for all rows."""
@@ -94,7 +102,7 @@ class _Scan:
             found.setdefault(one.file.path, (one.file, []))[1].append((one.start, one.end))
         yield from ((file, np.array(ranges)) for file, ranges in found.values())
 
-    def _of_file(self, file: TableFile, ranges: Ints | None) -> Iterator[Any]:
+    def of_file(self, file: TableFile, ranges: Ints | None = None) -> Iterator[Any]:
         """Yield the wanted rows of a file that are not hidden."""
         hidden = self._snapshot.masks.hidden(file.path)
         if len(hidden) == file.rows:

@@ -49,6 +49,7 @@ from mutator.table.version_times import version_as_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
 
     from mutator.pipeline.python_merge import PathLike
     from mutator.pipeline.python_merge import Table as Frame
@@ -222,6 +223,17 @@ class Table:
             filter_in("where", where)
         snapshot = self.at(version, as_of)
         return Rows(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
+
+    def dataframe(
+        self, spark: SparkSession, *, version: int | None = None, as_of: datetime | str | None = None
+    ) -> DataFrame:
+        """Return the rows of a version as a Spark DataFrame, whose files Spark reads itself.
+
+        version, as_of: as for ``at``. Spark verifies no checksums. Raises ConfigError for a type that Spark lacks.
+        """
+        from mutator.table.spark_source import data_frame
+
+        return data_frame(self.at(version, as_of), spark)
 
     def get(self, key: Any, *, version: int | None = None, partition: str | None = None) -> Any:
         """Return the record of a key as a dict; None without one.

@@ -61,7 +61,7 @@ def runs_elsewhere(sc: SparkContext) -> bool:
 
 def write_frame(frame: DataFrame, directory: str, label: str) -> None:
     """Write the rows of a DataFrame to a new directory, as Parquet. label: of the DataFrame, for messages."""
-    session, address = frame.sparkSession, _address(directory)
+    session, target = frame.sparkSession, address(directory)
     context_of(session, label)
     not_stored = (*_NOT_STORED, *(("void",) if _is_older_than(session, 4) else ()))
     for field in frame.schema:  # Parquet would have the number of an interval, and the parts of a variant
@@ -70,7 +70,7 @@ def write_frame(frame: DataFrame, directory: str, label: str) -> None:
             cure = "cast it to a type that Parquet has, or leave it out"
             raise error("table.column", table=label, column=field.name, what=f"has the type {type_name}", cure=cure)
     with _settings(session, _WRITING), spark_faults(session.sparkContext):
-        frame.write.parquet(address)
+        frame.write.parquet(target)
     storage = storage_for(directory)
     for entry in storage.entries(directory):
         if file_names.is_hidden(entry.name):  # checksums and marks of Hadoop, which the report would list
@@ -85,7 +85,7 @@ def frame_of_files(
     if not paths:
         return frame_of_table(session, table())
     with spark_faults(sc):
-        return session.read.format(file_format).load([_address(path) for path in paths])
+        return session.read.format(file_format).load([address(path) for path in paths])
 
 
 def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
@@ -163,10 +163,10 @@ def _type_of_spark(given: Any) -> Any:
     return given
 
 
-def _address(path: str) -> str:
+def address(path: str) -> str:
     """Return the address by which Hadoop knows a path.
 
-    >>> _address("/data/new"), _address("s3://bucket/new")
+    >>> address("/data/new"), address("s3://bucket/new")
     ('file:///data/new', 's3a://bucket/new')
     """
     if "://" not in path:

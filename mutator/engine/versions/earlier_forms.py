@@ -55,7 +55,7 @@ class Forms:
         """Return the present fields that the files of a form lack, and how their rows are filled; None for NULL."""
         if form not in self._added:
             lacking = (field for field in self.schema() if not self.has(form, field.name))
-            values = {field.name: self._value(form, field) for field in lacking}
+            values = {field.name: self.value(form, field) for field in lacking}
             self._added[form] = {
                 name: None if value is None else comparable(value).to_pylist() for name, value in values.items()
             }
@@ -73,7 +73,7 @@ class Forms:
             if self.has(form, field.name):
                 columns.append(_as(rows.column(field.name).combine_chunks(), field))
                 continue
-            value = self._value(form, field)
+            value = self.value(form, field)
             if value is None:
                 columns.append(pa.nulls(rows.num_rows, field.type))
             else:
@@ -88,7 +88,7 @@ class Forms:
             self._beginnings[form, name] = later[lacking[-1] + 1] if lacking else None
         return self._beginnings[form, name]
 
-    def _value(self, form: int, field: Any) -> Any:
+    def value(self, form: int, field: Any) -> Any:
         """Return the value, a pa.Array of one element, of a field that the files of a form lack; None for NULL."""
         begin = self._begin(form, field.name)
         assert begin is not None

@@ -1,0 +1,121 @@
+"""A version of a table as a Spark DataFrame has the rows that a scan has."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from mutator import ConfigError, Table
+from mutator.table import apply
+from mutator.table.spark_source import spark_schema
+from tests.support.no_limits import NO_LIMITS
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def spark(sc: Any) -> SparkSession:
+    return SparkSession(sc)
+
+
+@pytest.fixture(params=["in the log", "in files"])
+def settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    if request.param == "in files":
+        monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+        monkeypatch.setattr(apply, "_INLINE", 0)
+    return {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}
+
+
+def rows(ids: Any, at: int, op: str = "U", **more: Any) -> Any:
+    return pa.Table.from_pylist([{"id": one, "at": at, "op": op, "shop": f"a %/{one % 2}", **more} for one in ids])
+
+
+def same(table: Table, spark: SparkSession, version: int | None = None) -> None:
+    frame = table.dataframe(spark, version=version)
+    found = [row.asDict() for row in frame.collect()]
+    expected = table.scan(version=version)
+    assert frame.columns == expected.schema.names
+    assert sorted(found, key=repr) == sorted(expected.to_pylist(), key=repr)
+    assert frame.count() == len(found)
+
+
+def test_hidden_rows_are_left_out_in_each_version(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "a table 100%"), {**settings, "partitioned.by": "shop", "key.scope": "table"})
+    table.apply(rows(range(40), 1))
+    table.apply(rows(range(0, 20, 3), 2))
+    table.apply(rows(range(30, 45), 3, "D"))
+    table.apply(rows([1], 4, shop="elsewhere"))
+    for version in range(1, 5):
+        same(table, spark, version)
+    frame = table.dataframe(spark)
+    assert frame.where("id < 10").groupBy("shop").count().count() == 3
+
+
+def test_rows_of_earlier_schemas(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), settings)
+    table.apply(rows(range(8), 1, price=1))
+    table.apply(rows([1, 2, 3], 2, price=Decimal("2.50"), note="x"), default={"note": "old"})
+    table.apply(rows([2, 9], 3, note="y"), removed_fields=["price"])
+    table.apply(rows([3], 4, note="z", price=Decimal("7.25")))
+    same(table, spark)
+    same(table, spark, 2)
+
+
+def test_types(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    values = {
+        "id": pa.array([1, 2]),
+        "at": pa.array([1, 1]),
+        "op": pa.array(["U", "U"]),
+        "moment": pa.array([NOON, None], pa.timestamp("ms", "UTC")),
+        "local": pa.array([NOON.replace(tzinfo=None), None], pa.timestamp("us")),
+        "day": pa.array([date(2026, 1, 31), None]),
+        "price": pa.array([Decimal("1.50"), None]),
+        "count": pa.array([2**32 - 1, None], pa.uint32()),
+        "large": pa.array([2**64 - 1, None], pa.uint64()),
+        "data": pa.array([b"\x00\xff", None]),
+        "list": pa.array([[1, None], None]),
+        "struct": pa.array([{"a": 1, "b": "x"}, None]),
+        "nothing": pa.nulls(2),
+        "map": pa.array([{"a": 1}, None], pa.map_(pa.string(), pa.int64())),
+        "is_new": pa.array([True, None]),
+        "ratio": pa.array([0.5, None]),
+    }
+    table = Table.create(str(tmp_path / "t"), settings)
+    table.apply(pa.table(values))
+    found = sorted(table.dataframe(spark).collect(), key=lambda row: row["id"])
+    assert [row["large"] for row in found] == [Decimal(2**64 - 1), None]
+    assert found[0]["struct"].asDict() == {"a": 1, "b": "x"}
+    assert [(row["nothing"], row["map"]) for row in found] == [(None, {"a": 1}), (None, None)]
+    assert [row["list"] for row in found] == [[1, None], None]
+    plain = table.dataframe(spark).selectExpr("unix_millis(moment)", "count", "cast(local as string)", "price", "data")
+    assert plain.first() == (
+        int(NOON.timestamp() * 1000),
+        2**32 - 1,
+        "2026-01-31 12:00:00",
+        Decimal("1.50"),
+        b"\x00\xff",
+    )
+
+
+@pytest.mark.parametrize(
+    "data_type", [pa.time64("us"), pa.timestamp("ns"), pa.decimal256(50, 2), pa.duration("s"), pa.list_(pa.time32("s"))]
+)
+def test_types_that_spark_lacks(data_type: Any) -> None:
+    with pytest.raises(ConfigError, match=r"column odd is of type .*, which Spark does not have"):
+        spark_schema(pa.schema([("id", pa.int64()), ("odd", data_type)]))
+
+
+def test_a_table_without_rows(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), settings)
+    with pytest.raises(ConfigError, match="no rows and no schema yet"):
+        table.dataframe(spark)
+    table.apply(rows([1], 1))
+    table.apply(rows([1], 2, "D"))
+    assert table.dataframe(spark).columns == ["id", "at", "shop"]
+    assert table.dataframe(spark).count() == 0
