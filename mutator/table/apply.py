@@ -69,17 +69,19 @@ def apply_feed(
     *,
     tables: Sequence[TableInput] = (),
     dry_run: bool = False,
+    transaction: tuple[str, int] | None = None,
 ) -> Applied:
     """Merge a feed into the next version of a table.
 
-    snapshot: the newest one. tables: the paths among the feed that have the rows of tables in memory. Raises the errors
-    of the catalogue; then there is no new version.
+    snapshot: the newest one. tables: the paths among the feed that have the rows of tables in memory. transaction: the
+    name of an application, and the number of its transaction, which is merged once. Raises the errors of the catalogue;
+    then there is no new version.
     """
     started = time.monotonic()
     with renamed_in_errors(config.names):
         for _ in range(_STARTS):
             with suppress(_StartOver):
-                found = _applied(snapshot, config, feed, open_runner, tables, dry_run)
+                found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction)
                 return replace(found, seconds=time.monotonic() - started)
             snapshot = refreshed(snapshot)
     raise error("table.outrun", path=snapshot.table, count=_STARTS)
@@ -96,10 +98,15 @@ def _applied(
     open_runner: OpenRunner,
     tables: Sequence[TableInput],
     dry_run: bool,
+    transaction: tuple[str, int] | None,
 ) -> Applied:
     """Merge a feed into the next version of a table, once. Raises _StartOver, and the errors of the catalogue."""
     started = time.monotonic()
-    survey, plan = prepare(snapshot, config, feed, tables)
+    again = snapshot.state.has_applied(transaction)
+    survey, plan = prepare(snapshot, config, [] if again else feed, () if again else tables)
+    if again and transaction is not None:
+        note = f"transaction {transaction[1]} of {transaction[0]}, or a later one, was applied before"
+        plan = replace(plan, notes=(*plan.notes, note))
     target = Target(
         table=None if dry_run else snapshot.table,
         version=snapshot.version.number + 1,
@@ -119,11 +126,11 @@ def _applied(
             return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
         if dry_run:
             return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
-        version = placed(snapshot.table, version, _INLINE, new)
+        version = replace(placed(snapshot.table, version, _INLINE, new), transaction=transaction)
         files, index, head = version.files, version.index, snapshot
         for _ in range(_TRIES):
             version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
-            version = replace(version, files=files, index=index)
+            version = replace(version, files=files, index=index, transaction=transaction)
             after = committed(head.after(version), version)
             if after is not None:
                 return Applied(plan, survey, result, version.counts, version, after, choice, seconds)

@@ -34,6 +34,8 @@ def keeps_its_decisions(
         return False
     if any(file.name in names for one in winners for file in one.feed):
         return False
+    if version.transaction and any(one.transaction and one.transaction[0] == version.transaction[0] for one in winners):
+        return False
     own = _own_hashes(written)
     return all(not len(one) or (own is not None and not np.isin(one, own).any()) for one in _changed(base, winners))
 

@@ -30,6 +30,7 @@ def apply_parts(
     *,
     shared: str | None,
     dry_run: bool,
+    transaction: tuple[str, int] | None = None,
 ) -> tuple[Snapshot, ApplyReport]:
     """Merge paths and tables into the next version; return its snapshot and the report, with the names of tables.
 
@@ -43,7 +44,15 @@ def apply_parts(
         names = Names(temporary, feed)
         with names.in_errors():
             paths, written = all_written(feed, temporary)
-            applied = apply_feed(snapshot, config, paths, runner_of(wanted), tables=written, dry_run=dry_run)
+            applied = apply_feed(
+                snapshot,
+                config,
+                paths,
+                runner_of(wanted),
+                tables=written,
+                dry_run=dry_run,
+                transaction=transaction,
+            )
             report = report_of(applied, paths, dry_run=dry_run)
     warnings = (*report.warnings, *empty_readers(feed, written))
     return applied.snapshot, replace(

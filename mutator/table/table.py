@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 CALL = "mutator.Table"
 _OF_CREATE = ("path", "settings", "dataset", "buckets", "default")
-_OF_APPLY = ("feed", "config", "scratch", "dry_run", "default")
+_OF_APPLY = ("feed", "config", "scratch", "dry_run", "txn", "default")
 _DATASET = "a Dataset, the path of one, or None for an empty table, to which apply() adds rows in memory"
 _OF_DELETES = (
     *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
@@ -166,6 +166,7 @@ class Table:
         config: Config | None = None,
         scratch: PathLike | None = None,
         dry_run: bool = False,
+        txn: tuple[str, int] | None = None,
         open_runner: OpenRunner | None = None,
         **settings: object,
     ) -> ApplyReport:
@@ -174,12 +175,14 @@ class Table:
         feed: files, directories or patterns, tables, or a list of these; a table is a DataFrame of pandas, Polars or
         Spark, or anything with ``__arrow_c_stream__``. settings: by the names of arguments, of this apply alone; the
         others are those of the table. config: all of them. scratch: a directory that Spark's workers share with this
-        process, for tables in memory. dry_run: count, and write nothing. Raises the errors of the catalogue; then there
-        is no new version.
+        process, for tables in memory. dry_run: count, and write nothing. txn: the name of an application and a number
+        that rises from one of its applies to the next; an apply with a number that is not higher than the last one
+        merges nothing. Raises the errors of the catalogue; then there is no new version.
         """
         with named(f"{CALL}.apply()"):
             parts, shared = feed_of(feed), scratch_of(scratch)
             flag("dry_run", dry_run)
+            _check_transaction(txn)
             own = settings_by_key(settings, _OF_APPLY)
             if config is not None and not isinstance(config, Config):
                 raise wrong("config", config, "a Config, or None for the settings of the table")
@@ -191,7 +194,8 @@ class Table:
             config = self._completed(own)
         elif all(part.path is not None and part.dataset is None for part in parts):
             paths = [str(part.path) for part in parts]
-            applied = apply_feed(self._snapshot, config, paths, open_runner or run_here, dry_run=dry_run)
+            runner = open_runner or run_here
+            applied = apply_feed(self._snapshot, config, paths, runner, dry_run=dry_run, transaction=txn)
             self._snapshot = self._snapshot if dry_run else applied.snapshot
             return report_of(applied, paths, dry_run=dry_run)
         snapshot, report = apply_parts(
@@ -201,6 +205,7 @@ class Table:
             lambda wanted: open_runner or run_on(wanted),
             shared=shared,
             dry_run=dry_run,
+            transaction=txn,
         )
         self._snapshot = self._snapshot if dry_run else snapshot
         return report
@@ -328,6 +333,14 @@ class Table:
         with settings_as_arguments():
             recorded = recorded_settings(self._snapshot, given)
             return completed(given, recorded, f"{CALL}.apply()", source=SOURCE)
+
+
+def _check_transaction(txn: Any) -> None:
+    """Raise ConfigError if a value is no transaction."""
+    is_pair = isinstance(txn, tuple | list) and len(txn) == 2
+    is_right = is_pair and isinstance(txn[0], str) and isinstance(txn[1], int) and not isinstance(txn[1], bool)
+    if txn is not None and not (is_right and txn[1] >= 0):
+        raise wrong("txn", txn, "the name of an application and a number from 0, such as ('orders', 7), or None")
 
 
 def config_of_snapshot(snapshot: Snapshot) -> Config:

@@ -84,6 +84,7 @@ class State:
     )  # version -> form that its files began with; negative: of a dataset that it took over
     known: KnownFeed = field(default_factory=KnownFeed)
     settings: Mapping[str, Any] = field(default_factory=dict)  # of version 0
+    transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
 
     @property
     def feed(self) -> tuple[FeedFile, ...]:
@@ -110,7 +111,15 @@ class State:
                 added = {} if version.defaults is None else {DEFAULTS: version.defaults}
                 schemas = {**schemas, **earlier, version.number: {**form_of(spec, None), **added}}
         known = self.known.after(version.feed_since or "", version.feed)
-        return State(_bare(version), spec, schemas, known, self.settings)
+        transactions = self.transactions
+        if version.transaction is not None:
+            application, number = version.transaction
+            transactions = {**transactions, application: number}
+        return State(_bare(version), spec, schemas, known, self.settings, transactions)
+
+    def has_applied(self, transaction: tuple[str, int] | None) -> bool:
+        """Return whether a version has a transaction, or a later one of its application."""
+        return transaction is not None and self.transactions.get(transaction[0], -1) >= transaction[1]
 
 
 def first_state(version: TableVersion) -> State:
@@ -216,6 +225,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "schemas": [[number, form] for number, form in sorted(state.schemas.items())],
         "feed": [vars(file) for file in state.feed],
         "settings": dict(state.settings),
+        "transactions": dict(state.transactions),
         "masks": masks,
     }
     sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
@@ -232,7 +242,12 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
         members = checksummed_json.parse((table.schema.metadata or {})[_STATE], _FORMAT, _FORMAT_VERSION)
         known = KnownFeed(tuple(FeedFile(**file) for file in members["feed"]))
         state = State(
-            version_of(members["state"]), members["spec"], dict(members["schemas"]), known, members["settings"]
+            version_of(members["state"]),
+            members["spec"],
+            dict(members["schemas"]),
+            known,
+            members["settings"],
+            members.get("transactions", {}),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
         return table.select(FILES.names).cast(FILES).combine_chunks(), state, members["masks"]
