@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.merge import mutate
     from mutator.pipeline.python_merge import merge
     from mutator.pipeline.report import Report
+    from mutator.table.spark_source.registration import register
     from mutator.table.table import Table
 
 __version__ = VERSION
@@ -62,6 +63,7 @@ __all__ = [
     "merge",
     "mutate",
     "parse",
+    "register",
 ]
 
 # The same names again, by module: they are imported when they are first used, because every module of this package
@@ -76,6 +78,7 @@ _MODULES = {
     "Table": "table.table",
     "merge": "pipeline.python_merge",
     "mutate": "pipeline.merge",
+    "register": "table.spark_source.registration",
 }
 
 

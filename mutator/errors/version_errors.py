@@ -11,6 +11,10 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.format": "output.format={format}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.frame.empty": "{path}: version {version} has no rows and no schema yet, so it is no DataFrame",
+        "table.frame.option": "format mutator: option {option}; expected is {known}",
+        "table.frame.spark": (
+            "format mutator needs Spark 4.1 or newer, and this session has {version}; use Table.dataframe() instead"
+        ),
         "table.frame.type": (
             "column {column} is of type {type}, which Spark does not have; scan the table, or export it"
         ),

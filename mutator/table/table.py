@@ -236,7 +236,7 @@ class Table:
 
         version, as_of: as for ``at``. Spark verifies no checksums. Raises ConfigError for a type that Spark lacks.
         """
-        from mutator.table.spark_source import data_frame
+        from mutator.table.spark_source.frame import data_frame
 
         return data_frame(self.at(version, as_of), spark)
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from mutator import ConfigError, Table
 from mutator.table import apply
-from mutator.table.spark_source import spark_schema
+from mutator.table.spark_source.frame import spark_schema
 from tests.support.no_limits import NO_LIMITS
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -34,7 +34,7 @@ _UNSIGNED[pa.uint64()] = types.DecimalType(20, 0)
 _FILE, _ROW = "mutator file", "mutator row"
 _MOST_DIGITS = 38  # of a decimal
 _BATCH = 1 << 16  # rows that are sent together
-_UTC: dict[str, Any] = (
+UTC: dict[str, Any] = (
     {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
 )  # Spark 3.5 has no other
 
@@ -154,7 +154,7 @@ def _of_arrow(spark: SparkSession, parts: Iterable[Any], form: types.StructType)
             for one in batch.column(0):
                 yield from pyarrow.ipc.open_stream(one.as_buffer())
 
-    schema, sent = to_arrow_schema(form, **_UTC), []
+    schema, sent = to_arrow_schema(form, **UTC), []
     for part in parts:
         table = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
         for batch in table.cast(schema).to_batches(_BATCH):

@@ -1,0 +1,213 @@
+"""``format("mutator")``: a version of a table, or its changes, by Spark's data source API for Python.
+
+Workers read the files as a scan does, and verify them. The API prunes no columns, so an option names the wanted ones.
+Offsets of a stream are numbers of versions, so each change is delivered once if Spark's checkpoint is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from mutator.dataset.versions.checkpoint import FILES
+from mutator.dataset.versions.known_feed import KnownFeed
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.snapshot import Masks, Snapshot
+from mutator.dataset.versions.version import DATA, TableFile
+from mutator.errors import error
+from mutator.table.changes import changes_of, changes_schema
+from mutator.table.conditions import Filter, conditions_of
+from mutator.table.scan import batches_of_files, schema_of
+from mutator.table.spark_source.frame import UTC, spark_schema
+from mutator.table.version_times import version_as_of
+
+Options = dict[str, str]  # names in lower case
+_TASK = 64 << 20  # bytes of the files that a task reads
+_OPTIONS = ("path", "version", "asof", "columns", "where", "changes", "startingversion", "endingversion")
+_STREAM = ("maxversionspertrigger",)
+
+
+class Source(DataSource):
+    """Spark's view of a table."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Read nothing yet."""
+        self._options = {name.lower(): value for name, value in options.items()}
+        for name in self._options:
+            if name not in (*_OPTIONS, *_STREAM):
+                raise error("table.frame.option", option=name, known=", ".join((*_OPTIONS, *_STREAM)))
+        if "path" not in self._options:
+            raise error("table.frame.option", option="path, which is missing", known="the directory of the table")
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "mutator"
+
+    def schema(self) -> StructType:
+        """Return the columns."""
+        return spark_schema(_schema(self._options, _snapshot(self._options)))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads a version, or changes."""
+        return _Reader(self._options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """Return what reads changes as they come."""
+        if not _has_changes(self._options):
+            raise error("table.frame.option", option="changes, which is missing", known="changes=true for a stream")
+        return _Stream(self._options, schema)
+
+
+@dataclass(init=False)
+class _Files(InputPartition):
+    """Some files of a version, with their hidden rows."""
+
+    snapshot: Snapshot  # without other files
+    files: tuple[TableFile, ...]
+
+    def __init__(self, snapshot: Snapshot, files: Sequence[TableFile]) -> None:
+        masks = snapshot.masks
+        read = {file.path: (masks.hidden(file.path), *masks.touched(file.path)) for file in files}
+        self.snapshot = replace(
+            snapshot,
+            state=replace(snapshot.state, known=KnownFeed()),
+            files=FILES.empty_table(),
+            masks=Masks(snapshot.table, _read={"base": read}),
+        )
+        self.files = tuple(files)
+
+    def rows(self, options: Options) -> Iterator[Any]:
+        """Yield the rows, as pa.RecordBatches with the wanted columns."""
+        schema, wanted = schema_of(self.snapshot), _schema(options, self.snapshot)
+        chosen = Filter(conditions_of(options.get("where")), schema, self.snapshot.table)
+        for batch in batches_of_files(self.snapshot, self.files):
+            yield from chosen.of(pa.Table.from_batches([batch])).select(wanted.names).to_batches()
+
+
+@dataclass(init=False)
+class _Version(InputPartition):
+    """The changes of one version."""
+
+    number: int
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def rows(self, options: Options) -> Iterator[Any]:
+        """Yield the changes, as pa.RecordBatches."""
+        yield from changes_of(options["path"], self.number - 1, open_snapshot(options["path"], self.number), net=False)
+
+
+class _Reader(DataSourceReader):
+    """Reads a version, or the changes of some versions, once."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options, self._schema = options, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return a part of the rows for each task."""
+        snapshot = _snapshot(self._options)
+        if not _has_changes(self._options):
+            return _groups(snapshot)
+        start, end = _number(self._options, "startingversion") or 0, snapshot.version.number
+        if start > end:
+            raise error("table.changes.order", path=snapshot.table, start=start, end=end)
+        return [_Version(number) for number in range(start + 1, end + 1)] or [_Files(snapshot, ())]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        """Yield the rows of a part."""
+        return _as_spark(partition.rows(self._options), self._schema)
+
+
+class _Stream(DataSourceStreamReader):
+    """Reads the changes of versions as they are committed."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options, self._schema = options, schema
+        self._most = _number(options, "maxversionspertrigger")
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's names
+        """Return the version after which the first changes are read."""
+        return {"version": _number(self._options, "startingversion") or 0}
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Return the limit of a batch; Spark has no limit in versions, so it is called one of files."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+        return ReadAllAvailable() if self._most is None else ReadMaxFiles(self._most)
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+        """Return the last version of a batch. Before Spark 4.2 there are no limits."""
+        newest = open_snapshot(self._options["path"]).version.number
+        most = getattr(limit, "max_files", None)
+        return {"version": newest if start is None or most is None else min(newest, start["version"] + most)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Return a part of the changes for each task."""
+        return [_Version(number) for number in range(start["version"] + 1, end["version"] + 1)]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        """Yield the changes of a part."""
+        return _as_spark(partition.rows(self._options), self._schema)
+
+
+def _groups(snapshot: Snapshot) -> list[_Files]:
+    """Return the files of a version in groups for tasks; one group without files if it has none."""
+    groups, group, size = [], list[TableFile](), 0
+    for file in snapshot.of_role(DATA):
+        if group and size + file.data.bytes > _TASK:
+            groups.append(_Files(snapshot, group))
+            group, size = [], 0
+        group.append(file)
+        size += file.data.bytes
+    return [*groups, _Files(snapshot, group)]
+
+
+def _as_spark(batches: Iterator[Any], schema: StructType) -> Iterator[Any]:
+    """Yield batches with the fields and types of a Spark schema; fields that they lack are NULL."""
+    wanted = to_arrow_schema(schema, **UTC)
+    for batch in batches:
+        names = batch.schema.names
+        columns = [
+            batch.column(field.name).cast(field.type) if field.name in names else pa.nulls(batch.num_rows, field.type)
+            for field in wanted
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=wanted)
+
+
+def _snapshot(options: Options) -> Snapshot:
+    """Return the wanted version. Raises ConfigError."""
+    path, number = options["path"], _number(options, "endingversion" if _has_changes(options) else "version")
+    as_of = options.get("asof")
+    if as_of is None:
+        return open_snapshot(path, number)
+    if number is not None:
+        raise error("table.frame.option", option="asOf beside a version", known="one of both")
+    snapshot = open_snapshot(path)
+    return open_snapshot(path, version_as_of(snapshot, as_of))
+
+
+def _schema(options: Options, snapshot: Snapshot) -> pa.Schema:
+    """Return the pa.Schema of the wanted columns."""
+    if _has_changes(options):
+        return changes_schema(snapshot)
+    names = options.get("columns")
+    return schema_of(snapshot, None if names is None else [name.strip() for name in names.split(",")])
+
+
+def _has_changes(options: Options) -> bool:
+    return options.get("changes", "false").lower() == "true"
+
+
+def _number(options: Options, name: str) -> int | None:
+    text = options.get(name)
+    if text is not None and not text.isdecimal():
+        raise error("table.frame.option", option=f"{name}={text}", known="a whole number")
+    return None if text is None else int(text)

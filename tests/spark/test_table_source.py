@@ -1,0 +1,123 @@
+"""``format("mutator")``: versions, changes and streams of changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import mutator
+from mutator.table import apply
+from mutator.table.spark_source import registration, source
+from tests.support.no_limits import NO_LIMITS
+
+
+@pytest.fixture
+def spark(sc: Any) -> SparkSession:
+    session = SparkSession(sc)
+    mutator.register(session)
+    return session
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> mutator.Table:
+    monkeypatch.setattr(apply, "_INLINE", 4000)  # bytes: some versions are in the log, others in files
+    found = mutator.Table.create(tmp_path / "t", {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}, buckets=2)
+    found.apply(rows(range(200), 1))
+    found.apply(rows(range(0, 50, 7), 2))
+    found.apply(rows(range(190, 205), 3, "D"))
+    found.apply(rows([500], 4, price=7))
+    return found
+
+
+def rows(ids: Any, at: int, op: str = "U", **more: Any) -> Any:
+    return pa.Table.from_pylist([{"id": one, "at": at, "op": op, "name": f"n{one}", **more} for one in ids])
+
+
+def sorted_rows(frame: Any) -> list[Any]:
+    return sorted((row.asDict() for row in frame.collect()), key=repr)
+
+
+def read(spark: SparkSession, table: mutator.Table, **options: Any) -> Any:
+    return spark.read.format("mutator").options(**options).load(table.path)
+
+
+def test_versions(spark: SparkSession, table: mutator.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "_TASK", 1)
+    for version in range(1, 5):
+        expected = sorted(table.scan(version=version).to_pylist(), key=repr)
+        assert sorted_rows(read(spark, table, version=version)) == expected
+    times = [entry.committed for entry in table.log()]
+    assert read(spark, table, asOf=times[2]).count() == 200
+    found = read(spark, table, columns="name, id", where="id < 10 and at = 2")
+    assert (found.columns, sorted_rows(found)) == (["name", "id"], [{"name": f"n{one}", "id": one} for one in (0, 7)])
+
+
+def test_a_view_of_sql(spark: SparkSession, table: mutator.Table) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW things USING mutator OPTIONS (path '{table.path}')")
+    assert spark.sql("SELECT count(*), max(price) FROM things WHERE id >= 100").first() == (91, 7)
+
+
+def test_changes(spark: SparkSession, table: mutator.Table) -> None:
+    expected = sorted(table.changes(1, 3).to_pylist(), key=repr)
+    found = read(spark, table, changes="true", startingVersion=1, endingVersion=3)
+    moments = found.drop("_commit_timestamp")
+    assert sorted_rows(moments) == sorted(
+        ({name: value for name, value in row.items() if name != "_commit_timestamp"} for row in expected), key=repr
+    )
+    assert read(spark, table, changes="true", startingVersion=4).count() == 0
+
+
+def test_a_stream_that_is_started_again(spark: SparkSession, table: mutator.Table, tmp_path: Path) -> None:
+    def run() -> list[Any]:
+        stream = spark.readStream.format("mutator").options(changes="true", startingVersion=1, maxVersionsPerTrigger=1)
+        writer = stream.load(table.path).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.format("parquet").option("path", str(tmp_path / "out")).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        out = spark.read.parquet(str(tmp_path / "out")).select("_commit_version", "_change_type", "id")
+        return sorted(tuple(row) for row in out.collect())
+
+    def expected() -> list[Any]:
+        names = "_commit_version", "_change_type", "id"
+        return sorted(tuple(row[name] for name in names) for row in table.changes(1).to_pylist())
+
+    assert run() == expected()
+    table.apply(rows([1, 2], 9, price=1))
+    table.apply(rows([900], 9, price=2))
+    assert run() == expected()
+    assert run() == expected()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"versoin": "1"}, "option versoin; expected is path, version"),
+        ({"version": "x"}, "option version=x; expected is a whole number"),
+        ({"version": "9"}, "version 9 does not exist"),
+        ({"columns": "nam"}, r"no column .*nam.*; did you mean name"),
+        ({"where": "id <"}, "cannot be read at"),
+        ({"version": "1", "asOf": "2026-01-01"}, "asOf beside a version"),
+    ],
+)
+def test_wrong_options_are_named(
+    spark: SparkSession, table: mutator.Table, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        read(spark, table, **options).collect()
+
+
+def test_a_stream_needs_changes(spark: SparkSession, table: mutator.Table) -> None:
+    with pytest.raises(Exception, match="changes=true for a stream"):
+        spark.readStream.format("mutator").load(table.path).writeStream.format("noop").start().awaitTermination()
+
+
+def test_an_older_spark_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "_OLDEST", (99, 0))
+    with pytest.raises(mutator.ConfigError, match=r"needs Spark 4.1 or newer, and this session has"):
+        mutator.register(spark)
