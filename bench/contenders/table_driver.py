@@ -16,7 +16,7 @@ import mutator.table.apply as applying
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA
-from mutator.table.table import config_of_snapshot
+from mutator.table.recorded import config_of_snapshot
 
 __all__ = ["main"]
 

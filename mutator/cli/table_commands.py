@@ -48,7 +48,8 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
-    from mutator.table.table import SOURCE, Table, recorded_settings
+    from mutator.table.recorded import SOURCE, recorded_settings
+    from mutator.table.table import Table
 
     table = Table(arguments.table)
     config = options.loaded(arguments, recorded=partial(recorded_settings, table.snapshot), source=SOURCE)

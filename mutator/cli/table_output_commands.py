@@ -64,7 +64,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Report]:
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.storage import located
-    from mutator.table.table import config_of_snapshot
+    from mutator.table.recorded import config_of_snapshot
     from mutator.table.verify import verify_table
 
     storage, path = located(arguments.table)

@@ -9,9 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.config.definitions import published
-from mutator.config.reader import completed
-from mutator.config.sources import shown
 from mutator.dataset.versions.opening import open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
@@ -24,15 +21,13 @@ from mutator.pipeline.arguments import (
     flag,
     named,
     scratch_of,
-    settings_as_arguments,
     settings_by_key,
     wrong,
 )
-from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.pipeline.runners import runner_for
 from mutator.pipeline.tables_in_memory import Names
 from mutator.storage import located
-from mutator.table.apply import OpenRunner, apply_feed, manifest_of
+from mutator.table.apply import OpenRunner, apply_feed
 from mutator.table.arguments import filter_in, names_in, number_in, path_in
 from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
@@ -41,6 +36,7 @@ from mutator.table.export import ExportReport, export
 from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
+from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.rows import Rows
 from mutator.table.scan import scan_batches, schema_of
@@ -54,15 +50,9 @@ if TYPE_CHECKING:
     from mutator.pipeline.python_merge import PathLike
     from mutator.pipeline.python_merge import Table as Frame
 
-CALL = "mutator.Table"
 _OF_CREATE = ("path", "settings", "dataset", "buckets", "default")
 _OF_APPLY = ("feed", "config", "scratch", "dry_run", "txn", "default")
 _DATASET = "a Dataset, the path of one, or None for an empty table, to which apply() adds rows in memory"
-_OF_DELETES = (
-    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
-    "deleted.record.file.prefix",
-)
-SOURCE = "in the table"  # of settings that nobody set
 
 
 def spark_context() -> AbstractContextManager[SparkContext]:
@@ -191,7 +181,7 @@ class Table:
                 raise error("argument.both", call=f"{CALL}.apply()", what=what, cure="give one of them")
         self.refresh()
         if config is None:
-            config = self._completed(own)
+            config = config_of_apply(self._snapshot, own)
         elif all(part.path is not None and part.dataset is None for part in parts):
             paths = [str(part.path) for part in parts]
             runner = open_runner or run_here
@@ -328,12 +318,6 @@ class Table:
             return self._snapshot
         return open_snapshot(self.path, version)
 
-    def _completed(self, given: Mapping[str, Any]) -> Config:
-        """Return the configuration of an apply with some settings, by their keys: the others are those of the table."""
-        with settings_as_arguments():
-            recorded = recorded_settings(self._snapshot, given)
-            return completed(given, recorded, f"{CALL}.apply()", source=SOURCE)
-
 
 def _check_transaction(txn: Any) -> None:
     """Raise ConfigError if a value is no transaction."""
@@ -341,22 +325,3 @@ def _check_transaction(txn: Any) -> None:
     is_right = is_pair and isinstance(txn[0], str) and isinstance(txn[1], int) and not isinstance(txn[1], bool)
     if txn is not None and not (is_right and txn[1] >= 0):
         raise wrong("txn", txn, "the name of an application and a number from 0, such as ('orders', 7), or None")
-
-
-def config_of_snapshot(snapshot: Snapshot) -> Config:
-    """Return the configuration of a table, with no settings of a user."""
-    return completed({}, recorded_settings(snapshot, {}), "mutator.Table", source=SOURCE)
-
-
-def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a table that a user has not set. settings: those of the user.
-
-    A full snapshot has no deletes, so it needs none of the settings of deletes that the other feeds have.
-    """
-    given = {published(key) for key, value in settings.items() if shown(value)}
-    if any(published(key) == "sync.mode" and shown(value) == "full" for key, value in settings.items()):
-        given.update(_OF_DELETES)
-    known = manifest_of(snapshot)
-    own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
-    found = {} if known is None else settings_of_manifest(known, {**own, **settings})
-    return {**{name: value for name, value in found.items() if published(name) not in map(published, own)}, **own}

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from mutator.errors import MutatorError
-from mutator.table.table import Table, config_of_snapshot
+from mutator.table.recorded import config_of_snapshot
+from mutator.table.table import Table
 from mutator.table.verify import verify_table
 from tests.support.damaged_tables import (
     BY_NAME,

@@ -19,7 +19,7 @@ from mutator.table import apply
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.export import export
-from mutator.table.table import config_of_snapshot
+from mutator.table.recorded import config_of_snapshot
 from mutator.table.take_over import create_of
 from mutator.table.verify import verify_table
 from tests.support import local_engine

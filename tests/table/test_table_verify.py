@@ -26,7 +26,8 @@ from mutator.dataset.versions.version import DATA, Stored, TableVersion, stored_
 from mutator.engine.versions import delta_files
 from mutator.rules.order_columns import to_column
 from mutator.table import apply
-from mutator.table.table import Table, config_of_snapshot, run_here
+from mutator.table.recorded import config_of_snapshot
+from mutator.table.table import Table, run_here
 from mutator.table.verify import TableVerification, verify_table
 from tests.support.effort import law
 from tests.support.text_runs import scratch

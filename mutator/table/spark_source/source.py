@@ -25,12 +25,16 @@ from mutator.table.changes import changes_of, changes_schema
 from mutator.table.conditions import Filter, conditions_of
 from mutator.table.scan import batches_of_files, schema_of
 from mutator.table.spark_source.frame import UTC, spark_schema
+from mutator.table.spark_source.sink import StreamWriter, Writer, application_of, transaction_of
 from mutator.table.version_times import version_as_of
 
 Options = dict[str, str]  # names in lower case
 _TASK = 64 << 20  # bytes of the files that a task reads
-_OPTIONS = ("path", "version", "asof", "columns", "where", "changes", "startingversion", "endingversion")
-_STREAM = ("maxversionspertrigger",)
+_OPTIONS = (  # of a read
+    *("path", "version", "asof", "columns", "where"),
+    *("changes", "startingversion", "endingversion", "maxversionspertrigger"),
+)
+_NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation")  # options of a write
 
 
 class Source(DataSource):
@@ -39,9 +43,6 @@ class Source(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Read nothing yet."""
         self._options = {name.lower(): value for name, value in options.items()}
-        for name in self._options:
-            if name not in (*_OPTIONS, *_STREAM):
-                raise error("table.frame.option", option=name, known=", ".join((*_OPTIONS, *_STREAM)))
         if "path" not in self._options:
             raise error("table.frame.option", option="path, which is missing", known="the directory of the table")
 
@@ -52,11 +53,30 @@ class Source(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns."""
+        for name in self._options:
+            if name not in _OPTIONS:
+                raise error("table.frame.option", option=name, known=", ".join(_OPTIONS))
         return spark_schema(_schema(self._options, _snapshot(self._options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads a version, or changes."""
         return _Reader(self._options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Writer:
+        """Return what merges a DataFrame. Raises ConfigError for the mode ``overwrite``."""
+        if overwrite:
+            raise error("table.frame.option", option="mode overwrite", known="mode append, which merges the rows")
+        return Writer(self._options["path"], self._settings(), transaction_of(self._options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802  # Spark's name
+        """Return what merges the batches of a stream."""
+        if overwrite:
+            raise error("table.frame.option", option="output mode complete", known="output mode append or update")
+        return StreamWriter(self._options["path"], self._settings(), application_of(self._options))
+
+    def _settings(self) -> dict[str, str]:
+        """Return the settings of an apply: all other options."""
+        return {name.replace(".", "_"): value for name, value in self._options.items() if name not in _NO_SETTINGS}
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return what reads changes as they come."""

@@ -1,0 +1,47 @@
+"""The settings of an apply: those that a user gives, and for the others those that the table has recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mutator.config import Config
+from mutator.config.definitions import published
+from mutator.config.reader import completed
+from mutator.config.sources import shown
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.pipeline.arguments import settings_as_arguments
+from mutator.pipeline.master_settings import settings_of_manifest
+from mutator.table.apply import manifest_of
+
+CALL = "mutator.Table"
+SOURCE = "in the table"  # of settings that nobody set
+_OF_DELETES = (
+    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
+    "deleted.record.file.prefix",
+)
+
+
+def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any]) -> Config:
+    """Return the configuration of an apply with some settings, by their keys: the others are those of the table."""
+    with settings_as_arguments():
+        return completed(given, recorded_settings(snapshot, given), f"{CALL}.apply()", source=SOURCE)
+
+
+def config_of_snapshot(snapshot: Snapshot) -> Config:
+    """Return the configuration of a table, with no settings of a user."""
+    return completed({}, recorded_settings(snapshot, {}), "mutator.Table", source=SOURCE)
+
+
+def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a table that a user has not set. settings: those of the user.
+
+    A full snapshot has no deletes, so it needs none of the settings of deletes that the other feeds have.
+    """
+    given = {published(key) for key, value in settings.items() if shown(value)}
+    if any(published(key) == "sync.mode" and shown(value) == "full" for key, value in settings.items()):
+        given.update(_OF_DELETES)
+    known = manifest_of(snapshot)
+    own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
+    found = {} if known is None else settings_of_manifest(known, {**own, **settings})
+    return {**{name: value for name, value in found.items() if published(name) not in map(published, own)}, **own}
