@@ -2,6 +2,7 @@
 
 import json
 import os
+import queue
 import signal
 import sys
 import threading
@@ -15,9 +16,10 @@ from mutator.engine.local.merge import merge_alone
 from mutator.engine.runner import unwatched
 from mutator.engine.spark import single_task
 from mutator.errors import MutatorError, error
-from mutator.errors.interrupts import catch_signals
+from mutator.errors.interrupts import Interrupted, catch_signals
 from mutator.pipeline import merge as pipeline
 from mutator.workflow import many_tables
+from mutator.workflow.many_tables import scheduler
 from mutator.workflow.many_tables.attempt import Attempt
 from tests.support.cluster import environment, run
 from tests.support.many_tables import DEFAULTS, Folder, no_spark, rows_of
@@ -226,3 +228,22 @@ def test_threads_that_spark_cannot_distinguish(folder, monkeypatch):
 
     with pytest.raises(MutatorError, match="PYSPARK_PIN_THREAD is false"):
         many_tables.run(folder.tables(), lambda: pytest.fail("Spark is not needed"))
+
+
+def test_a_signal_between_an_event_and_its_result(folder, monkeypatch):
+    class Queue(queue.SimpleQueue):
+        def get(self, *words, **more):
+            event = super().get(*words, **more)
+            if not taken:  # the thread of the table has ended, and waits for nobody
+                taken.append(event)
+                raise Interrupted(signal.SIGTERM)
+            return event
+
+    taken = []
+    monkeypatch.setattr(scheduler, "queue", SimpleNamespace(SimpleQueue=Queue, Empty=queue.Empty))
+    monkeypatch.setattr(Attempt, "stop", lambda *_: None)
+
+    done = many_tables.run(folder.tables(), no_spark, only=["t0"])
+
+    assert (states(done), done.stopped) == ({"t0": "done"}, signal.SIGTERM)
+    assert rows_of(folder, "t0") == folder.expected("t0")

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from mutator.dataset.commit.staging import published
 from mutator.errors import MutatorError, error
@@ -88,6 +89,13 @@ def run(
     )
 
 
+class _Event(Enum):
+    """Why a thread wakes the main thread."""
+
+    TABLE_ENDED = auto()
+    SPARK_WANTED = auto()
+
+
 class _Application:
     """The tables of one run and their results."""
 
@@ -107,7 +115,10 @@ class _Application:
         self._going: dict[str, Attempt] = {}
         self._results: dict[str, Result] = {}
         self._total = 0
-        self._events: queue.SimpleQueue[Result | None] = queue.SimpleQueue()  # None: Spark is needed
+        self._ended: list[Result] = []  # by the threads of the tables
+        # What wakes the main thread. It looks into ``_ended`` itself, because a signal may come between taking an event
+        # and acting on it.
+        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
 
     def run(self, tables: Sequence[Table], at_once: int) -> dict[str, Result]:
         """Merge all tables that are not done; return the result of each."""
@@ -137,7 +148,8 @@ class _Application:
                 self._begin_no_more()
             if result.state != State.BEFORE:
                 result = replace(result, seconds=round(attempt.seconds, 3))
-            self._events.put(result)
+            self._ended.append(result)
+            self._events.put(_Event.TABLE_ENDED)
 
     def _begin_no_more(self) -> None:
         with self._choosing:
@@ -186,20 +198,22 @@ class _Application:
     def _context(self) -> SparkContext:
         """Return Spark, started by the main thread: only there can signals be deferred."""
         if self._wanted.acquire(blocking=False):
-            self._events.put(None)
+            self._events.put(_Event.SPARK_WANTED)
         return self._sc.result()
 
     def _watch(self) -> None:
         """Wait until no table is under way or waits."""
         while self._is_left():
-            event: Any = ...
             with suppress(queue.Empty):
-                event = self._events.get(timeout=self._patience())
-            if event is None:
-                self._start_spark()
-            elif isinstance(event, Result):
-                self._end(event)
+                if self._events.get(timeout=self._patience()) is _Event.SPARK_WANTED:
+                    self._start_spark()
+            self._note_ended()
             self._check_deadlines()
+
+    def _note_ended(self) -> None:
+        for result in list(self._ended):
+            if result.table not in self._results:
+                self._end(result)
 
     def _is_left(self) -> bool:
         with self._choosing:
@@ -265,9 +279,8 @@ class _Application:
                 for one in going:
                     one.stop(State.STOPPED)
                 with suppress(queue.Empty):
-                    event = self._events.get(timeout=_AGAIN)
-                    if event is not None:
-                        self._end(event)
+                    self._events.get(timeout=_AGAIN)
+                self._note_ended()
         if self._workers is not None and self._under_way():
             self._workers.kill()
 
