@@ -30,10 +30,8 @@ from mutator.table.version_times import version_as_of
 
 Options = dict[str, str]  # names in lower case
 _TASK = 64 << 20  # bytes of the files that a task reads
-_OPTIONS = (  # of a read
-    *("path", "version", "asof", "columns", "where"),
-    *("changes", "startingversion", "endingversion", "maxversionspertrigger"),
-)
+_OF_ROWS = ("path", "asof", "changes", "version", "columns", "where")  # options
+_OF_CHANGES = ("path", "asof", "changes", "startingversion", "endingversion", "maxversionspertrigger")
 _NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation")  # options of a write
 
 
@@ -53,9 +51,10 @@ class Source(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns."""
+        known = _OF_CHANGES if _has_changes(self._options) else _OF_ROWS
         for name in self._options:
-            if name not in _OPTIONS:
-                raise error("table.frame.option", option=name, known=", ".join(_OPTIONS))
+            if name not in known:
+                raise error("table.frame.option", option=name, known=", ".join(known))
         return spark_schema(_schema(self._options, _snapshot(self._options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
