@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -64,6 +64,11 @@ class Version:
 
 
 NONE = Version(0, "", "given", "", "", None, None, 0)  # before the first entry
+
+
+def claimed_files(versions: Iterable[Version]) -> set[Arrived]:
+    """Return the files that versions claimed."""
+    return {file for version in versions for file in version.claimed}
 
 
 class Log:

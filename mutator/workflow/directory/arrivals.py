@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from mutator.config import Config
-from mutator.dataset.version_log import Arrived, Version
+from mutator.dataset.version_log import Arrived
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory import sightings
@@ -113,14 +113,13 @@ class _Ages:
         return max(self._now - entry.last_write, 0.0 if first is None else first.quiet(entry, self._now), 0.0)
 
 
-def arrivals(base: Base, config: Config, versions: Iterable[Version], clock: float | None = None) -> Arrivals:
+def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: float | None = None) -> Arrivals:
     """Return the feed files that have arrived whole, and those that wait.
 
-    versions: those that may have merged files on a storage where files are not moved. clock: now, in seconds.
+    merged: files that versions have claimed, on a storage where files are not moved. clock: now, in seconds.
     """
     now = time.time() if clock is None else clock
     ages = _Ages(sightings.sightings(base).ahead, now, config.claim_min_age)
-    merged = set() if base.storage.renames else {file for version in versions for file in version.claimed}
     ready: dict[str, ReadyFile] = {}
     waiting = []
     here = entries_of(base.at("incr"))

@@ -7,7 +7,7 @@ from typing import TypeVar
 from mutator.config import Config
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.file_checks import oldest_check
-from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version
+from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version, claimed_files
 from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.exceptions import BUSY
 from mutator.rules import file_names
@@ -97,7 +97,7 @@ class _View:
 
     def arrivals(self) -> Arrivals:
         """Return the feed files in incr/."""
-        return arrivals(self.base, self.config, () if self.base.storage.renames else self.log.all())
+        return arrivals(self.base, self.config, () if self.base.storage.renames else claimed_files(self.log.all()))
 
     def stuck(self, found: Arrivals) -> set[str]:
         """Return the names of the files that the last run could not move; each is a problem."""

@@ -10,7 +10,7 @@ from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base
 
 _FORMAT = "mutator journal"
-_VERSION = 2  # 1 had no owner
+_VERSION = 3  # 1 had no owner, 2 no table
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Journal:
     started: str
     claimed: tuple[Arrived, ...] = ()
     owner: Owner | None = None  # the process; None in journals of format version 1
+    table: str | None = None  # whose version ``since`` is; None: it is one of the base
 
 
 def begin(base: Base, journal: Journal) -> None:
@@ -43,7 +44,7 @@ def journals(base: Base) -> list[Journal]:
 
 def _journal(run: str, data: bytes) -> Journal:
     try:
-        found = {"owner": None, **checksummed_json.parse(data, _FORMAT, _VERSION)}
+        found = {"owner": None, "table": None, **checksummed_json.parse(data, _FORMAT, _VERSION)}
         members = checksummed_json.attributes(Journal, found)
         owner = members["owner"] and Owner(**members["owner"])
         return Journal(**members | {"claimed": tuple(Arrived(**file) for file in members["claimed"]), "owner": owner})

@@ -14,29 +14,25 @@ files back; one that is killed is finished, or put back, by the next command (``
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset import checksum
-from mutator.dataset.commit.process import Owner
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.manifest import FeedFile, Manifest
-from mutator.dataset.version_log import Arrived, Log, Version, lost
+from mutator.dataset.version_log import Log, Version, claimed_files, lost
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
-from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
-from mutator.storage.contract import CERTAIN
-from mutator.workflow.directory import arrivals, claim, damage, journal, sightings
+from mutator.workflow.directory import damage, journal
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
+from mutator.workflow.directory.claimed_feed import ClaimedFeed
 from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.merged_content import Stamp, merged_content, stamp
+from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import abandon, remove_output
 
@@ -74,15 +70,9 @@ class Run:
         self.log = Log(base.path)
         self.id = file_names.new_run_id(clock())
         self.before = self.log.latest()
-        self.claimed: list[Arrived] = []
-        self._stamps: dict[str, Stamp] = {}  # of the claimed files, where files are moved
-        # Control files of the claimed files, on a storage where nothing is moved.
-        self.controls: tuple[Arrived, ...] = ()
-        self.waiting: tuple[tuple[str, str], ...] = ()
-        self.stuck: tuple[tuple[str, str], ...] = ()  # the waiting files that cannot be moved
+        self.feed = ClaimedFeed(base, config, self.id, clock)
         self.merged: Merged | None = None
         self.skipped: tuple[str, ...] = ()
-        self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
         self.aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
         self.damaged: tuple[str, ...] = ()  # names of the files known to be damaged, for which no backup is removed
         self.version: Version | None = None
@@ -95,62 +85,16 @@ class Run:
         with suppressed(*(["base.master"] if self.config.master_adopt else [])):
             masters.publish(self.base, self.log)
         found = self.arrivals()
-        self.waiting = found.waiting
-        self.controls = () if self.base.storage.renames else arrivals.controls_of(found)
         if not found.ready:
             return False
         self._check_master()
-        arrived = tuple(arrivals.arrived(ready.feed) for ready in found.ready)
-        started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
-        owner = Owner.this_process(self.id, self.config.lock_timeout)
-        journal.begin(self.base, Journal(self.id, "run", self.before.number, started, arrived, owner))
-        failpoint("claim.journaled")
-        self.claimed, stuck = claim.claim(self.base, self.id, found)
-        self._stamps = self._claimed_stamps(found)
-        failpoint("claim.done")
-        _log.info("claimed %s, run %s", counted(len(self.claimed), "feed file"), self.id)
-        self._note_stuck(stuck)
-        return bool(self.claimed)
+        return self.feed.claim(found, self.before.number)
 
     def _check_master(self) -> None:
         """Raise ConfigError for a first run without a master, unless the configuration allows it."""
         needed = self.before.dataset is None and not self.config.allow_empty_master
         if needed and all(file_names.is_hidden(entry.name) for entry in entries_of(self.base.master)):
             raise error("master.empty", path=self.base.master)
-
-    def _note_stuck(self, faults: Mapping[str, MutatorError]) -> None:
-        """Note the files that cannot be moved. Raise the first fault where the others must not be merged before it."""
-        if not faults:
-            return
-        shown = {name: self.base.shown_put_back(str(fault), self.id) for name, fault in faults.items()}
-        paths = {name: self.base.at("incr", name) for name in faults}
-        why = {
-            name: f"cannot be moved: {text.removeprefix(self.base.shown(paths[name]) + ': ')}"
-            for name, text in shown.items()
-        }
-        with suppressed(*CERTAIN):  # only ``status`` needs it
-            sightings.note_stuck(self.base, {paths[name]: text for name, text in why.items()})
-        name, text = next(iter(shown.items()))
-        cause = "sync.mode=full" if self.config.full else "late.files=fail"
-        if self.config.full or (self.config.by_file_name and self.config.late_files == "fail"):
-            raise error("claim.stuck", what=text, cause=cause)
-        if not self.claimed:
-            raise rebuilt(faults[name].kind, text)
-        self.stuck = tuple(why.items())
-        self.waiting = (*self.stuck, *self.waiting)
-
-    def _claimed_stamps(self, found: Arrivals) -> dict[str, Stamp]:
-        """Return the stamps of the claimed files, where files are moved: a rename changes ``Entry.modified``."""
-        if not self.base.storage.renames:
-            return {}
-        before = {ready.feed.name: ready.feed for ready in found.ready}
-        moved = {entry.name: entry for entry in entries_of(self.base.at("working", self.id))}
-        # The age of the file was that of its content then.
-        return {
-            one.name: stamp(moved[one.name]._replace(bytes=one.bytes, written=before[one.name].last_write))
-            for one in self.claimed
-            if one.name in moved
-        }
 
     def merge(self) -> bool:
         """Merge; False if earlier runs have merged every claimed file, so there is nothing to commit."""
@@ -168,30 +112,18 @@ class Run:
         """Return the inputs and the output of the merge."""
         base = self.base
         master, output = master_of(base, self.before), base.at("output", self.id)
-        if base.storage.renames:
-            feed: tuple[str, ...] = (base.at("working", self.id),)
-            after: dict[str, str | tuple[str, ...]] = {"feed": (base.at("archive", self.id),), "output": base.master}
-        else:
-            feed = tuple(base.at("incr", one.name) for one in self.claimed)
-            after = {"feed": feed, "output": output}
-        paths = {"master": master, **after}
-        return Task(self.id, master, feed, output, _shown(base, paths))
+        feed = self.feed.paths_afterwards
+        shown = feed[0] if base.storage.renames else feed
+        paths = {"master": master, "feed": shown, "output": base.master if base.storage.renames else output}
+        return Task(self.id, master, self.feed.paths, output, _shown(base, paths))
 
     def verify(self) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
         assert self.merged is not None
         made = self.merged.manifest
-        place = "working/" + self.id if self.base.storage.renames else "incr"
-        for one in self._arrived():
-            entry = self.base.storage.stat(self.base.at(place, one.name))
-            found = entry.bytes if entry is not None else "no"
-            if found != one.bytes:
-                raise error("changed", path=self.base.at(place, one.name), before=one.bytes, after=found)
-            # Files that stay in incr/ may be overwritten.
-            if entry is not None and place == "incr" and entry.tag != one.tag:
-                raise error("changed.content", path=entry.path)
-        self._check_content()
-        missing = {one.name for one in self.claimed} - {part.name for part in self._merged_feed()} - set(self.skipped)
+        self.feed.check_sizes()
+        self.feed.check_content(self._merged_feed())
+        missing = set(self.feed.names) - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
             raise error(
                 "sums", problems=f"{counted(len(missing), 'feed file')} in no account, for example {min(missing)}"
@@ -205,17 +137,6 @@ class Run:
             raise error("receipt", path=output, why=file_names.first_few(problems))
         failpoint("verify.done")
         _log.info("verified the sizes of all files")
-
-    def _check_content(self) -> None:
-        """Raise DataError where a file in working/ no longer has the content that was merged."""
-        for part in self._merged_feed():
-            before = self._stamps.get(part.name)
-            entry = self.base.storage.stat(self.base.at("working", self.id, part.name)) if before else None
-            if entry is None or stamp(entry) == before:
-                continue
-            # A link or a change of permissions is no reason to stop.
-            if before is None or entry.last_write != before[1] or checksum.difference(entry.path, part.checksum):
-                raise error("changed.content", path=entry.path)
 
     def commit(self) -> None:
         """Make the version exist. Raises StateError if another run was faster."""
@@ -231,7 +152,7 @@ class Run:
             path=f"output/{self.id}",
             rows=sum(part.rows for part in made.files),
             counts=made.counts,
-            claimed=self._arrived(),
+            claimed=self.feed.arrived,
             feed=self._merged_feed(),
         )
         try:
@@ -246,7 +167,7 @@ class Run:
     def _settle(self) -> None:
         """Note in the log that files were merged before: where nothing is moved, each run would find them again."""
         self._committing = True
-        self.log.commit(self.before.next("settled", self.id, self._clock(), claimed=self._arrived()))
+        self.log.commit(self.before.next("settled", self.id, self._clock(), claimed=self.feed.arrived))
         failpoint("commit.settled")
 
     def publish(self) -> None:
@@ -262,11 +183,7 @@ class Run:
             masters.write_symlinks(self.base, self.log)
         masters.back_up(self.base, self.log)
         self.aside = masters.set_aside(self.base, self.id)
-        content = merged_content(self.base, self.log, self.id)
-        _, rewritten = claim.archive(
-            self.base, self.id, lambda entry: stamp(entry) == self._stamps.get(entry.name) or content(entry)
-        )
-        self.rewritten = tuple(rewritten)
+        self.feed.archive(merged_content(self.base, self.log, self.id))
         if self.version is not None:
             self.damaged = tuple(one.path for one in damage.notes(self.base))
             masters.prune(self.base, self.log, self.config.backup_keep)
@@ -274,14 +191,10 @@ class Run:
         failpoint("archive.done")
         _log.info("archived the feed files")
 
-    def _arrived(self) -> tuple[Arrived, ...]:
-        """Return the claimed files, and the control files that stay in incr/."""
-        return (*self.claimed, *self.controls)
-
     def _merged_feed(self) -> tuple[FeedFile, ...]:
         """Return the claimed files that were merged. By name as well: two runs may have the same commit time."""
         assert self.merged is not None
-        made, names = self.merged.manifest, {one.name for one in self.claimed} - set(self.skipped)
+        made, names = self.merged.manifest, set(self.feed.names) - set(self.skipped)
         return tuple(part for part in made.feed if part.committed == made.committed and part.name in names)
 
     def is_lost(self) -> bool:
@@ -298,7 +211,7 @@ class Run:
         """Return the error of a run that ``is_lost``, once it is rolled back: what became of its feed files."""
         since = [self.log.read(number) for number in self.log.numbers() if number > self.before.number]
         given_up = since[0].action == "abandoned" and since[0].run == self.id
-        names = {one.name for one in self.claimed}
+        names = set(self.feed.names)
         merged = names & {part.name for version in since for part in version.feed}
         cure = f"its feed files are {'back ' if self.base.storage.renames else ''}in incr/: run again"
         if merged == names:
@@ -313,18 +226,13 @@ class Run:
         begun = Journal(self.id, "run", self.before.number, "")
         if self._committing and not abandon(self.base, self.log, self.id, begun):
             return
-        claim.give_back(self.base, self.id)
-        failpoint("return.done")
+        self.feed.give_back()
         remove_output(self.base, self.id)
         journal.end(self.base, self.id)
 
     def arrivals(self) -> Arrivals:
         """Return the feed files in incr/, and note those with times ahead of this machine's clock."""
-        versions: Sequence[Version] = () if self.base.storage.renames else self.log.all()
-        now = self._clock()
-        found = arrivals.arrivals(self.base, self.config, versions, now)
-        sightings.note(self.base, found.ahead, now)
-        return found
+        return self.feed.arrivals(lambda: claimed_files(self.log.all()))
 
 
 def _shown(base: Base, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:
