@@ -89,5 +89,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: other writers changed the same records in the meantime, {count} times, so the result is out of "
             "date and was removed; run again, or let fewer writers work at the same time"
         ),
+        "table.given_up": (
+            "{path}: version {version} says that run {run} counts as dead, because it did not renew its lock for "
+            "lock.timeout, so its result was removed; its feed files are back in incr/, or another run has merged "
+            "them: run again"
+        ),
     },
 }

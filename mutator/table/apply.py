@@ -33,6 +33,7 @@ from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.file_names import new_run_id
 from mutator.storage import storage_for
 from mutator.table.agreement import check_settings, in_words_of_tables
+from mutator.table.claiming_run import ClaimingRun, check_alive
 from mutator.table.follow import is_same, keeps_its_decisions
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.version_times import next_time
@@ -70,18 +71,19 @@ def apply_feed(
     tables: Sequence[TableInput] = (),
     dry_run: bool = False,
     transaction: tuple[str, int] | None = None,
+    run: ClaimingRun | None = None,
 ) -> Applied:
     """Merge a feed into the next version of a table.
 
     snapshot: the newest one. tables: the paths among the feed that have the rows of tables in memory. transaction: the
-    name of an application, and the number of its transaction, which is merged once. Raises the errors of the catalogue;
-    then there is no new version.
+    name of an application, and the number of its transaction, which is merged once. run: of a workflow that claimed the
+    feed. Raises the errors of the catalogue; then there is no new version.
     """
     started = time.monotonic()
     with renamed_in_errors(config.names):
         for _ in range(_STARTS):
             with suppress(_StartOver):
-                found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction)
+                found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction, run)
                 return replace(found, seconds=time.monotonic() - started)
             snapshot = refreshed(snapshot)
     raise error("table.outrun", path=snapshot.table, count=_STARTS)
@@ -99,9 +101,12 @@ def _applied(
     tables: Sequence[TableInput],
     dry_run: bool,
     transaction: tuple[str, int] | None,
+    run: ClaimingRun | None,
 ) -> Applied:
     """Merge a feed into the next version of a table, once. Raises _StartOver, and the errors of the catalogue."""
     started = time.monotonic()
+    if run is not None:
+        check_alive(snapshot.table, run, TableLog(snapshot.table).after(run.since, snapshot.version.number))
     again = snapshot.state.has_applied(transaction)
     survey, plan = prepare(snapshot, config, [] if again else feed, () if again else tables)
     if again and transaction is not None:
@@ -126,15 +131,20 @@ def _applied(
             return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
         if dry_run:
             return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
-        version = replace(placed(snapshot.table, version, _INLINE, new), transaction=transaction)
+        if run is not None:
+            run.check(version.feed)
+        version = placed(snapshot.table, version, _INLINE, new)
         files, index, head = version.files, version.index, snapshot
         for _ in range(_TRIES):
             version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
-            version = replace(version, files=files, index=index, transaction=transaction)
+            claim = None if run is None else run.claim
+            version = replace(version, files=files, index=index, transaction=transaction, claim=claim)
             after = committed(head.after(version), version)
             if after is not None:
                 return Applied(plan, survey, result, version.counts, version, after, choice, seconds)
             head, winners = _newest(head)
+            if run is not None:
+                check_alive(snapshot.table, run, winners)
             if not keeps_its_decisions(snapshot, plan, version, written, winners):
                 break
             survey, later = prepare(head, config, feed, tables)

@@ -128,7 +128,7 @@ def first_state(version: TableVersion) -> State:
 
 
 def _bare(version: TableVersion) -> TableVersion:
-    return replace(version, files=(), removed=(), index=(), rejected=(), feed=())
+    return replace(version, files=(), removed=(), index=(), rejected=(), feed=(), claim=None, given_up=())
 
 
 def defaults_text(defaults: Mapping[str, Any]) -> str | None:

@@ -102,6 +102,11 @@ class TableLog:
             why = f"it follows another version than that of {name}, so one of the two entries is not of this table"
             raise error("table.log.damaged", path=self.entry_path(version.number), why=why)
 
+    def after(self, first: int, last: int) -> Iterator[TableVersion]:
+        """Yield the versions after one, up to another one. Raises StateError if an entry is missing or damaged."""
+        for number in range(first + 1, last + 1):
+            yield self.read(number)
+
     def following(self, number: int) -> Iterator[TableVersion]:
         """Yield the versions after one, as far as there are any."""
         while (found := self._entries.find(number + 1)) is not None:

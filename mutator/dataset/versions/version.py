@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.dataset.manifest import FeedFile, is_safe
+from mutator.dataset.version_log import Arrived
 
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
-_ACTIONS = ("create", "apply")  # a program that knows more of them writes a newer format
+_ACTIONS = ("create", "apply", "abandon")  # a program that knows more of them writes a newer format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +67,21 @@ class TableFile:
         return self.data.path
 
 
+@dataclass(frozen=True)
+class Claim:
+    """The feed files that a run of a workflow claimed before it applied them."""
+
+    run: str  # of the workflow
+    files: tuple[Arrived, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableVersion:
     """A version of a table. Order values are text in the format of their type."""
 
     number: int
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
-    action: str  # create | apply; in JSON its name is "kind"
+    action: str  # create | apply | abandon: it only says which runs are given up; in JSON its name is "kind"
     run: str
     committed: str  # ISO 8601, UTC
     as_of: int  # version that the decisions of this commit were made against
@@ -93,6 +102,8 @@ class TableVersion:
     index: tuple[Stored, ...] = ()  # the version index: rows that this version hides or touches
     rejected: tuple[Stored, ...] = ()
     transaction: tuple[str, int] | None = None  # application, and number of its transaction
+    claim: Claim | None = None  # of the run of a workflow that made this version
+    given_up: tuple[str, ...] = ()  # runs of workflows that no later version may be of, because they count as dead
     parent: str | None = None  # ID of the version before; None for version 0
     defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``checkpoint.defaults_text``
     seconds: float = 0.0
@@ -114,6 +125,8 @@ def members_of(version: TableVersion) -> dict[str, Any]:
     members["files"] = [_file_members(file) for file in version.files]
     for name in ("index", "rejected"):
         members[name] = [_stored_members(one) for one in members[name]]
+    if version.claim is not None:
+        members["claim"] = {"run": version.claim.run, "files": [vars(file) for file in version.claim.files]}
     return members
 
 
@@ -130,6 +143,10 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     if members["transaction"] is not None:
         application, number = members["transaction"]
         members["transaction"] = (application, number)
+    if members.get("claim") is not None:
+        claim = members["claim"]
+        members["claim"] = Claim(claim["run"], tuple(Arrived(**file) for file in claim["files"]))
+    members["given_up"] = tuple(members.get("given_up", ()))
     version = TableVersion(**members)
     for one in version.stored():
         if not is_safe(one.path):

@@ -1,0 +1,80 @@
+"""A run of a workflow, which claims feed files before it applies them, and may count as dead."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from mutator.dataset.manifest import FeedFile
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.version import Claim, TableVersion
+from mutator.errors import error
+from mutator.errors.failpoints import failpoint
+from mutator.table.version_times import next_time, time_text
+
+
+@dataclass(frozen=True)
+class ClaimingRun:
+    """A run of a workflow, as an apply needs it."""
+
+    claim: Claim
+    since: int  # a version that was there before the run claimed anything
+    check: Callable[[Sequence[FeedFile]], None]  # raises an error if a claimed file is not the one that was merged
+
+
+def check_alive(table: str, run: ClaimingRun, versions: Iterable[TableVersion]) -> None:
+    """Raise StateError if a version has given up a run. versions: those since the run claimed its files."""
+    for version in versions:
+        if run.claim.run in version.given_up:
+            raise error("table.given_up", path=table, run=run.claim.run, version=version.number)
+
+
+def give_up(table: str, run: str, since: int) -> bool:
+    """Make sure that a run of a workflow commits no version from now on; return False if it has committed one.
+
+    since: a version that was there before the run claimed anything.
+    """
+    log = TableLog(table)
+    while True:
+        before = None
+        for before in log.following(since - 1):
+            if before.claim is not None and before.claim.run == run:
+                return False
+            if run in before.given_up:
+                return True
+        if before is None:  # the log has lost entries, or is another one
+            raise error("table.version", path=table, version=since, earliest=0, newest=log.newest())
+        failpoint("table.giving.up")
+        if log.commit(_abandoning(before, run)):
+            failpoint("table.given.up")
+            return True
+
+
+def _abandoning(before: TableVersion, run: str) -> TableVersion:
+    """Return the version that follows another one, has its rows, and gives up a run."""
+    return replace(
+        before,
+        number=before.number + 1,
+        id=uuid.uuid4().hex,
+        action="abandon",
+        run=run,
+        committed=time_text(next_time(time.time(), before)),
+        as_of=before.number,
+        spec=None,
+        settings={},
+        counts={},
+        feed=(),
+        feed_since=None,
+        files=(),
+        removed=(),
+        index=(),
+        rejected=(),
+        transaction=None,
+        claim=None,
+        given_up=(run,),
+        parent=before.id,
+        defaults=None,
+        seconds=0.0,
+    )
