@@ -129,6 +129,8 @@ NAMES = frozenset(
         "table.commit",
         "table.committed",
         "table.created",
+        "table.given.up",
+        "table.giving.up",
         "table.hint.written",
         "table.hinted",
         "table.linked",
