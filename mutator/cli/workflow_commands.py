@@ -5,6 +5,8 @@ mutator workflow watch BASE --config FILE       the same, again and again
 mutator workflow status BASE                    show the state of a base and the files that wait
 mutator workflow history BASE                   list the versions
 mutator workflow restore BASE --to VERSION      make an older version the master again
+
+The target of a base is BASE/master, or a versioned table: BASE/table if it is there, or that of --table.
 """
 
 from __future__ import annotations
@@ -18,12 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
+from mutator.cli.messages import warn
+from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_beside, table_of
 from mutator.config import parsers
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
-    from mutator.workflow.directory.results import Outcome
+    from mutator.workflow.directory.results import Outcome, Status
+    from mutator.workflow.to_table.results import Outcome as TableOutcome
+    from mutator.workflow.to_table.results import Status as TableStatus
+
+
+_INTERVAL, _TABLE_INTERVAL = 10.0, 0.5  # seconds
 
 
 def _seconds(text: str) -> float:
@@ -37,7 +46,9 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
-    outcome = _run_once(arguments, options.spark("mutator workflow", arguments))
+    spark = options.spark("mutator workflow", arguments)
+    table = table_of(arguments)
+    outcome = _merged(arguments, spark) if table is None else _applied(arguments, open_table(table, arguments, spark))
     yield _report(outcome, options.shown(outcome, arguments))
 
 
@@ -51,11 +62,12 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
         def spark() -> Any:  # starts when it is first needed, and is kept until the end
             return stack.enter_context(options.spark("mutator workflow", arguments)())
 
+        run, pause = _watched(arguments, lambda: nullcontext(spark()))
         while left is None or left > 0:
             try:
-                outcome = _run_once(arguments, lambda: nullcontext(spark()))
+                outcome = run()
             except MutatorError as fault:
-                if fault.kind not in (*BUSY, "base.lost"):
+                if fault.kind not in (*BUSY, "base.lost", "table.given_up"):
                     raise
                 outcome = None  # another run merges the files that have arrived
             if outcome is not None and (outcome.version is not None or outcome.claimed or outcome.recovered):
@@ -65,10 +77,34 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
                 if outcome.version is not None and left is not None:
                     left -= 1
             if left != 0:
-                time.sleep(arguments.interval)
+                pause()
 
 
-def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> Outcome:
+def _watched(
+    arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]
+) -> tuple[Callable[[], Outcome | TableOutcome], Callable[[], None]]:
+    """Return two functions: one runs once, the other waits until the next run may have something to do."""
+    table = table_of(arguments)
+    if table is None:
+        interval = _INTERVAL if arguments.interval is None else arguments.interval
+        return lambda: _merged(arguments, spark), lambda: time.sleep(interval)
+    from mutator.workflow import to_table
+
+    interval = _TABLE_INTERVAL if arguments.interval is None else arguments.interval
+    opened = open_table(table, arguments, spark)
+    config, target = opened.config, opened.target
+
+    def pause() -> None:
+        while True:
+            seconds = to_table.seconds_until_ready(arguments.base, config, target)
+            if seconds == 0:
+                return
+            time.sleep(interval if seconds is None else min(interval, seconds + 0.01))
+
+    return lambda: _applied(arguments, opened), pause
+
+
+def _merged(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> Outcome:
     from mutator.workflow import directory
 
     config = options.config_of(arguments)
@@ -76,19 +112,44 @@ def _run_once(arguments: argparse.Namespace, spark: Callable[[], AbstractContext
     return directory.run(arguments.base, config, merge)
 
 
-def _report(outcome: Outcome, text: str) -> Report:
+def _applied(arguments: argparse.Namespace, table: OpenTable) -> TableOutcome:
+    from mutator.workflow import to_table
+
+    if arguments.engine == "records":
+        raise error("usage", what="--engine records: a table has only the engine blocks; leave the option out")
+
+    config = table.config
+    warn(arguments, config.warnings)
+    return to_table.run(arguments.base, config, table.target)
+
+
+def _report(outcome: Outcome | TableOutcome, text: str) -> Report:
     warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings)
     return Report(text, warnings, code=128 + outcome.stopped if outcome.stopped else 0)
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.workflow import directory
+    from mutator.workflow import directory, to_table
 
-    status = directory.status(arguments.base, options.config_without_id(arguments))
+    table = table_of(arguments)
+    status: Status | TableStatus
+    if table is None:
+        status = directory.status(arguments.base, options.config_without_id(arguments))
+    else:
+        opened = open_table(table, arguments, options.spark("mutator workflow", arguments))
+        status = to_table.status(arguments.base, opened.config, opened.target)
     yield Answer(options.shown(status, arguments), code=5 if status.problems else 0)
 
 
+def _check_master(arguments: argparse.Namespace, cure: str) -> None:
+    """Raise ConfigError if the target of a base is a table. cure: has a place for its path."""
+    table = table_beside(arguments.base)
+    if table is not None:
+        raise error("usage", what=f"the target of {arguments.base} is the table {table}: {cure.format(table)}")
+
+
 def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
+    _check_master(arguments, "read its versions with: mutator table log {}")
     from mutator.workflow import directory
     from mutator.workflow.directory.results import history_json, history_text
 
@@ -97,6 +158,7 @@ def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
+    _check_master(arguments, "it keeps every version; read one with: mutator table scan {} --version N")
     from mutator.workflow import directory
 
     outcome = directory.restore(arguments.base, arguments.to, options.config_without_id(arguments))
@@ -108,15 +170,14 @@ _BASE = (
     *options.CONFIG,
     options.JSON,
 )
-_RUN = (*_BASE, options.ENGINE, options.RUNNER, options.PARTITIONED_BY)
+_RUN = (*_BASE, TABLE, options.ENGINE, options.RUNNER, options.PARTITIONED_BY)
 _WATCH = (
     *_RUN,
     option(
         "--interval",
         type=option_type(_seconds),
-        default=10.0,
         metavar="SECONDS",
-        help="pause between two checks of incr/ (default 10)",
+        help=f"pause between two checks of incr/ (default {_INTERVAL:.0f}; {_TABLE_INTERVAL} if the target is a table)",
     ),
     option(
         "--min-age",
@@ -151,7 +212,7 @@ WORKFLOW = Group(
         Command(
             "status",
             "show the state of the base and the files that wait",
-            _BASE,
+            (*_BASE, TABLE),
             _status,
             _STOPPED,
             ("mutator workflow status /data/product",),

@@ -290,6 +290,13 @@ RUNS: dict[int, dict[str, str]] = {
             "so only one process may be at work here, and {run}, process {process} on {host}, has been since {since}. "
             "Wait for it; if you know that it has ended, remove {lock}"
         ),
+        "base.target": (
+            "{path}: run {run} was started for {target}, and has not ended; complete it first: run the command {cure}"
+        ),
+        "base.targets": (
+            "{path}: has a master, and {table} is a versioned table, so it is unclear which of them the feed files are "
+            "for; move one of them away, or keep the feed files of the table in a base of their own"
+        ),
         "base.lost": (
             "{path}: another {what} version {version} in the meantime, so the result of this run is out of date and "
             "was removed; {cure}"

@@ -132,7 +132,7 @@ def _applied(
         if dry_run:
             return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
         if run is not None:
-            run.check(version.feed)
+            run.check(version.feed, tuple(source.name for source in survey.consumed))
         version = placed(snapshot.table, version, _INLINE, new)
         files, index, head = version.files, version.index, snapshot
         for _ in range(_TRIES):

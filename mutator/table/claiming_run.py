@@ -21,7 +21,9 @@ class ClaimingRun:
 
     claim: Claim
     since: int  # a version that was there before the run claimed anything
-    check: Callable[[Sequence[FeedFile]], None]  # raises an error if a claimed file is not the one that was merged
+    # Called before the commit with the merged files, and the names of those that earlier versions have. Raises an error
+    # if a claimed file is not among them, or is not as it was.
+    check: Callable[[Sequence[FeedFile], Sequence[str]], None]
 
 
 def check_alive(table: str, run: ClaimingRun, versions: Iterable[TableVersion]) -> None:

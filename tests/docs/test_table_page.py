@@ -11,6 +11,7 @@ from tests.support.console import console_blocks, same, steps
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "table.md").read_text()
+WORKFLOW = (ROOT / "docs" / "workflow_table.md").read_text()
 SALES = (ROOT / "docs" / "sales_table.md").read_text()
 FILE = re.compile(r"`([\w./]+)`[^`]*:\n\n```(?:json|csv)\n(.*?)```", re.DOTALL)
 VARIABLE = (
@@ -45,6 +46,22 @@ def test_every_command_of_the_page_on_tables_prints_its_output(tmp_path, monkeyp
 
         assert plain(capfd.readouterr().out) == plain(expected), command
     assert len(commands) == 9
+
+
+def test_every_command_of_the_page_on_workflows_prints_its_output(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    commands = [step for block in console_blocks(WORKFLOW) for step in steps(block)]
+
+    for command, expected in commands:
+        capfd.readouterr()
+        if command.startswith("mutator "):
+            assert cli.main(command.split()[1:]) == 0
+            found = capfd.readouterr().out
+        else:
+            found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+
+        assert plain(found).replace(f"{tmp_path}/", "") == plain(expected), command
+    assert len(commands) == 6
 
 
 def test_every_command_of_the_page_on_the_sales_table_prints_its_output(tmp_path, monkeypatch, capfd):

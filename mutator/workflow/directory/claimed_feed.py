@@ -23,6 +23,7 @@ from mutator.workflow.directory.merged_content import IsMerged, Stamp, stamp
 from mutator.workflow.directory.paths import Base
 
 _log = logging.getLogger(__name__)
+PATIENCE = 10.0  # seconds that a run waits for files whose only fault is that they are too young
 
 
 class ClaimedFeed:

@@ -16,15 +16,13 @@ from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.workflow.directory import cures, damage, journal, versions
+from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.lock import holder
+from mutator.workflow.directory.lock import patient
 from mutator.workflow.directory.paths import Base, Dataset, given_master, open_base, probe_dataset
 from mutator.workflow.directory.recovery import Recovered, abandon, locked_with_room, recover
 from mutator.workflow.directory.results import KeptVersion, Outcome
 from mutator.workflow.directory.run_phases import Merge, Run
-
-_LOOKS = 30  # tries for a lock that another process holds only to look
-_PATIENCE = 10.0  # seconds that a run waits for files whose only fault is that they are too young
 
 
 def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
@@ -39,7 +37,7 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
             "usage", what=f"symlink.manifest: not needed, because {base.given}/master/ is always whole; unset it"
         )
     base.make()
-    with _patiently_locked(base, config, sleep):
+    with patient(base, lambda: locked_with_room(base, "run", config.lock_timeout), sleep):
         recovered = recover(base, Log(base.path))
         # An adopted master need not be the dataset of the latest version.
         adopted = ("base.master",) if config.master_adopt else ()
@@ -49,7 +47,7 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
         _check_noted(base, config)
         one = Run(base, config, merge)
         found = one.arrivals()
-        if not found.ready and found.seconds is not None and found.seconds <= _PATIENCE:
+        if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
             sleep(found.seconds + 0.01)
         return _run(one, tuple(recovered.actions))
 
@@ -60,23 +58,6 @@ def _check_noted(base: Base, config: Config) -> None:
     if damage.notes(base) and not config.master_adopt:
         for fault in cures.master_faults(base, Log(base.path)):
             raise rebuilt(fault.kind, base.shown(str(fault)))
-
-
-@contextmanager
-def _patiently_locked(base: Base, config: Config, sleep: Callable[[float], None]) -> Iterator[None]:
-    """Hold the lock; wait for a process that only looks."""
-    for left in reversed(range(_LOOKS)):
-        try:
-            with locked_with_room(base, "run", config.lock_timeout):
-                yield
-                return
-        except MutatorError as fault:
-            if fault.kind not in BUSY or not left:
-                raise
-            owner = holder(base)
-            if owner is not None and owner.run != "look":
-                raise
-        sleep(0.1)
 
 
 def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:

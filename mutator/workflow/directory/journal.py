@@ -6,6 +6,7 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.dataset.version_log import Arrived
+from mutator.errors import error
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base
 
@@ -40,6 +41,14 @@ def journals(base: Base) -> list[Journal]:
     """Return the runs that have not ended, by ID. A run with a damaged journal claimed the files in working/<run>."""
     contents = ((match[1], read_if_exists(entry.path)) for match, entry in _files(base).entries())
     return [_journal(run, data) for run, data in contents if data is not None]  # None: it has just ended
+
+
+def check_target(base: Base, journal: Journal, table: str | None) -> None:
+    """Raise StateError if a run was started for another target. table: path; None for the master of the base."""
+    if journal.since >= 0 and journal.table != table:
+        own = f"the table {journal.table}" if journal.table else base.shown(base.master)
+        cure = f"with --table {journal.table}" if journal.table else "without a table"
+        raise error("base.target", path=base.given or base.path, run=journal.run, target=own, cure=cure)
 
 
 def _journal(run: str, data: bytes) -> Journal:

@@ -11,19 +11,21 @@ only protection (``_alone``).
 import contextlib
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import BUSY
 from mutator.errors.failpoints import failpoint
 from mutator.storage import Entry, read_if_exists
 from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory.paths import Base
 
 _TRIES = 5
+_LOOKS = 30  # tries for a lock that another process holds only to look
 _UNKNOWN = 60.0  # seconds after which the owner of an unreadable lock counts as dead
 
 
@@ -69,6 +71,25 @@ def locked(base: Base, run: str, timeout: float) -> Iterator[None]:
         thread.join()
         with contextlib.suppress(MutatorError):  # the next process sees that this one has ended
             _release(base, owner)
+
+
+@contextmanager
+def patient(
+    base: Base, take: Callable[[], AbstractContextManager[None]], sleep: Callable[[float], None]
+) -> Iterator[None]:
+    """Hold the lock; wait for a process that only looks. take: takes the lock."""
+    for left in reversed(range(_LOOKS)):
+        try:
+            with take():
+                yield
+                return
+        except MutatorError as fault:
+            if fault.kind not in BUSY or not left:
+                raise
+            owner = holder(base)
+            if owner is not None and owner.run != "look":
+                raise
+        sleep(0.1)
 
 
 @contextmanager

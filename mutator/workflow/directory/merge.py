@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mutator.config import Config
 from mutator.rules import file_names
 from mutator.workflow.directory import claim
+from mutator.workflow.directory.paths import with_directory
 from mutator.workflow.directory.run_phases import Merge, Merged, Task
 
 if TYPE_CHECKING:
@@ -30,17 +30,6 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
         made, report = carry_out(replace(prepared, given=task.paths), merge_on)
         found = {part.name: getattr(report, part.name) for part in fields(report)}
         found["ignored"] = tuple(path for path in report.ignored if not claim.is_own(file_names.base_name(path)))
-        return Merged(made, skipped, Report(**_renamed(found, f"{task.feed[0]}/", f"{task.paths['feed'][0]}/")))
+        return Merged(made, skipped, Report(**with_directory(found, f"{task.feed[0]}/", f"{task.paths['feed'][0]}/")))
 
     return merge
-
-
-def _renamed(value: Any, old: str, new: str) -> Any:
-    """Replace the directory of paths within a value by the one that they are in after the run."""
-    if isinstance(value, str):
-        return value.replace(old, new)
-    if isinstance(value, Mapping):
-        return {name: _renamed(part, old, new) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_renamed(part, old, new) for part in value)
-    return value

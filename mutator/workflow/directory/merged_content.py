@@ -46,11 +46,16 @@ def merged_content(base: Base, log: Log, run: str) -> IsMerged:
             expected |= found
         else:
             expected |= merged_before()[entry.name]
-        with suppressed("storage.missing"):
-            return any(checksum.difference(entry.path, text) is None for text in sorted(expected))
-        return True  # another process has just moved it
+        return has_content(entry, expected)
 
     return is_merged
+
+
+def has_content(entry: Entry, checksums: Collection[str]) -> bool:
+    """Return whether a file has a content with one of some checksums; True if another process has just moved it."""
+    with suppressed("storage.missing"):
+        return any(checksum.difference(entry.path, text) is None for text in sorted(checksums))
+    return True
 
 
 def _merged_before(base: Base) -> Mapping[str, set[str]]:

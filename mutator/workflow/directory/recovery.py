@@ -20,7 +20,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.claim import archive, give_back
-from mutator.workflow.directory.journal import Journal, end, journals
+from mutator.workflow.directory.journal import Journal, check_target, end, journals
 from mutator.workflow.directory.lock import locked, storage_time
 from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
@@ -76,6 +76,8 @@ def _recover(base: Base, log: Log, done: Recovered) -> None:
     left |= _outputs(base, log)
     failpoint("recover.listed")
     begun = {journal.run: journal for journal in journals(base)}
+    for one in begun.values():
+        check_target(base, one, None)
     for run in sorted({*begun, *left}):
         journal = begun.get(run)
         what = "restore" if journal is not None and journal.action == "restore" else "run"
@@ -88,7 +90,7 @@ def _recover(base: Base, log: Log, done: Recovered) -> None:
     for number in back_up(base, log):
         done.actions.append(f"version {number} was replaced, and is in backup/{number} now")
     remove_hidden(base)
-    _sweep(base)
+    sweep(base)
     failpoint("recover.done")
 
 
@@ -158,7 +160,7 @@ def locked_with_room(base: Base, run: str, timeout: float) -> Iterator[None]:
         yield
 
 
-def _sweep(base: Base) -> None:
+def sweep(base: Base) -> None:
     """Remove unfinished files of killed processes: their names are hidden."""
     for directory in ("runs", "log"):
         for entry in _hidden(base, directory):

@@ -1,0 +1,108 @@
+"""A run whose target is a table, phase by phase.
+
+    claim     note feed files that have arrived whole in the journal, then move them to working/<run>
+    apply     apply them to the table: the entry of its log is the one commit point
+    archive   move them to archive/<run>
+
+A run that fails before its commit puts its feed files back. One that is killed is finished, or put back, by the next
+command (``recovery``).
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from mutator.config import Config
+from mutator.dataset.manifest import FeedFile
+from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
+from mutator.errors.exceptions import rebuilt
+from mutator.errors.failpoints import failpoint
+from mutator.rules import file_names
+from mutator.workflow.directory import journal
+from mutator.workflow.directory.arrivals import Arrivals
+from mutator.workflow.directory.claimed_feed import ClaimedFeed
+from mutator.workflow.directory.paths import Base
+from mutator.workflow.to_table import claims
+from mutator.workflow.to_table.recovery import merged_content
+from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, Target
+
+_log = logging.getLogger(__name__)
+
+
+class TableRun:
+    """One run; its phases are called in order."""
+
+    def __init__(self, base: Base, config: Config, target: Target, clock: Callable[[], float] = time.time) -> None:
+        self.base, self.config, self.target = base, config, target
+        self.id = file_names.new_run_id(clock())
+        self.since = target.newest().number
+        self.feed = ClaimedFeed(base, config, self.id, clock)
+        self.applied: AppliedFeed | None = None
+        self.has_ended = False
+        self._committing = False
+
+    def version(self) -> int | None:
+        """Return the version that the run committed; None if earlier versions have every feed file."""
+        if self.applied is not None or not self.feed.files:
+            return self.applied.version if self.applied is not None else None
+        found = self.target.version_of(self.id, self.since)  # a signal came between the commit and the answer
+        return found.number if found is not None else None
+
+    def arrivals(self) -> Arrivals:
+        """Return the feed files in incr/, and note those with times ahead of this machine's clock."""
+        return self.feed.arrivals(lambda: claims.claims(self.base, self.target.path).files)
+
+    def claim(self) -> bool:
+        """Claim the feed files that have arrived whole; return whether any was claimed."""
+        found = self.arrivals()
+        return bool(found.ready) and self.feed.claim(found, self.since, self.target.path)
+
+    def apply(self) -> None:
+        """Apply the claimed files to the table."""
+        feed = self.feed
+        task = ApplyTask(self.id, self.since, feed.arrived, feed.paths, feed.paths_afterwards, self._check)
+        self.applied = self.target.apply(task)
+        failpoint("merge.done")
+        _log.info("applied %s, run %s", counted(len(feed.files), "feed file"), self.id)
+
+    def _check(self, merged: Sequence[FeedFile], skipped: Sequence[str]) -> None:
+        """Compare the claimed files with those that were merged. Raises DataError, StorageError."""
+        names = {part.name for part in merged} | set(skipped)
+        missing = set(self.feed.names) - names
+        if missing:
+            count = counted(len(missing), "feed file")
+            raise error("sums", problems=f"{count} in no account, for example {min(missing)}")
+        self.feed.check_sizes()
+        self.feed.check_content(merged)
+        failpoint("verify.done")
+        self._committing = True
+
+    def archive(self) -> None:
+        """Move everything to where it belongs."""
+        self.feed.archive(merged_content(self.target, self.id, self.since))
+        if not self.base.storage.renames:
+            # All that was claimed is in a version: of this run, or of an earlier one.
+            claims.note(self.base, claims.claims(self.base, self.target.path), self.feed.arrived)
+        journal.end(self.base, self.id)
+        self.has_ended = True
+        failpoint("archive.done")
+        _log.info("archived the feed files")
+
+    def has_committed(self, fault: BaseException) -> bool:
+        """Return whether the version of the run exists, although there was a fault; if it does not, it never will."""
+        if not self._committing or (isinstance(fault, MutatorError) and fault.kind != "commit.uncertain"):
+            return False
+        return not self.target.give_up(self.id, self.since)
+
+    def explained(self, fault: MutatorError) -> MutatorError:
+        """Return the error of a run that committed nothing: that it was given up, if this is the cause."""
+        version = self.target.has_given_up(self.id, self.since)
+        if version is not None:
+            return error("table.given_up", path=self.target.path, run=self.id, version=version.number)
+        return rebuilt(fault.kind, self.base.shown_put_back(str(fault), self.id))
+
+    def roll_back(self) -> None:
+        """Put the feed files back."""
+        self.feed.give_back()
+        journal.end(self.base, self.id)

@@ -1,0 +1,60 @@
+"""A workflow base whose target is a table, and its runs in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mutator.cli.workflow_target import OpenTable
+from mutator.table.recorded import config_of_apply
+from mutator.table.table import Table
+from mutator.workflow import to_table
+from mutator.workflow.to_table.results import Outcome, Status
+from tests.support import local_engine
+from tests.support.no_limits import NO_LIMITS
+
+SETTINGS: dict[str, Any] = {"key": "id", "order_by": "at", "op": "op", "header": True, **NO_LIMITS}
+HEAD = "id,at,op,name"
+
+
+@contextmanager
+def open_runner(_: int) -> Iterator[Any]:
+    with local_engine.runner() as runner:
+        yield runner, None
+
+
+def opened(table: str, **settings: Any) -> OpenTable:
+    """Open the table of a base. settings: of its runs."""
+    given = {"claim.min.age": "0s", **settings}
+    return OpenTable(table, lambda snapshot: config_of_apply(snapshot, given), lambda _: open_runner)
+
+
+class TableBase:
+    """A base in a directory, and the commands on it."""
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        self.path = path
+        (path / "incr").mkdir(parents=True)
+        self.table = Table.create(path / "table", {**SETTINGS, **settings}, buckets=2)
+
+    def arrive(self, name: str, *rows: str) -> Path:
+        path = self.path / "incr" / name
+        path.write_text("".join(f"{row}\n" for row in (HEAD, *rows)))
+        return path
+
+    def run(self, **settings: Any) -> Outcome:
+        one = opened(self.table.path, **settings)
+        return to_table.run(str(self.path), one.config, one.target, sleep=lambda _: None)
+
+    def status(self, **settings: Any) -> Status:
+        one = opened(self.table.path, **settings)
+        return to_table.status(str(self.path), one.config, one.target)
+
+    def rows(self) -> list[str]:
+        rows = self.table.refresh().scan().to_pylist()
+        return sorted(",".join(map(str, row.values())) for row in rows)
+
+    def names(self, place: str) -> list[str]:
+        return sorted(path.name for path in (self.path / place).rglob("*") if path.is_file())

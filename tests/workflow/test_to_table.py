@@ -1,0 +1,285 @@
+"""The workflow whose target is a table: the behaviour that an operator relies on."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from mutator.cli import main
+from mutator.dataset.version_log import Arrived
+from mutator.dataset.versions.log import TableLog
+from mutator.table.claiming_run import give_up
+from mutator.table.table import Table
+from mutator.workflow import directory, to_table
+from mutator.workflow.directory import journal
+from mutator.workflow.directory.paths import Base
+from tests.support.table_base import TableBase, opened
+from tests.support.workflow_base import BY_FIELD, Place, refused
+
+
+@pytest.fixture(name="base")
+def new_base(tmp_path: Path) -> TableBase:
+    return TableBase(tmp_path / "base")
+
+
+def test_runs_apply_arriving_files_and_archive_them(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a", "2,1,U,b")
+    base.arrive("ups_2.csv", "3,1,U,c")
+    first = base.run()
+
+    assert (first.version, first.claimed) == (1, ("ups_1.csv", "ups_2.csv"))
+    assert base.rows() == ["1,1,a", "2,1,b", "3,1,c"]
+    assert base.names(f"archive/{first.run}") == ["ups_1.csv", "ups_2.csv"]
+    assert base.names("incr") == base.names("working") == base.names("_mutator/runs") == []
+    base.arrive("ups_3.csv", "1,2,U,aa", "2,2,D,", "9,1,U,i")
+    second = base.run()
+    assert (second.version, second.report.counts["feed updated"]) == (2, 1)
+    assert base.rows() == ["1,2,aa", "3,1,c", "9,1,i"]
+
+
+def test_the_entry_of_the_log_names_the_run_and_its_claims(base: TableBase) -> None:
+    path = base.arrive("ups_1.csv", "1,1,U,a")
+    modified = path.stat().st_mtime
+    done = base.run()
+
+    claim = TableLog(base.table.path).read(1).claim
+    assert claim is not None
+    assert claim.run == done.run
+    assert [(one.name, one.bytes) for one in claim.files] == [("ups_1.csv", 22)]
+    assert claim.files[0].modified >= modified
+
+
+def test_nothing_to_merge_adds_no_version(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    base.run()
+    before = TableLog(base.table.path).numbers()
+    done = base.run()
+
+    assert (done.version, done.claimed, done.text()) == (None, (), "nothing to merge")
+    assert TableLog(base.table.path).numbers() == before
+
+
+def test_a_feed_file_delivered_twice_is_skipped_and_archived(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    base.run()
+    base.arrive("ups_1.csv", "1,1,U,a")
+    done = base.run()
+
+    assert (done.version, done.skipped) == (None, ("ups_1.csv",))
+    assert "1 feed file merged before" in done.text()
+    assert base.names("incr") == []
+    assert base.names(f"archive/{done.run}") == ["ups_1.csv"]
+
+
+def test_a_run_that_fails_puts_its_files_back(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    base.arrive("ups_2.csv", "2,x,U,a")
+    refused(base.run, 3, f"{base.path}/incr/ups_2.csv", "reject.policy=quarantine")
+
+    assert base.names("incr") == ["ups_1.csv", "ups_2.csv"]
+    assert base.names("working") == base.names("_mutator/runs") == []
+    assert base.table.refresh().version == 0
+    done = base.run(**{"reject.policy": "quarantine"})
+    assert (done.version, base.rows()) == (1, ["1,1,a"])
+
+
+def test_files_that_change_during_the_apply_are_not_committed(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    one = opened(base.table.path)
+    apply = one._apply
+
+    def apply_and_write(task: to_table.ApplyTask) -> to_table.AppliedFeed:
+        check = task.check
+
+        def after_a_write(*given: object) -> None:
+            (Path(task.feed[0]) / "ups_1.csv").write_text("id,at,op,name\n1,1,U,z\n")
+            check(*given)  # type: ignore[arg-type]
+
+        object.__setattr__(task, "check", after_a_write)
+        return apply(task)
+
+    monkeypatch.setattr(one, "_apply", apply_and_write)
+    refused(lambda: to_table.run(str(base.path), one.config, one.target), 3, "incr/ups_1.csv")
+    assert base.names("incr") == ["ups_1.csv"]
+    assert base.table.refresh().version == 0
+
+
+def test_a_control_file_vouches_for_its_feed_file(base: TableBase) -> None:
+    settings = {"feed.control.suffix": ".ctl"}
+    base.arrive("ups_1.csv", "1,1,U,a")
+    assert base.run(**settings).waiting == (("ups_1.csv", "has no control file ups_1.csv.ctl"),)
+    (base.path / "incr" / "ups_1.csv.ctl").write_text("rows = 2\n")
+    refused(lambda: base.run(**settings), 3, "ups_1.csv.ctl")
+    assert base.names("incr") == ["ups_1.csv", "ups_1.csv.ctl"]
+    (base.path / "incr" / "ups_1.csv.ctl").write_text("rows = 1\n")
+    done = base.run(**settings)
+    assert done.version == 1
+    assert done.report.ignored == ()
+    assert base.names("archive") == ["ups_1.csv", "ups_1.csv.ctl"]
+
+
+def test_full_snapshots_are_applied_one_by_one(base: TableBase) -> None:
+    base.arrive("all_1.csv", "1,1,U,a", "2,1,U,b")
+    base.arrive("all_2.csv", "1,2,U,aa")
+    settings = {"sync.mode": "full", "max.delete.fraction": 1}
+    assert base.run(**settings).waiting == (("all_2.csv", "waits until an older snapshot is merged"),)
+    assert base.run(**settings).version == 2
+    assert base.rows() == ["1,2,U,aa"]
+
+
+def test_a_young_file_waits(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    done = base.run(**{"claim.min.age": "1h"})
+    assert (done.version, done.claimed) == (None, ())
+    assert "claim.min.age is 3600 s" in dict(done.waiting)["ups_1.csv"]
+    one = opened(base.table.path, **{"claim.min.age": "1h"})
+    seconds = to_table.seconds_until_ready(str(base.path), one.config, one.target)
+    assert seconds is not None
+    assert 3500 < seconds <= 3600
+    assert to_table.seconds_until_ready(str(base.path), opened(base.table.path).config, one.target) == 0
+
+
+def test_status(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    found = base.status()
+    assert (found.version, found.records, found.ready, found.problems) == (0, 0, ("ups_1.csv",), ())
+    base.run()
+    found = base.status()
+    assert (found.version, found.records, found.ready, found.running) == (1, 1, (), None)
+    assert found.text().startswith(
+        f"base     {base.path}\nstate    idle\ntable    {base.table.path}\nversion  1, 1 record, "
+    )
+
+
+def test_status_names_what_cannot_be_seen(base: TableBase) -> None:
+    one = opened(base.table.path)
+    (base.path / "table/_mutator/table/log/00000000000000000000.json").write_text("{}")
+    (base.path / "table/_mutator/table/hint.json").unlink()
+    begun = journal.Journal("20261101T000000Z-00000000", "run", 0, "", (), None, base.table.path)
+    journal.begin(Base(str(base.path)), begun)
+    found = to_table.status(str(base.path), one.config, one.target)
+    assert any("00000000000000000000.json" in problem for problem in found.problems)
+    assert "state    needs attention, see below" in found.text()
+
+
+# --- runs that were killed
+
+
+def begun(base: TableBase, run: str = "20261101T000000Z-00000001", name: str = "ups_1.csv") -> str:
+    """Leave a base as a run that was killed after its claim."""
+    arrived = Arrived(name, (base.path / "incr" / name).stat().st_size, 0.0)
+    journal.begin(
+        Base(str(base.path)),
+        journal.Journal(run, "run", base.table.refresh().version, "", (arrived,), None, base.table.path),
+    )
+    (base.path / "working" / run).mkdir(parents=True)
+    (base.path / "incr" / name).rename(base.path / "working" / run / name)
+    return run
+
+
+def test_files_of_a_killed_run_go_back_and_are_claimed_again(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    run = begun(base)
+    done = base.run()
+
+    assert done.recovered == (f"run {run} was not committed, and is undone: ups_1.csv went back to incr/",)
+    assert (done.version, done.claimed, base.rows()) == (2, ("ups_1.csv",), ["1,1,a"])
+    given_up = TableLog(base.table.path).read(1)
+    assert (given_up.action, given_up.given_up) == ("abandon", (run,))
+    assert base.table.verify().problems == ()
+    assert [entry.kind for entry in base.table.log()] == ["create", "abandon", "apply"]
+
+
+def test_a_run_that_was_given_up_never_commits(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    one = opened(base.table.path)
+    apply = one._apply
+
+    def apply_after_a_pause(task: to_table.ApplyTask) -> to_table.AppliedFeed:
+        assert give_up(base.table.path, task.run, task.since)
+        return apply(task)
+
+    one._apply = apply_after_a_pause  # type: ignore[method-assign]
+    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, "counts as dead", "run again")
+    assert base.names("incr") == ["ups_1.csv"]
+    assert base.run().version == 2
+
+
+def test_a_committed_run_is_not_given_up(base: TableBase) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    done = base.run()
+    assert not give_up(base.table.path, done.run, 0)
+    assert base.table.refresh().version == 1
+
+
+def test_a_run_for_another_target_is_completed_first(base: TableBase, tmp_path: Path) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    run = begun(base)
+    other = opened(Table.create(tmp_path / "other", key="id").path)
+    words = (run, base.table.path, "--table")
+    refused(lambda: to_table.run(str(base.path), other.config, other.target), 5, *words)
+    (base.path / "table").rename(tmp_path / "moved")
+    config = opened(str(tmp_path / "moved")).config
+    refused(lambda: directory.run(str(base.path), config, lambda _: ()), 5, *words)
+
+
+# --- the commands
+
+
+def command(*words: object) -> int:
+    return main([*map(str, words), "--runner", "local"])
+
+
+def test_the_table_beside_incr_is_the_target(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    assert command("workflow", "run", base.path, "-D", "claim.min.age=0s", "--json") == 0
+    found = json.loads(capfd.readouterr().out)
+    assert (found["version"], found["table"], found["claimed"]) == (1, base.table.path, ["ups_1.csv"])
+    assert main(["workflow", "status", str(base.path), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["version"] == 1
+
+
+def test_a_table_elsewhere_is_named(base: TableBase, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (base.path / "table").rename(tmp_path / "moved")
+    base.arrive("ups_1.csv", "1,1,U,a")
+    words = ("workflow", "run", base.path, "--table", tmp_path / "moved", "-D", "claim.min.age=0s")
+    assert command(*words) == 0
+    assert f"table {tmp_path}/moved is now version 1" in capfd.readouterr().out
+
+
+def test_a_base_has_one_target(base: TableBase, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (base.path / "master").mkdir()
+    (base.path / "master" / "base.csv").write_text("1,1,a\n")
+    assert command("workflow", "run", base.path) == 5
+    assert "move one of them away" in capfd.readouterr().err
+    assert command("workflow", "run", base.path, "--table", tmp_path) == 2
+
+
+def test_commands_for_a_master_say_what_a_table_has(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["workflow", "restore", str(base.path), "--to", "0"]) == 2
+    assert "mutator table scan" in capfd.readouterr().err
+    assert main(["workflow", "history", str(base.path)]) == 2
+    assert f"mutator table log {base.table.path}" in capfd.readouterr().err
+    assert main(["verify", str(base.path)]) == 2
+    assert f"mutator table verify {base.table.path}" in capfd.readouterr().err
+
+
+def test_watch_applies_files_as_they_arrive(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    words = ("workflow", "watch", base.path, "--min-age", 1, "--interval", 0.05, "--runs", 1, "--json")
+    old = time.time() - 0.5
+    os.utime(base.path / "incr" / "ups_1.csv", (old, old))
+    assert command(*words) == 0
+    assert json.loads(capfd.readouterr().out)["version"] == 1
+    assert base.rows() == ["1,1,a"]
+
+
+def test_a_base_with_a_master_is_as_before(tmp_path: Path) -> None:
+    place = Place(tmp_path / "base", BY_FIELD)
+    (place.path / "master" / "base.txt").write_text("a,1\n")
+    place.arrive("ups_2.txt", "a,2,U")
+    assert place.run().version == 1

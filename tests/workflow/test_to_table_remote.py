@@ -1,0 +1,155 @@
+"""The workflow whose target is a table on a real S3 server and a real HDFS: the base and the table are both there."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import MutatorError
+from mutator.storage import entries_of, storage_for
+from mutator.table.create import create_empty
+from mutator.table.scan import scan_batches
+from mutator.workflow import to_table
+from mutator.workflow.directory.paths import Base
+from mutator.workflow.to_table import claims
+from mutator.workflow.to_table.table_run import TableRun
+from tests.support.child_process import in_child
+from tests.support.plain_workflow import put, read
+from tests.support.table_base import SETTINGS, opened
+
+HEAD = b"id,at,op,name\n"
+
+
+@pytest.fixture(name="base", params=["s3", "hdfs"])
+def new_base(request: pytest.FixtureRequest) -> str:
+    """Return a base with a table that has a feed file."""
+    if request.param == "s3":
+        path = request.getfixturevalue("s3").bucket() + "/base"
+    else:
+        path = f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
+    create_empty(f"{path}/table", SETTINGS, buckets=2)
+    arrive(path, "ups_1.csv", b"1,1,U,a\n2,1,U,b\n")
+    assert run_it(path).version == 1
+    return str(path)
+
+
+where_nothing_is_moved = pytest.mark.parametrize("base", ["s3"], indirect=True)
+
+
+def arrive(path: str, name: str, rows: bytes) -> None:
+    put(f"{path}/incr/{name}", HEAD + rows)
+
+
+def run_it(path: str, **settings: Any) -> Any:
+    one = opened(f"{path}/table", **settings)
+    return to_table.run(path, one.config, one.target, sleep=lambda _: None)
+
+
+def read_status(path: str) -> Any:
+    one = opened(f"{path}/table")
+    return to_table.status(path, one.config, one.target)
+
+
+def rows_of(path: str) -> list[tuple[str, str]]:
+    batches = scan_batches(open_snapshot(f"{path}/table"))
+    return sorted((row["id"], row["name"]) for batch in batches for row in batch.to_pylist())
+
+
+def names(path: str, place: str) -> list[str]:
+    return sorted(entry.name for entry in entries_of(f"{path}/{place}"))
+
+
+def test_files_are_merged_once(base: str) -> None:
+    arrive(base, "ups_2.csv", b"1,2,U,aa\n2,2,D,\n")
+    assert run_it(base).version == 2
+    assert run_it(base).version is None
+    assert rows_of(base) == [("1", "aa")]
+    stays = not storage_for(base).renames
+    assert names(base, "incr") == (["ups_1.csv", "ups_2.csv"] if stays else [])
+    arrive(base, "ups_3.csv", b"3,3,U,c\n")
+    done = run_it(base)
+    assert (done.version, done.claimed) == (3, ("ups_3.csv",))
+    found = read_status(base)
+    assert (found.version, found.ready, found.waiting, found.problems) == (3, (), (), ())
+
+
+def test_a_run_that_was_killed_after_its_commit_is_finished(base: str) -> None:
+    arrive(base, "ups_2.csv", b"1,2,U,aa\n")
+    one = opened(f"{base}/table")
+    run = TableRun(Base(base), one.config, one.target)
+    assert run.claim()
+    run.apply()
+    (done,) = read_status(base).recovered
+    assert f"run {run.id} was committed, and is finished" in done
+    assert run_it(base).version is None
+    assert rows_of(base) == [("1", "aa"), ("2", "b")]
+    assert names(base, "_mutator/runs") == names(base, "working") == []
+
+
+def test_a_run_that_was_killed_before_its_commit_is_given_up(base: str) -> None:
+    arrive(base, "ups_2.csv", b"1,2,U,aa\n")
+    one = opened(f"{base}/table")
+    run = TableRun(Base(base), one.config, one.target)
+    assert run.claim()
+    done = run_it(base)
+    assert "was not committed, and is undone" in done.recovered[0]
+    assert (done.version, done.claimed) == (3, ("ups_2.csv",))
+    with pytest.raises(MutatorError) as caught:
+        run.apply()
+    assert caught.value.kind == "table.given_up"
+    assert open_snapshot(f"{base}/table").version.number == 3
+
+
+@where_nothing_is_moved
+def test_a_note_of_claims_spares_reading_the_log(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2, 6):
+        arrive(base, f"ups_{number}.csv", f"{number},1,U,x\n".encode())
+        run_it(base)
+    found, table = list[int](), f"{base}/table"
+    with monkeypatch.context() as patch:
+        entries = TableLog.read
+        patch.setattr(TableLog, "read", lambda self, number: (found.append(number), entries(self, number))[1])
+        known = claims.claims(Base(base), table)
+    assert found == [5]
+    assert {one.name for one in known.files} == {f"ups_{number}.csv" for number in range(1, 6)}
+    storage_for(base).remove(f"{base}/incr/ups_1.csv")
+    note = read(f"{base}/_mutator/claims.json")
+    for damage in (b"", note.replace(b'"number":5', b'"number":4'), None):
+        storage_for(base).remove(f"{base}/_mutator/claims.json")
+        if damage is not None:
+            put(f"{base}/_mutator/claims.json", damage)
+        assert run_it(base).version is None  # the log says what was merged
+
+
+@where_nothing_is_moved
+def test_a_note_of_another_table_is_not_used(base: str) -> None:
+    storage_for(base).remove(f"{base}/table")
+    create_empty(f"{base}/table", SETTINGS, buckets=2)
+    done = run_it(base)
+    assert (done.version, done.claimed) == (1, ("ups_1.csv",))
+
+
+@where_nothing_is_moved
+def test_a_rewritten_file_has_arrived_again(base: str) -> None:
+    storage_for(base).remove(f"{base}/incr/ups_1.csv")
+    arrive(base, "ups_1.csv", b"1,2,U,again\n")
+    assert run_it(base).claimed == ("ups_1.csv",)
+    assert rows_of(base) == [("1", "again"), ("2", "b")]
+
+
+@pytest.mark.parametrize("point", ["claim.done", "table.commit", "table.committed", "archive.done"])
+def test_kill(base: str, point: str) -> None:
+    arrive(base, "ups_2.csv", b"1,2,U,aa\n")
+    killed, _ = in_child(lambda: run_it(base), point)
+    assert killed
+    read_status(base)
+    run_it(base)
+    assert rows_of(base) == [("1", "aa"), ("2", "b")]
+    assert [file.name for one in TableLog(f"{base}/table").following(0) for file in one.feed] == [
+        "ups_1.csv",
+        "ups_2.csv",
+    ]
