@@ -39,8 +39,8 @@ def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
     return pa.schema([field_of(schema, name, snapshot.table) for name in columns])
 
 
-def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Iterator[Any]:
-    """Return an iterator over the live rows of a version, as pa.RecordBatches.
+def scan_of(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Scan:
+    """Return the scan of a version.
 
     columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
     (column, operator, literal) for each condition. Raises ConfigError for unknown columns, and for wrong literals;
@@ -50,13 +50,17 @@ def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where
     wanted = schema_of(snapshot, columns)
     chosen = Filter(conditions_of(where), schema, snapshot.table)
     names = [*wanted.names, *(name for name in chosen.columns if name not in wanted.names)]
-    return _Scan(snapshot, wanted, pa.schema([schema.field(name) for name in names]), chosen).batches()
+    return Scan(snapshot, wanted, pa.schema([schema.field(name) for name in names]), chosen)
+
+
+def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Iterator[Any]:
+    """Return an iterator over the live rows of a version, as pa.RecordBatches; arguments as for ``scan_of``."""
+    return scan_of(snapshot, columns, where).batches()
 
 
 def batches_of_files(snapshot: Snapshot, files: Iterable[TableFile]) -> Iterator[Any]:
     """Yield the live rows of some files, as pa.RecordBatches with all columns."""
-    schema = schema_of(snapshot)
-    scan = _Scan(snapshot, schema, schema, Filter((), schema, snapshot.table))
+    scan = scan_of(snapshot)
     for file in files:
         yield from scan.of_file(file)
 
@@ -71,19 +75,20 @@ def limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
         limit = None if limit is None else limit - batch.num_rows
 
 
-class _Scan:
+class Scan:
     """A scan: the columns that are wanted, those that are read, and the filter."""
 
     def __init__(self, snapshot: Snapshot, wanted: Any, read: Any, chosen: Filter) -> None:
+        """Read nothing yet. wanted, read: pa.Schema."""
         self._snapshot, self._wanted, self._read, self._filter = snapshot, wanted, read, chosen
         self._forms = Forms(snapshot.state, snapshot.table)
 
     def batches(self) -> Iterator[Any]:
         """Yield the rows, file by file."""
-        for file, ranges in self._files():
+        for file, ranges in self.files():
             yield from self.of_file(file, ranges)
 
-    def _files(self) -> Iterator[tuple[TableFile, Ints | None]]:
+    def files(self) -> Iterator[tuple[TableFile, Ints | None]]:
         """Yield the files that may have wanted rows, and the first and last positions of these; None for all rows."""
         snapshot = self._snapshot
         fields = () if snapshot.state.spec is None else stored_fields(snapshot.state.spec)
@@ -102,8 +107,13 @@ class _Scan:
             found.setdefault(one.file.path, (one.file, []))[1].append((one.start, one.end))
         yield from ((file, np.array(ranges)) for file, ranges in found.values())
 
-    def of_file(self, file: TableFile, ranges: Ints | None = None) -> Iterator[Any]:
-        """Yield the wanted rows of a file that are not hidden."""
+    def of_file(
+        self, file: TableFile, ranges: Ints | None = None, begins: tuple[int, int] | None = None
+    ) -> Iterator[Any]:
+        """Yield the wanted rows of a file that are not hidden.
+
+        ranges: first and last positions of the row groups to read; begins: where they begin; None for all.
+        """
         hidden = self._snapshot.masks.hidden(file.path)
         if len(hidden) == file.rows:
             return
@@ -117,7 +127,8 @@ class _Scan:
                 start = 0
                 for number in range(found.metadata.num_row_groups):
                     end = start + found.metadata.row_group(number).num_rows
-                    if number in groups and (ranges is None or _overlaps(ranges, start, end)):
+                    is_here = begins is None or begins[0] <= start < begins[1]
+                    if is_here and number in groups and (ranges is None or _overlaps(ranges, start, end)):
                         yield from self._of_group(found, file, number, start, hidden)
                     start = end
         except NotReadable as fault:

@@ -28,7 +28,7 @@ from mutator.pipeline.runners import runner_for
 from mutator.pipeline.tables_in_memory import Names
 from mutator.storage import located
 from mutator.table.apply import OpenRunner, apply_feed
-from mutator.table.arguments import filter_in, names_in, number_in, path_in
+from mutator.table.arguments import filter_in, names_in, number_in, path_in, transaction_in
 from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
@@ -44,7 +44,7 @@ from mutator.table.verify import TableVerification, verify_table
 from mutator.table.version_times import version_as_of
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import RDD, SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from mutator.pipeline.python_merge import PathLike
@@ -172,7 +172,7 @@ class Table:
         with named(f"{CALL}.apply()"):
             parts, shared = feed_of(feed), scratch_of(scratch)
             flag("dry_run", dry_run)
-            _check_transaction(txn)
+            transaction_in("txn", txn)
             own = settings_by_key(settings, _OF_APPLY)
             if config is not None and not isinstance(config, Config):
                 raise wrong("config", config, "a Config, or None for the settings of the table")
@@ -229,6 +229,29 @@ class Table:
         from mutator.table.spark_source.frame import data_frame
 
         return data_frame(self.at(version, as_of), spark)
+
+    def rdd(
+        self,
+        spark: SparkSession | SparkContext,
+        columns: Sequence[str] | None = None,
+        where: Where = None,
+        *,
+        version: int | None = None,
+        as_of: datetime | str | None = None,
+        partitions: int | None = None,
+    ) -> RDD[Any]:
+        """Return the rows of a version as an RDD of pa.RecordBatches, which Spark's workers read as a scan does.
+
+        columns, where, version, as_of: as for ``scan``. partitions: the most; by default one for 32 MiB of the version,
+        and at least as many as there are cores, or two. Only row groups are divided, so small tables have fewer.
+        """
+        with named(f"{CALL}.rdd()"):
+            names_in("columns", columns)
+            filter_in("where", where)
+            number_in("partitions", partitions, "a number from 1, or None", first=1)
+        from mutator.table.spark_source.batches import rdd_of_batches
+
+        return rdd_of_batches(self.at(version, as_of), spark, columns, where, partitions)
 
     def get(self, key: Any, *, version: int | None = None, partition: str | None = None) -> Any:
         """Return the record of a key as a dict; None without one.
@@ -317,11 +340,3 @@ class Table:
         if version is None or version == self.version:
             return self._snapshot
         return open_snapshot(self.path, version)
-
-
-def _check_transaction(txn: Any) -> None:
-    """Raise ConfigError if a value is no transaction."""
-    is_pair = isinstance(txn, tuple | list) and len(txn) == 2
-    is_right = is_pair and isinstance(txn[0], str) and isinstance(txn[1], int) and not isinstance(txn[1], bool)
-    if txn is not None and not (is_right and txn[1] >= 0):
-        raise wrong("txn", txn, "the name of an application and a number from 0, such as ('orders', 7), or None")

@@ -94,7 +94,7 @@ def test_a_session_is_used_for_any_tables(spark, tmp_path, as_context):
 @pytest.mark.parametrize("way", ["arrow", "rows"])  # Spark 3.5 makes DataFrames of rows alone
 def test_types_that_spark_has_not(spark, tmp_path, monkeypatch, output, way):
     if way == "rows":
-        monkeypatch.setattr("mutator.engine.spark.frames._FIRST_WITH_ARROW", 9)
+        monkeypatch.setattr("mutator.engine.spark.frames.FIRST_WITH_ARROW", 9)
 
     def table(number, day):
         at = pa.array([f"2026-01-0{day}T10:00:00.123456789"]).cast(pa.timestamp("ns"))
@@ -115,7 +115,7 @@ def test_types_that_spark_has_not(spark, tmp_path, monkeypatch, output, way):
 @pytest.mark.parametrize("way", ["arrow", "rows"])
 def test_nested_types_and_times_without_a_zone(spark, monkeypatch, way):
     if way == "rows":
-        monkeypatch.setattr("mutator.engine.spark.frames._FIRST_WITH_ARROW", 9)
+        monkeypatch.setattr("mutator.engine.spark.frames.FIRST_WITH_ARROW", 9)
     local, prices = NOON.replace(tzinfo=None), pa.map_(pa.string(), pa.int64())
     columns = {
         "id": [1, 2],

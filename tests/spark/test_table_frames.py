@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from mutator import ConfigError, Table
 from mutator.table import apply
+from mutator.table.spark_source import masked_files
 from mutator.table.spark_source.frame import spark_schema
 from tests.support.no_limits import NO_LIMITS
 
@@ -55,6 +56,42 @@ def test_hidden_rows_are_left_out_in_each_version(spark: SparkSession, settings:
         same(table, spark, version)
     frame = table.dataframe(spark)
     assert frame.where("id < 10").groupBy("shop").count().count() == 3
+
+
+@pytest.mark.parametrize("fault", [None, "sizes that differ from the log", "hashes that are equal"])
+def test_files_of_one_size(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str | None
+) -> None:
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(apply, "_INLINE", 0)
+    if fault == "sizes that differ from the log":
+        monkeypatch.setattr(masked_files, "_bytes_of", lambda rows: 0)
+    table = Table.create(str(tmp_path / "t"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS})
+    for first in range(100, 900, 100):
+        table.apply(rows(range(first, first + 60), 1))
+    sizes = [file.data.bytes for file in table.snapshot.of_role("data")]
+    assert len(set(sizes)) < len(sizes) - 1
+    table.apply(rows([number for number in range(100, 900) if number % 100 < 60 and number % 7 < 4], 2))
+    table.apply(rows([104, 859], 3, "D"))
+    if fault == "hashes that are equal":
+        real = masked_files.xxhash.xxh64_intdigest
+        colliding = type("Colliding", (), {"xxh64_intdigest": lambda uri, seed: real(uri, seed) if seed else 0})
+        monkeypatch.setattr(masked_files, "xxhash", colliding)
+        monkeypatch.setattr(masked_files, "_SEED", 0)
+        monkeypatch.setattr(masked_files, "_BY_PATH", "0L")
+    for version in (8, 9, 10):
+        same(table, spark, version)
+
+
+def test_a_field_that_was_added_again_is_null_in_earlier_rows(
+    spark: SparkSession, settings: Any, tmp_path: Path
+) -> None:
+    table = Table.create(str(tmp_path / "t"), settings)
+    table.apply(rows([1, 2], 1, price=1))
+    table.apply(rows([3], 2), removed_fields=["price"])
+    table.apply(rows([4], 3, price=4))
+    same(table, spark)
+    assert [row["price"] for row in table.dataframe(spark).orderBy("id").collect()] == [None, None, None, 4]
 
 
 def test_rows_of_earlier_schemas(spark: SparkSession, settings: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import mutator
 from mutator.table import apply
-from mutator.table.spark_source import registration, source
+from mutator.table.spark_source import batches, registration
 from tests.support.no_limits import NO_LIMITS
 
 
@@ -46,7 +46,7 @@ def read(spark: SparkSession, table: mutator.Table, **options: Any) -> Any:
 
 
 def test_versions(spark: SparkSession, table: mutator.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "_TASK", 1)
+    monkeypatch.setattr(batches, "_TASK", 1)
     for version in range(1, 5):
         expected = sorted(table.scan(version=version).to_pylist(), key=repr)
         assert sorted_rows(read(spark, table, version=version)) == expected

@@ -32,7 +32,7 @@ _UNSIGNED = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20),
 }
-_FIRST_WITH_ARROW = 4  # the first Spark that makes DataFrames of Arrow tables
+FIRST_WITH_ARROW = 4  # the first Spark that makes DataFrames of Arrow tables
 
 
 def context_of(session: Any, call: str) -> SparkContext:
@@ -63,7 +63,7 @@ def write_frame(frame: DataFrame, directory: str, label: str) -> None:
     """Write the rows of a DataFrame to a new directory, as Parquet. label: of the DataFrame, for messages."""
     session, target = frame.sparkSession, address(directory)
     context_of(session, label)
-    not_stored = (*_NOT_STORED, *(("void",) if _is_older_than(session, 4) else ()))
+    not_stored = (*_NOT_STORED, *(("void",) if is_older_than(session, 4) else ()))
     for field in frame.schema:  # Parquet would have the number of an interval, and the parts of a variant
         type_name = field.dataType.simpleString()
         if any(re.search(rf"\b{word}\b(?!:)", type_name) for word in not_stored):
@@ -104,13 +104,14 @@ def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
             raise error("table.column", table="to_spark()", column=field.name, what=what, cure=cure) from None
     schema = StructType(fields)
     with spark_faults(sc):
-        if _is_older_than(session, _FIRST_WITH_ARROW):
+        if is_older_than(session, FIRST_WITH_ARROW):
             rows = table.to_pylist(maps_as_pydicts="strict")
             return session.createDataFrame([tuple(row.values()) for row in rows], schema)
         return session.createDataFrame(table, schema)
 
 
-def _is_older_than(session: SparkSession, major: int) -> bool:
+def is_older_than(session: SparkSession, major: int) -> bool:
+    """Return whether the Spark of a session is older than a major version."""
     return int(session.version.partition(".")[0]) < major
 
 

@@ -7,29 +7,26 @@ Offsets of a stream are numbers of versions, so each change is delivered once if
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from mutator.dataset.versions.checkpoint import FILES
-from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.snapshot import Masks, Snapshot
-from mutator.dataset.versions.version import DATA, TableFile
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.table.changes import changes_of, changes_schema
-from mutator.table.conditions import Filter, conditions_of
-from mutator.table.scan import batches_of_files, schema_of
-from mutator.table.spark_source.frame import UTC, spark_schema
+from mutator.table.scan import schema_of
+from mutator.table.scan_parts import ScanPart, parts_of
+from mutator.table.spark_source.arrow_frames import arrow_schema
+from mutator.table.spark_source.batches import tasks_of
+from mutator.table.spark_source.frame import spark_schema
 from mutator.table.spark_source.sink import StreamWriter, Writer, application_of, transaction_of
 from mutator.table.version_times import version_as_of
 
 Options = dict[str, str]  # names in lower case
-_TASK = 64 << 20  # bytes of the files that a task reads
 _OF_ROWS = ("path", "asof", "changes", "version", "columns", "where")  # options
 _OF_CHANGES = ("path", "asof", "changes", "startingversion", "endingversion", "maxversionspertrigger")
 _NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation")  # options of a write
@@ -85,29 +82,29 @@ class Source(DataSource):
 
 
 @dataclass(init=False)
-class _Files(InputPartition):
-    """Some files of a version, with their hidden rows."""
+class _Rows(InputPartition):
+    """Some rows of a version."""
 
-    snapshot: Snapshot  # without other files
-    files: tuple[TableFile, ...]
+    part: ScanPart
 
-    def __init__(self, snapshot: Snapshot, files: Sequence[TableFile]) -> None:
-        masks = snapshot.masks
-        read = {file.path: (masks.hidden(file.path), *masks.touched(file.path)) for file in files}
-        self.snapshot = replace(
-            snapshot,
-            state=replace(snapshot.state, known=KnownFeed()),
-            files=FILES.empty_table(),
-            masks=Masks(snapshot.table, _read={"base": read}),
-        )
-        self.files = tuple(files)
+    def __init__(self, part: ScanPart) -> None:
+        self.part = part
 
     def rows(self, options: Options) -> Iterator[Any]:
         """Yield the rows, as pa.RecordBatches with the wanted columns."""
-        schema, wanted = schema_of(self.snapshot), _schema(options, self.snapshot)
-        chosen = Filter(conditions_of(options.get("where")), schema, self.snapshot.table)
-        for batch in batches_of_files(self.snapshot, self.files):
-            yield from chosen.of(pa.Table.from_batches([batch])).select(wanted.names).to_batches()
+        yield from self.part.batches()
+
+
+@dataclass(init=False)
+class _Nothing(InputPartition):
+    """No rows: Spark expects at least one part."""
+
+    def __init__(self) -> None:
+        pass
+
+    def rows(self, options: Options) -> Iterator[Any]:
+        """Yield nothing."""
+        yield from ()
 
 
 @dataclass(init=False)
@@ -134,11 +131,11 @@ class _Reader(DataSourceReader):
         """Return a part of the rows for each task."""
         snapshot = _snapshot(self._options)
         if not _has_changes(self._options):
-            return _groups(snapshot)
+            return _parts(snapshot, self._options)
         start, end = _number(self._options, "startingversion") or 0, snapshot.version.number
         if start > end:
             raise error("table.changes.order", path=snapshot.table, start=start, end=end)
-        return [_Version(number) for number in range(start + 1, end + 1)] or [_Files(snapshot, ())]
+        return [_Version(number) for number in range(start + 1, end + 1)] or [_Nothing()]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Yield the rows of a part."""
@@ -177,21 +174,15 @@ class _Stream(DataSourceStreamReader):
         return _as_spark(partition.rows(self._options), self._schema)
 
 
-def _groups(snapshot: Snapshot) -> list[_Files]:
-    """Return the files of a version in groups for tasks; one group without files if it has none."""
-    groups, group, size = [], list[TableFile](), 0
-    for file in snapshot.of_role(DATA):
-        if group and size + file.data.bytes > _TASK:
-            groups.append(_Files(snapshot, group))
-            group, size = [], 0
-        group.append(file)
-        size += file.data.bytes
-    return [*groups, _Files(snapshot, group)]
+def _parts(snapshot: Snapshot, options: Options) -> list[InputPartition]:
+    """Return the rows of a version in parts for tasks."""
+    parts = parts_of(snapshot, _columns(options), options.get("where"), tasks_of(snapshot))
+    return [_Rows(part) for part in parts] or [_Nothing()]
 
 
 def _as_spark(batches: Iterator[Any], schema: StructType) -> Iterator[Any]:
     """Yield batches with the fields and types of a Spark schema; fields that they lack are NULL."""
-    wanted = to_arrow_schema(schema, **UTC)
+    wanted = arrow_schema(schema)
     for batch in batches:
         names = batch.schema.names
         columns = [
@@ -217,8 +208,12 @@ def _schema(options: Options, snapshot: Snapshot) -> pa.Schema:
     """Return the pa.Schema of the wanted columns."""
     if _has_changes(options):
         return changes_schema(snapshot)
+    return schema_of(snapshot, _columns(options))
+
+
+def _columns(options: Options) -> list[str] | None:
     names = options.get("columns")
-    return schema_of(snapshot, None if names is None else [name.strip() for name in names.split(",")])
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 def _has_changes(options: Options) -> bool:

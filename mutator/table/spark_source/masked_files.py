@@ -1,0 +1,106 @@
+"""The rows of Parquet files that a version does not hide, as DataFrames of which Spark reads the files itself.
+
+Hidden rows are known by their positions: ``_metadata.row_index``, which Spark has for Parquet. A word of 64 bits says
+which of 64 successive rows are hidden. It is found by a broadcast join with a whole number, the fastest key of one: the
+number of the word, and the size of the file, or, for further files of the same size, a hash of the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+from pyspark.sql import DataFrame, SparkSession, functions, types
+
+from mutator.rules.byte_columns import Ints
+from mutator.table.spark_source.arrow_frames import frame_of_arrow
+
+Read = Callable[[Sequence[str]], DataFrame]  # returns the rows of files; their paths as Hadoop knows them
+_ROW, _KEY, _WORD = "mutator row", "mutator key", "mutator word"  # columns
+_WORDS = types.StructType([types.StructField(name, types.LongType()) for name in (_KEY, _WORD)])
+_PLACES = 28  # bits of a key for the number of the word; the others are for the file
+_BY_SIZE, _BY_PATH = "_metadata.file_size", "xxhash64(_metadata.file_path)"
+_SEED = 42  # of Spark's xxhash64
+_UNSIGNED = (1 << 64) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedFile:
+    """A file and the ascending positions of its hidden rows. path: as Hadoop knows it."""
+
+    path: str
+    bytes: int
+    hidden: Ints
+
+
+def live_rows(spark: SparkSession, files: Sequence[MaskedFile], read: Read) -> Iterator[DataFrame]:
+    """Yield the rows of files but for the hidden ones."""
+    first, *others = _with_own_keys((_key(file.bytes), file) for file in files)
+    rows = read([file.path for file in first.values()])
+    # A storage that encrypts files may know them by other sizes than the log; the rows would not be found as hidden.
+    if _bytes_of(rows) == sum(file.bytes for file in first.values()):
+        yield _without_hidden(spark, rows, first, _BY_SIZE)
+        files = [file for group in others for file in group.values()]
+    uris = _uris(spark, [file.path for file in files])
+    keys = (_key(xxhash.xxh64_intdigest(uri.encode(), _SEED)) for uri in uris)
+    for group in _with_own_keys(zip(keys, files, strict=True)):
+        yield _without_hidden(spark, read([file.path for file in group.values()]), group, _BY_PATH)
+
+
+def _key(number: int) -> int:
+    """Return the key of the first word of a file, by a number of the file."""
+    return number << _PLACES & _UNSIGNED
+
+
+def _with_own_keys(files: Iterable[tuple[int, MaskedFile]]) -> list[dict[int, MaskedFile]]:
+    """Return files by their keys; a file goes into the first mapping in which no other has its key."""
+    found: list[dict[int, MaskedFile]] = []
+    for key, file in files:
+        group = next((group for group in found if key not in group), None)
+        if group is None:
+            found.append(group := {})
+        group[key] = file
+    return found
+
+
+def _without_hidden(spark: SparkSession, rows: DataFrame, files: Mapping[int, MaskedFile], number: str) -> DataFrame:
+    """Return the rows of files but for the hidden ones. files: by key. number: of the file of a row, for Spark."""
+    keys, words = zip(*(_words(key, file.hidden) for key, file in files.items()), strict=True)
+    hidden = pa.table({_KEY: np.concatenate(keys), _WORD: np.concatenate(words)})
+    key = functions.expr(f"shiftleft({number}, {_PLACES}) | shiftright(_metadata.row_index, 6)")
+    placed = rows.withColumns({_KEY: key, _ROW: functions.col("_metadata.row_index")})
+    joined = placed.join(functions.broadcast(frame_of_arrow(spark, [hidden], _WORDS)), _KEY, "left")
+    is_live = functions.expr(f"`{_WORD}` IS NULL OR (shiftright(`{_WORD}`, CAST(`{_ROW}` & 63 AS INT)) & 1) = 0")
+    return joined.where(is_live).drop(_KEY, _ROW, _WORD)
+
+
+def _words(key: int, hidden: Ints) -> tuple[Ints, Ints]:
+    """Return the keys of the words of a file that have hidden rows, and these words.
+
+    >>> [column.tolist() for column in _words(256, np.array([1, 3, 64, 200]))]
+    [[256, 257, 259], [10, 1, 256]]
+    """
+    numbers, starts = np.unique(hidden >> 6, return_index=True)
+    bits = np.uint64(1) << (hidden & 63).astype(np.uint64)
+    words = np.bitwise_or.reduceat(bits, starts) if len(bits) else bits
+    return (numbers.astype(np.uint64) | np.uint64(key)).view(np.int64), words.view(np.int64)
+
+
+def _bytes_of(rows: DataFrame) -> int:
+    """Return the bytes of the files of a DataFrame, as its storage says."""
+    relation: Any = rows._jdf.queryExecution().analyzed()
+    return int(relation.relation().location().sizeInBytes())
+
+
+def _uris(spark: SparkSession, paths: Sequence[str]) -> Iterator[str]:
+    """Yield paths of one file system as ``_metadata.file_path`` has them."""
+    of_hadoop: Any = spark.sparkContext._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr]
+    files = None
+    for path in paths:
+        plain = of_hadoop(path)
+        files = files or plain.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+        yield str(of_hadoop(files.makeQualified(plain).toString()).toUri().toString())
