@@ -13,11 +13,14 @@ from mutator.cli import main
 from mutator.dataset.version_log import Arrived
 from mutator.dataset.versions.log import TableLog
 from mutator.table.claiming_run import give_up
+from mutator.table.create import create_empty
 from mutator.table.table import Table
 from mutator.workflow import directory, to_table
 from mutator.workflow.directory import journal
 from mutator.workflow.directory.paths import Base
-from tests.support.table_base import TableBase, opened
+from tests.support.model_storage import ModelStorage, mounted
+from tests.support.plain_workflow import put
+from tests.support.table_base import SETTINGS, TableBase, opened
 from tests.support.workflow_base import BY_FIELD, Place, refused
 
 
@@ -283,3 +286,22 @@ def test_a_base_with_a_master_is_as_before(tmp_path: Path) -> None:
     (place.path / "master" / "base.txt").write_text("a,1\n")
     place.arrive("ups_2.txt", "a,2,U")
     assert place.run().version == 1
+
+
+@pytest.mark.parametrize("storage_type", ["posix", "s3"])
+def test_a_run_makes_as_many_storage_calls_after_many_versions(storage_type: str) -> None:
+    storage, calls = ModelStorage(storage_type), list[int]()
+    with mounted(storage) as path:
+        storage.make_directory(f"{path}/incr")
+        create_empty(f"{path}/table", SETTINGS, buckets=2)
+        one = opened(f"{path}/table")
+        for number in range(48):
+            rows = f"id,at,op,name\n{number},1,U,x\n{number // 2},{number},U,y\n"
+            put(f"{path}/incr/ups_{number}.csv", rows.encode())
+            before = storage.calls
+            assert to_table.run(path, one.config, one.target).version == number + 1
+            calls.append(storage.calls - before)
+    usual, checkpoints = set(calls[9:15]), calls[7::8]
+    assert len(usual) == 1, "a run that writes no checkpoint always makes the same calls"
+    assert set(calls) - set(checkpoints) <= {*usual, *(one + 1 for one in usual)}  # one more after a checkpoint
+    assert max(checkpoints[3:]) == max(checkpoints[:3])
