@@ -17,6 +17,7 @@ NONE = "none"  # the value that only records the points that are passed
 NAMES = frozenset(
     [
         "apply.data.written",
+        "apply.decided.again",
         "apply.hidden.written",
         "apply.keys.written",
         "apply.tombstones.written",

@@ -20,6 +20,7 @@ from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.versions.apply_task import Written
 from mutator.engine.versions.delta_files import Target
+from mutator.engine.versions.second_decisions import Revision, SecondDecisions
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
@@ -34,7 +35,7 @@ from mutator.rules.file_names import new_run_id
 from mutator.storage import storage_for
 from mutator.table.agreement import check_settings, in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
-from mutator.table.follow import is_same, keeps_its_decisions
+from mutator.table.follow import is_same, may_follow
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.version_times import next_time
 
@@ -133,26 +134,44 @@ def _applied(
             return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
         if run is not None:
             run.check(version.feed, tuple(source.name for source in survey.consumed))
-        version = placed(snapshot.table, version, _INLINE, new)
-        files, index, head = version.files, version.index, snapshot
+        first, head, revision = placed(snapshot.table, version, _INLINE, new), snapshot, Revision()
+        decisions = SecondDecisions(plan, snapshot, target, written, first)
         for _ in range(_TRIES):
             version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
             claim = None if run is None else run.claim
-            version = replace(version, files=files, index=index, transaction=transaction, claim=claim)
+            version = replace(version, files=first.files, index=first.index, transaction=transaction, claim=claim)
+            version = revision.version(version)
             after = committed(head.after(version), version)
             if after is not None:
                 return Applied(plan, survey, result, version.counts, version, after, choice, seconds)
             head, winners = _newest(head)
             if run is not None:
                 check_alive(snapshot.table, run, winners)
-            if not keeps_its_decisions(snapshot, plan, version, written, winners):
+            found = decisions.revised(head, winners) if may_follow(snapshot, plan, version, winners) else None
+            if found is None:
                 break
+            failpoint("apply.decided.again")
+            revision = _revised(snapshot.table, version, revision, found, new)
             survey, later = prepare(head, config, feed, tables)
             if not is_same(plan.rows.spec, later.rows.spec):
                 break
             plan = replace(plan, rows=replace(plan.rows, spec=later.rows.spec))
-            result = _verified(plan, survey, head, receipts)
+            result = _verified(plan, survey, head, revision.receipts(receipts))
         raise _StartOver
+
+
+def _revised(table: str, version: TableVersion, before: Revision, revision: Revision, new: list[str]) -> Revision:
+    """Write the files of a revision that are too large for the log entry, and remove those of the one before.
+
+    new: paths of files that no version names yet.
+    """
+    for one in before.stored():
+        if one.is_apart:
+            with suppress(MutatorError):
+                storage_for(table).remove(posixpath.join(table, one.path))
+            new.remove(one.path)
+    own = placed(table, revision.version(replace(version, files=(), index=())), _INLINE, new)
+    return replace(revision, files=own.files, index=own.index, withdrawn=own.withdrawn)
 
 
 def _newest(head: Snapshot) -> tuple[Snapshot, list[TableVersion]]:

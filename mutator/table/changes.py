@@ -21,7 +21,7 @@ from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot, unknown
-from mutator.dataset.versions.snapshot import Snapshot, damaged, hidden_rows
+from mutator.dataset.versions.snapshot import Snapshot, damaged, index_of, older_rows
 from mutator.dataset.versions.version import DATA, TableFile, TableVersion
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
@@ -207,6 +207,7 @@ class _Changes:
         self._ends: list[_Images] = []  # of all hidden rows, in the order of the versions
         self._several = after.version.number > before.version.number + 1  # versions
         self._replaced = False  # some version removed whole files
+        self._withdrawn = set[str]()  # files of versions that have withdrawn rows
         self._survey(versions)
 
     def batches(self) -> Iterator[Any]:
@@ -235,8 +236,9 @@ class _Changes:
         added: dict[str, TableFile] = {}
         for version in versions:
             self._committed[version.number] = _microseconds(version.committed)
-            for stored in version.index:
-                found = hidden_rows(self._after.table, stored)
+            index = index_of(version)
+            self._withdrawn |= index.own
+            for found in older_rows(self._after.table, index):
                 known = self._files.find(found.files)
                 for path in found.files:
                     file = known.get(path) or added.get(path)
@@ -283,7 +285,9 @@ class _Changes:
         """Return the new images, file by file; without keys if there are no old ones."""
         found = []
         for file, version in self._added.values():
-            hidden = self._after.masks.hidden(file.path) if self._several else _NONE  # a version hides only older rows
+            # A version hides only older rows, but for those that it has withdrawn.
+            is_masked = self._several or file.path in self._withdrawn
+            hidden = self._after.masks.hidden(file.path) if is_masked else _NONE
             positions = np.setdiff1d(np.arange(file.rows), hidden) if len(hidden) else np.arange(file.rows)
             if self._hidden:
                 found.append(self._images(file, positions, self._keys_at(file, positions), version))

@@ -72,6 +72,7 @@ def _abandoning(before: TableVersion, run: str) -> TableVersion:
         files=(),
         removed=(),
         index=(),
+        withdrawn=(),
         rejected=(),
         transaction=None,
         claim=None,

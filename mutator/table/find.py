@@ -15,7 +15,7 @@ import pyarrow as pa
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.paged_file import DamagedPage
-from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged, index_of, own_rows
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error
@@ -72,17 +72,22 @@ class Finder:
         added = dict(
             zip(snapshot.files.column("path").to_pylist(), snapshot.files.column("version").to_pylist(), strict=True)
         )
-        found: list[tuple[int, bool, str | None, Any]] = []
+        found: list[tuple[int, bool, LiveExtent, int, Any]] = []
         wanted = self._checked(partition)
         for role in (DATA, TOMBSTONES):
             partitions = wanted if wanted is None or role == DATA else wanted | {""}
             for extent, position, entry in self._rows(role, key, partitions):
                 number = added[extent.file.path]
                 row = self._row(extent, position, entry) if role == DATA else None
-                found.append((number, role == TOMBSTONES, extent.extent.partition, row))
+                found.append((number, role == TOMBSTONES, extent, position, row))
         found.sort(key=lambda one: one[:2])
-        times = {number: log.read(number).committed for number in {one[0] for one in found}}
-        return [RecordVersion(number, times[number], *rest) for number, *rest in found]
+        entries = {number: log.read(number) for number in {one[0] for one in found}}
+        withdrawn = {number: own_rows(snapshot.table, index_of(entry)) for number, entry in entries.items()}
+        return [
+            RecordVersion(number, entries[number].committed, deleted, extent.extent.partition, row)
+            for number, deleted, extent, position, row in found
+            if not any(position in part.hidden(extent.file.path) for part in withdrawn[number])
+        ]
 
     def positions(self, key: Key, partitions: frozenset[str] | None) -> dict[str, tuple[TableFile, list[int]]]:
         """Return the files with rows of a key, by path, and the positions of these rows, hidden ones too.

@@ -97,4 +97,5 @@ def placed(table: str, version: TableVersion, most: int, new: list[str]) -> Tabl
         return replace(one, content=None)
 
     files = tuple(replace(file, data=apart(file.data), index=apart(file.index)) for file in version.files)
-    return replace(version, files=files, index=tuple(map(apart, version.index)))
+    index, withdrawn = tuple(map(apart, version.index)), tuple(map(apart, version.withdrawn))
+    return replace(version, files=files, index=index, withdrawn=withdrawn)

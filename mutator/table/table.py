@@ -40,7 +40,8 @@ from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.rows import Rows
 from mutator.table.scan import scan_batches, schema_of
-from mutator.table.verify import TableVerification, verify_table
+from mutator.table.verification import TableVerification
+from mutator.table.verify import verify_table
 from mutator.table.version_times import version_as_of
 
 if TYPE_CHECKING:

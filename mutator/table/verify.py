@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,16 +16,17 @@ import pyarrow.compute as pc
 from mutator.config import Config
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import FILES, first_state
+from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import decoded_key
 from mutator.dataset.versions.log import TableLog, version_of_checkpoint
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
+from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, TableVersion
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, key_text, printable, text_of
+from mutator.errors.display import counted, key_text
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.verify import Difference
 from mutator.plan.run_plan import SAMPLES, Plan
@@ -34,56 +34,14 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.truth_table import check_sums
 from mutator.storage import entries_of, storage_for
 from mutator.table.apply import OpenRunner, prepare
-from mutator.table.stray_files import StrayFiles, stray_files
+from mutator.table.stray_files import stray_files
+from mutator.table.verification import TableVerification
 from mutator.table.verify_checkpoint import difference_of
 from mutator.table.verify_file import Checked, check_file
 
 _LOG = "restore the log from a copy of the table"
 _ENTRY = "restore the entry from a copy of the table, or if this file is of another table, remove it"
 _AGAIN = "make it again: mutator table verify --repair"
-
-
-@dataclass(frozen=True)
-class TableVerification:
-    """The size of a table, its differences from its log, and what was made again."""
-
-    table: str
-    version: int  # the newest that could be read
-    files: int
-    records: int
-    tombstones: int
-    differences: tuple[Difference, ...]
-    repaired: tuple[str, ...] = ()
-    stray: StrayFiles | None = None  # None: the log cannot be read, so it is unknown which files it names
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """The differences, with paths relative to the table."""
-        return tuple(map(str, self.differences))
-
-    def json(self) -> str:
-        """Return the result as JSON."""
-        differences = [difference._asdict() for difference in self.differences]
-        stray = None if self.stray is None else vars(self.stray)
-        members = {**vars(self), "differences": differences, "stray": stray, "whole": not differences}
-        return json.dumps(members, indent=1)
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def text(self) -> str:
-        """Return lines for a terminal."""
-        size = counted(self.files, "file"), counted(self.records, "record"), counted(self.tombstones, "tombstone")
-        lines = [f"repaired: {one}" for one in self.repaired]
-        lines.append(f"{self.table}, version {self.version}: {', '.join(size)}")
-        lines += [f"differs: {printable(one.text(self.table))}" for one in self.differences]
-        if not self.differences:
-            lines.append(
-                "as its log says: files, checksums, key indexes, hidden rows, one row per key, counts, checkpoints"
-            )
-        if self.stray is not None and self.stray.files:
-            lines.append(printable(self.stray.text()))
-        return text_of(lines)
 
 
 def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: bool = False) -> TableVerification:
@@ -159,21 +117,17 @@ class _Walk:
         """Collect the files and hidden rows of a version; verify those that have no rows."""
         added = {file.path: file for file in version.files}
         self.named |= {stored.path for stored in version.stored()}
-        for stored in version.index:
-            try:
-                found = hidden_rows(self.table, stored)
-            except MutatorError as fault:
-                self.differences.append(_of_fault(fault, stored.path))
-                self._counted = False
-                continue
+        withdrawn = self._parts(version.withdrawn)
+        index = self._parts(version.index, list(withdrawn.values()))
+        self._compare_withdrawn(withdrawn, list(index.values()), added)
+        for stored, found in index.items():
             for path in found.files:
                 if path not in self.files:
                     what = f"it names {path}, which no earlier version has"
                     self.differences.append(Difference(what, stored.path))
                     continue
                 positions = found.hidden(path)
-                self.hidden.setdefault(path, []).append((positions, found.hidden_keys(path)))
-                self._live[self.files[path].role] -= len(positions)
+                self._hide(self.files[path], positions, found.hidden_keys(path))
                 if (found.touched(path)[0] >= self.files[path].rows).any():
                     self.differences.append(Difference(f"it touches rows that {path} does not have", stored.path))
         for stored in version.rejected:
@@ -191,6 +145,35 @@ class _Walk:
         for file in version.files:
             self._live[file.role] += file.rows
         self.files |= added
+
+    def _parts(self, stored: Sequence[Stored], withdrawn: Sequence[Hidden] = ()) -> dict[Stored, Hidden]:
+        """Read parts of a version index; those that are damaged are differences."""
+        found = {}
+        for one in stored:
+            try:
+                found[one] = hidden_rows(self.table, one, withdrawn)
+            except MutatorError as fault:
+                self.differences.append(_of_fault(fault, one.path))
+                self._counted = False
+        return found
+
+    def _compare_withdrawn(
+        self, withdrawn: Mapping[Stored, Hidden], index: Sequence[Hidden], added: Mapping[str, TableFile]
+    ) -> None:
+        """Hide the rows of its own files that a version has withdrawn; compare the others with its index."""
+        for stored, part in withdrawn.items():
+            for path in part.files:
+                if path in added:
+                    self._hide(added[path], part.hidden(path), part.hidden_keys(path))
+                    continue
+                named = np.concatenate([np.zeros(0, np.int64), *(one.positions(path) for one in index)])
+                if not np.isin(part.positions(path), named).all():
+                    what = f"it withdraws rows of {path}, which its version neither hides nor touches"
+                    self.differences.append(Difference(what, stored.path))
+
+    def _hide(self, file: TableFile, positions: Ints, keys: Any) -> None:
+        self.hidden.setdefault(file.path, []).append((positions, keys))
+        self._live[file.role] -= len(positions)
 
     def _counts(self, version: TableVersion) -> None:
         """Compare the counts of a version with its files and its hidden rows."""

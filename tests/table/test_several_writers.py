@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.engine.versions import apply_task, second_decisions
 from mutator.errors import MutatorError
 from mutator.table import apply
 from mutator.table.table import Table
@@ -20,6 +23,7 @@ from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
 from tests.support.text_runs import scratch
 from tests.support.versioned import left_of
+from tests.table.test_changes import changes, replayed, rows_at
 
 PHASES = ("planned", "merged", "commit", "later commit")
 BY_FIELD = {"key": "id", "order_by": "at", "op": "op", "header": True, **NO_LIMITS}
@@ -32,7 +36,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def at_phase(phase: str, act: Callable[[], None]) -> Iterator[None]:
+def at_phase(phase: str, act: Callable[[], Any]) -> Iterator[None]:
     """Act once when the next apply reaches a phase: as another process would at that time."""
     waiting = [act]
 
@@ -84,18 +88,74 @@ row = st.builds("{},{},{},{},{}\n".format, *numbers, st.sampled_from("UUD"), st.
 feeds = st.lists(st.lists(row, min_size=1, max_size=4).map("".join), min_size=2, max_size=4)
 
 
+@contextmanager
+def counted_starts() -> Iterator[list[int]]:
+    """Yield a list that gets an element whenever an apply begins, or starts over."""
+    starts, applied = list[int](), apply._applied
+
+    def beginning(*arguments: Any) -> Any:
+        starts.append(1)
+        return applied(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_applied", beginning)
+        yield starts
+
+
+def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths: dict[str, str]) -> None:
+    """Compare a table with one to which the same feeds were applied in the order of its log. paths: by file name."""
+    found = log_of(table)
+    serial = Table.create(str(directory / "serial"), settings)
+    for name, *_ in found:
+        serial.apply(paths[name.rpartition("/")[2]])
+    assert found == log_of(serial)
+    within = 2 if settings.get("key.scope") == "partition" else 1
+
+    def key(text: str) -> Any:
+        return tuple(list(eval(text, {"Decimal": str}).values())[:within])
+
+    for version in range(1, table.version + 1):
+        assert left(table, version) == left(serial, version)
+        before, after = rows_at(table, version - 1), sorted(map(repr, rows_at(table, version)))
+        assert replayed(before, changes(table, version - 1, version), key) == after
+        assert sorted(changes_of(table, version)) == sorted(changes_of(serial, version))
+    net = [(kind, 1, text) for kind, _, text in changes(table, 1, table.version, net=True)]
+    assert replayed(rows_at(table, 1), net, key) == sorted(map(repr, rows_at(table, table.version)))
+    for number in range(1, 10):
+        assert history(table, number) == history(serial, number)
+    verified = table.verify()
+    assert verified.problems == ()
+    assert verified.stray is not None
+    assert verified.stray.files == 0
+
+
+def changes_of(table: Table, version: int) -> list[tuple[str, str]]:
+    return [(kind, text) for kind, _, text in changes(table, version - 1, version)]
+
+
+def history(table: Table, number: int) -> list[Any]:
+    """Return the versions of a record, without the times of their commits."""
+    found = table.history(str(number))
+    return [
+        (one.version, one.deleted, one.partition, one.record and one.record.to_pylist())
+        for one in sorted(found, key=lambda one: (one.version, one.deleted, one.partition or ""))
+    ]
+
+
 @law(60)
 @given(feeds, st.sampled_from(sorted(WORLDS)), st.lists(st.sampled_from(PHASES), min_size=3, max_size=3), st.booleans())
 def test_the_result_is_that_of_the_order_of_the_log(
     mutations: list[str], world: str, phases: list[str], inline: bool
 ) -> None:
-    with scratch() as directory, pytest.MonkeyPatch.context() as patch:
+    with scratch() as directory, pytest.MonkeyPatch.context() as patch, counted_starts() as starts:
+        patch.setattr(opening, "_EVERY", 2)
         if not inline:
             patch.setattr(apply, "_INLINE", 0)
         names = [f"feed_{number:02d}.csv" for number in range(len(mutations))]
         paths = {name: put(directory, name, rows) for name, rows in zip(names, mutations, strict=True)}
         table = Table.create(str(directory / "table"), WORLDS[world])
-        table.apply(put(directory, "first_0.csv", "1,1,2,U,x\n2,2,2,U,x\n3,1,2,U,x\n"))
+        paths["first_0.csv"] = put(directory, "first_0.csv", "1,1,2,U,x\n2,2,2,U,x\n3,1,2,U,x\n")
+        table.apply(paths["first_0.csv"])
 
         def apply_from(number: int) -> None:
             """Apply a feed, while another writer applies the following one."""
@@ -106,45 +166,158 @@ def test_the_result_is_that_of_the_order_of_the_log(
                 Table(table.path).apply(paths[names[number]])
 
         apply_from(0)
-        found = log_of(table)
-        serial = Table.create(str(directory / "serial"), WORLDS[world])
-        serial.apply(str(directory / "first_0.csv"))
-        for name, *_ in found[1:]:
-            serial.apply(paths[name.rpartition("/")[2]])
-        assert found == log_of(serial)
-        for version in range(1, table.version + 1):
-            assert left(table, version) == left(serial, version)
-        assert table.verify().problems == ()
+        assert len(starts) == len(log_of(table))
+        assert_serial(table, directory, WORLDS[world], paths)
 
 
 BASE = "1,1,2,U,x\n2,1,2,U,x\n3,1,2,U,x\n4,1,2,U,x\n5,1,2,U,x\n"
-CASES: dict[str, tuple[str, str, bool]] = {  # rows of the slower and of the faster writer; does the slower start over?
-    "other keys": ("1,1,3,U,y\n9,1,3,U,y\n", "2,1,3,U,z\n8,1,3,D,\n", False),
-    "two updates": ("1,1,3,U,y\n", "1,1,4,U,z\n", True),
-    "two inserts": ("9,1,3,U,y\n", "9,1,3,U,z\n", True),
-    "a late row, and a delete": ("1,1,1,U,y\n", "1,1,3,D,\n", True),
-    "an equal row, and an update": ("1,1,2,U,x\n", "1,1,3,U,z\n", True),
-    "a delete of an unknown record, and an insert": ("9,1,3,D,\n", "9,1,2,U,z\n", True),
-    "a late row of one of them": ("1,1,3,U,y\n", "1,1,1,U,z\n", False),
+CASES = {  # rows of the slower and of the faster writer
+    "other keys": ("1,1,3,U,y\n9,1,3,U,y\n", "2,1,3,U,z\n8,1,3,D,\n"),
+    "two updates": ("1,1,3,U,y\n2,1,3,U,y\n", "1,1,4,U,z\n"),
+    "two updates, the slower one newer": ("1,1,4,U,y\n2,1,3,U,y\n", "1,1,3,U,z\n"),
+    "two inserts": ("9,1,3,U,y\n", "9,1,3,U,z\n"),
+    "the same rows": ("1,1,3,U,y\n9,1,3,U,y\n8,1,3,D,\n", "9,1,3,U,y\n8,1,3,D,\n1,1,3,U,y\n"),
+    "two deletes": ("1,1,3,D,\n9,1,3,D,\n", "1,1,4,D,\n9,1,2,D,\n"),
+    "a delete, and an update": ("1,1,3,D,\n2,1,5,D,\n", "1,1,4,U,z\n2,1,4,U,z\n"),
+    "a late row, and a delete": ("1,1,1,U,y\n", "1,1,3,D,\n"),
+    "an equal row, and an update": ("1,1,2,U,x\n2,1,2,U,x\n", "1,1,3,U,z\n2,1,2,U,z\n"),
+    "an equal row, and a delete": ("1,1,2,U,x\n2,1,2,U,x\n", "1,1,3,D,\n2,1,2,D,\n"),
+    "a delete of an unknown record, and an insert": ("9,1,3,D,\n", "9,1,2,U,z\n"),
+    "inserted and deleted, and an insert": ("9,1,3,U,y\n9,1,4,D,\n", "9,1,2,U,z\n"),
+    "tied in the feed, and an update": ("1,1,3,U,y\n1,1,3,U,z\n", "1,1,4,U,y\n"),
+    "a late row of one of them": ("1,1,3,U,y\n", "1,1,1,U,z\n"),
+    "the same ID in two partitions": ("1,1,3,U,y\n1,2,3,U,y\n", "1,2,4,U,z\n"),
 }
 
 
-@pytest.mark.parametrize("phase", PHASES[:3])
+@pytest.mark.thorough(keep=12)
+@pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("case", CASES)
-def test_two_writers(case: str, phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, fast, again = CASES[case]
+def test_two_writers(case: str, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast = CASES[case]
+    slower, faster = "f_2.csv", "f_3.csv"
+    for phase in PHASES[:3]:
+        slower, faster = faster, slower
+        monkeypatch.setattr(apply, "_INLINE", 0 if phase == "merged" else 1 << 16)
+        work = tmp_path / phase
+        work.mkdir()
+        table = Table.create(str(work / "table"), WORLDS[world])
+        paths = {"base_1.csv": put(work, "base_1.csv", BASE)}
+        table.apply(paths["base_1.csv"])
+        paths |= {slower: put(work, slower, slow), faster: put(work, faster, fast)}
+        act = partial(Table(table.path).apply, paths[faster])
+        with counted_starts() as starts, at_phase(phase, act):
+            report = table.apply(paths[slower])
+        assert [one[0].rpartition("/")[2] for one in log_of(table)] == ["base_1.csv", faster, slower]
+        assert report.version == table.version == 3
+        assert len(starts) == 2
+        assert table.snapshot.state == open_snapshot(table.path).state
+        assert report.counts == log_of(table)[-1][1]
+        assert_serial(table, work, WORLDS[world], paths)
+
+
+@contextmanager
+def outrun(times: int, act: Callable[[int], Any]) -> Iterator[None]:
+    """Act, as another writer, before each of the first attempts of the next apply to commit."""
+    commit, acting = TableLog.commit, list[int]()
+
+    def committing(log: TableLog, version: Any) -> bool:
+        if len(acting) < times and not (acting and acting[-1] < 0):
+            acting.append(-1)
+            act(len(acting))
+            acting[-1] = 1
+        return commit(log, version)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableLog, "commit", committing)
+        yield
+
+
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("world", WORLDS)
+def test_hot_keys_outrun_an_apply_many_times(
+    world: str, inline: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_EVERY", 2)
+    if not inline:
+        monkeypatch.setattr(apply, "_INLINE", 0)
+    table = Table.create(str(tmp_path / "table"), WORLDS[world])
+    paths = {"base_1.csv": put(tmp_path, "base_1.csv", BASE)}
+    table.apply(paths["base_1.csv"])
+    rows = "".join(f"{number},1,7,{'D' if number == 2 else 'U'},y\n" for number in range(1, 9))
+    paths["slower_7.csv"] = put(tmp_path, "slower_7.csv", rows)
+
+    def meanwhile(number: int) -> None:
+        name, hot = f"faster_{number}.csv", (1 + number // 4, 2, 9 - number // 4)
+        paths[name] = put(tmp_path, name, "".join(f"{one},1,{number},{'UD'[number % 3 == 0]},z\n" for one in hot))
+        Table(table.path).apply(paths[name])
+
+    with counted_starts() as starts, outrun(12, meanwhile):
+        report = table.apply(paths["slower_7.csv"])
+    assert report.version == 14
+    assert len(starts) == 13
+    assert_serial(table, tmp_path, WORLDS[world], paths)
+
+
+def test_an_apply_that_is_always_outrun_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_STARTS", 2)
+    monkeypatch.setattr(apply, "_TRIES", 3)
+    monkeypatch.setattr(apply, "_INLINE", 0)
     table = Table.create(str(tmp_path / "table"), BY_FIELD)
     table.apply(put(tmp_path, "base.csv", BASE))
-    slower, faster = put(tmp_path, "slower.csv", slow), put(tmp_path, "faster.csv", fast)
-    starts = list[int]()
-    merged = apply._merged
-    monkeypatch.setattr(apply, "_merged", lambda *given: (starts.append(1), merged(*given))[1])
-    with at_phase(phase, lambda: Table(table.path).apply(faster) and None):
-        report = table.apply(slower)
-    assert [one[0].rpartition("/")[2] for one in log_of(table)] == ["base.csv", "faster.csv", "slower.csv"]
-    assert report.version == table.version == 3
-    assert len(starts) == (4 if again else 3) - 1
-    assert table.snapshot.state == open_snapshot(table.path).state
+
+    def meanwhile(number: int) -> None:
+        Table(table.path).apply(put(tmp_path, f"faster{number}.csv", f"1,1,{number},U,z\n"))
+
+    with outrun(99, meanwhile), counted_starts() as starts, pytest.raises(MutatorError) as fault:
+        table.apply(put(tmp_path, "slower.csv", "1,1,2,U,y\n2,1,3,U,y\n"))
+    assert fault.value.kind == "table.outrun"
+    assert len(starts) == 2 + 6
+    verified = table.verify()
+    assert (verified.version, verified.problems) == (7, ())
+    assert verified.stray is not None
+    assert verified.stray.files == 0
+
+
+@pytest.mark.parametrize(("module", "bound"), [(apply_task, "_MOST_HASHES"), (second_decisions, "_MOST")])
+def test_too_many_common_keys_start_over(
+    module: Any, bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, bound, 1)
+    table = Table.create(str(tmp_path / "table"), BY_FIELD)
+    paths = {"base.csv": put(tmp_path, "base.csv", BASE)}
+    table.apply(paths["base.csv"])
+    paths["slower.csv"] = put(tmp_path, "slower.csv", "1,1,3,U,y\n2,1,3,U,y\n")
+    paths["faster.csv"] = put(tmp_path, "faster.csv", "1,1,4,U,z\n2,1,2,U,z\n")
+    with counted_starts() as starts, at_phase("commit", partial(Table(table.path).apply, paths["faster.csv"])):
+        table.apply(paths["slower.csv"])
+    assert len(starts) == 3
+    assert_serial(table, tmp_path, BY_FIELD, paths)
+
+
+@pytest.mark.parametrize("phase", PHASES[:3])
+def test_others_commit_for_long_while_an_apply_waits(
+    phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_EVERY", 2)  # the checkpoint that the apply has opened is removed meanwhile
+    table = Table.create(str(tmp_path / "table"), WORLDS["by file name"])
+    paths = {"base_1.csv": put(tmp_path, "base_1.csv", BASE), "base_2.csv": put(tmp_path, "base_2.csv", BASE)}
+    for path in paths.values():
+        table.apply(path)
+    paths["slower_3.csv"] = put(tmp_path, "slower_3.csv", "1,1,3,U,y\n2,1,2,U,x\n3,1,3,D,\n9,1,3,U,y\n")
+
+    def meanwhile() -> None:
+        for number in range(20):
+            name = f"faster_{number % 7}_{number}.csv"
+            rows = f"{1 + number % 3},1,3,{'UD'[number % 2]},x\n{6 + number % 4},1,3,U,z\n"
+            paths[name] = put(tmp_path, name, rows)
+            Table(table.path).apply(paths[name])
+
+    with at_phase(phase, meanwhile), counted_starts() as starts:
+        Table(table.path).apply(paths["slower_3.csv"])
+    assert len(starts) == 21
+    table.refresh()
+    assert_serial(table, tmp_path, WORLDS["by file name"], paths)
 
 
 def test_a_feed_file_is_merged_once(tmp_path: Path) -> None:

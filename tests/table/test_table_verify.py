@@ -28,7 +28,8 @@ from mutator.rules.order_columns import to_column
 from mutator.table import apply
 from mutator.table.recorded import config_of_snapshot
 from mutator.table.table import Table, run_here
-from mutator.table.verify import TableVerification, verify_table
+from mutator.table.verification import TableVerification
+from mutator.table.verify import verify_table
 from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, worlds

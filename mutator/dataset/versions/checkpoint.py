@@ -128,7 +128,8 @@ def first_state(version: TableVersion) -> State:
 
 
 def _bare(version: TableVersion) -> TableVersion:
-    return replace(version, files=(), removed=(), index=(), rejected=(), feed=(), claim=None, given_up=())
+    nothing: Any = {"files": (), "removed": (), "index": (), "withdrawn": (), "rejected": (), "feed": ()}
+    return replace(version, **nothing, claim=None, given_up=())
 
 
 def defaults_text(defaults: Mapping[str, Any]) -> str | None:

@@ -4,6 +4,10 @@ A row is *hidden* if its record was replaced or removed, or its tombstone was re
 an equal mutation raised the order value of its record, which happens only where order comes from file names: elsewhere
 the order value is a field of the row.
 
+The writer of a version that others outran decides again about the keys that they changed. What it has written for these
+keys stays, and what no longer holds is *withdrawn*, in a file of the same form: a row of the version's own files was
+never there, a row of an older file is neither hidden nor touched.
+
     file      path of the data or tombstone file
     position  of the row in the file
     hash      of its key
@@ -14,7 +18,8 @@ the order value is a field of the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -85,8 +90,11 @@ def read_index(content: bytes, names: Sequence[str] | None = None) -> Any:
 class Hidden:
     """The rows that a version hides and touches, by file."""
 
-    def __init__(self, content: bytes) -> None:
-        """Read where they are: keys and order values are read only when they are needed."""
+    def __init__(self, content: bytes, withdrawn: Sequence[Hidden] = ()) -> None:
+        """Read where they are: keys and order values are read only when they are needed.
+
+        withdrawn: rows that the version has withdrawn.
+        """
         self._content = content
         places = read_index(content, _PLACES)
         column = places.column("file").combine_chunks()
@@ -96,7 +104,14 @@ class Hidden:
         ends = np.append(begins[1:], len(codes))
         self._ranges = {names[codes[one]]: (int(one), int(end)) for one, end in zip(begins, ends, strict=True)}
         self._positions = places.column("position").to_numpy().astype(np.int64)
-        self._touched = flags(places.column("touched").combine_chunks())
+        self._touched = flags(places.column("touched").combine_chunks()).copy()
+        self._hides = ~self._touched
+        for one in withdrawn:
+            for file in self._ranges.keys() & set(one.files):
+                begin, end = self._ranges[file]
+                holds = ~np.isin(self._positions[begin:end], one.positions(file))
+                self._touched[begin:end] &= holds
+                self._hides[begin:end] &= holds
 
     @cached_property
     def table(self) -> Any:
@@ -111,13 +126,25 @@ class Hidden:
     def hidden(self, file: str) -> Ints:
         """Return the positions of the hidden rows of a file, ascending."""
         begin, end = self._ranges.get(file, (0, 0))
-        found: Ints = self._positions[begin:end][~self._touched[begin:end]]
+        found: Ints = self._positions[begin:end][self._hides[begin:end]]
+        return found
+
+    def positions(self, file: str) -> Ints:
+        """Return the positions of all rows of a file that it names, ascending."""
+        begin, end = self._ranges.get(file, (0, 0))
+        found: Ints = self._positions[begin:end]
+        return found
+
+    def of_files(self, files: Collection[str]) -> Hidden:
+        """Return the rows of some files alone."""
+        found = copy(self)
+        found._ranges = {file: bounds for file, bounds in self._ranges.items() if file in files}
         return found
 
     def hidden_keys(self, file: str) -> Any:
         """Return the encoded keys of the hidden rows of a file, in the order of ``hidden``."""
         begin, end = self._ranges.get(file, (0, 0))
-        rows = begin + np.flatnonzero(~self._touched[begin:end])
+        rows = begin + np.flatnonzero(self._hides[begin:end])
         return self.table.column("key").combine_chunks().take(pa.array(rows))
 
     def touched(self, file: str) -> tuple[Ints, Any]:

@@ -36,12 +36,13 @@ class Masks:
 
     table: str
     base: Callable[[], dict[str, tuple[Ints, Ints, Any]]] = dict
-    later: tuple[Stored, ...] = ()
+    later: tuple[VersionIndex, ...] = ()
     _read: dict[str, Any] = field(default_factory=dict, compare=False)  # what was read so far
 
-    def after(self, index: Sequence[Stored]) -> Masks:
-        """Return the masks after a version with some version index."""
-        return replace(self, later=(*self.later, *index)) if index else self
+    def after(self, version: TableVersion) -> Masks:
+        """Return the masks after a version."""
+        index = index_of(version)
+        return replace(self, later=(*self.later, index)) if index.parts or index.withdrawn else self
 
     def hidden(self, file: str) -> Ints:
         """Return the positions of the hidden rows of a file, ascending."""
@@ -78,16 +79,47 @@ class Masks:
 
     def _indexes(self) -> Iterator[Hidden]:
         for one in self.later:
-            if one.path not in self._read:
-                self._read[one.path] = hidden_rows(self.table, one)
-            yield self._read[one.path]
+            if one.name not in self._read:
+                self._read[one.name] = [*older_rows(self.table, one), *own_rows(self.table, one)]
+            yield from self._read[one.name]
 
 
-def hidden_rows(table: str, index: Stored) -> Hidden:
-    """Read a version index. Raises StateError if it is lost or damaged."""
+@dataclass(frozen=True)
+class VersionIndex:
+    """The rows that a version hides and touches, and those that it has withdrawn."""
+
+    parts: tuple[Stored, ...]
+    withdrawn: tuple[Stored, ...] = ()
+    own: frozenset[str] = frozenset()  # paths of the version's files, if it has withdrawn anything
+
+    @property
+    def name(self) -> str:
+        """A path that no other version index has."""
+        return (*self.parts, *self.withdrawn)[-1].path
+
+
+def index_of(version: TableVersion) -> VersionIndex:
+    """Return the version index of a version."""
+    own = frozenset(file.path for file in version.files) if version.withdrawn else frozenset[str]()
+    return VersionIndex(version.index, version.withdrawn, own)
+
+
+def older_rows(table: str, index: VersionIndex) -> list[Hidden]:
+    """Return the rows of older files that a version hides and touches. Raises StateError if a file is damaged."""
+    withdrawn = [hidden_rows(table, one) for one in index.withdrawn]
+    return [hidden_rows(table, one, withdrawn) for one in index.parts]
+
+
+def own_rows(table: str, index: VersionIndex) -> list[Hidden]:
+    """Return the rows of a version's own files that it has withdrawn. Raises StateError if a file is damaged."""
+    return [hidden_rows(table, one).of_files(index.own) for one in index.withdrawn]
+
+
+def hidden_rows(table: str, index: Stored, withdrawn: Sequence[Hidden] = ()) -> Hidden:
+    """Read a part of a version index. withdrawn: by its version. Raises StateError if it is lost or damaged."""
     content = content_of(table, index)
     try:
-        return Hidden(content)
+        return Hidden(content, withdrawn)
     except ValueError as fault:
         raise damaged(table, index, str(fault)) from None
 
@@ -152,7 +184,7 @@ class Snapshot:
             files = pa.concat_tables([files, file_columns(version.files, version.number)])
             if files.column(0).num_chunks > _CHUNKS:
                 files = files.combine_chunks()
-        return Snapshot(self.table, self.state.after(version), files, self.masks.after(version.index))
+        return Snapshot(self.table, self.state.after(version), files, self.masks.after(version))
 
     def of_role(self, role: str) -> Iterable[TableFile]:
         """Yield the live files of a role, in the order in which they were added."""

@@ -16,6 +16,7 @@ from mutator.dataset.version_log import Arrived
 
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
+_STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
 _ACTIONS = ("create", "apply", "abandon")  # a program that knows more of them writes a newer format
 
 
@@ -100,6 +101,7 @@ class TableVersion:
     files: tuple[TableFile, ...] = ()  # added
     removed: tuple[str, ...] = ()  # paths of files that are no longer live
     index: tuple[Stored, ...] = ()  # the version index: rows that this version hides or touches
+    withdrawn: tuple[Stored, ...] = ()  # rows of ``files`` and of ``index`` that do not hold: ``hidden_rows``
     rejected: tuple[Stored, ...] = ()
     transaction: tuple[str, int] | None = None  # application, and number of its transaction
     claim: Claim | None = None  # of the run of a workflow that made this version
@@ -114,6 +116,7 @@ class TableVersion:
             yield file.data
             yield file.index
         yield from self.index
+        yield from self.withdrawn
         yield from self.rejected
 
 
@@ -123,7 +126,7 @@ def members_of(version: TableVersion) -> dict[str, Any]:
     members["kind"] = members.pop("action")
     members["feed"] = [vars(file) for file in version.feed]
     members["files"] = [_file_members(file) for file in version.files]
-    for name in ("index", "rejected"):
+    for name in _STORED:
         members[name] = [_stored_members(one) for one in members[name]]
     if version.claim is not None:
         members["claim"] = {"run": version.claim.run, "files": [vars(file) for file in version.claim.files]}
@@ -137,8 +140,8 @@ def version_of(members: dict[str, Any]) -> TableVersion:
         raise ValueError(f"its kind is {members['action']}")
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
     members["files"] = tuple(_file_of(file) for file in members["files"])
-    for name in ("index", "rejected"):
-        members[name] = tuple(Stored(**one) for one in members[name])
+    for name in _STORED:
+        members[name] = tuple(Stored(**one) for one in members.get(name, ()))
     members["removed"] = tuple(members["removed"])
     if members["transaction"] is not None:
         application, number = members["transaction"]

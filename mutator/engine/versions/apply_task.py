@@ -24,6 +24,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
+from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.winners import GONE, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
@@ -47,7 +48,9 @@ from mutator.rules.partition_paths import values_of
 from mutator.rules.row_hash import row_hashes
 
 _MOST_HASHES = 1 << 22  # of a task
+MIXED, UPSERT = 1, 2  # facts about winners: tied within the feed; one of the mutations that it supersedes is an upsert
 NOWHERE = ""  # partition of tombstones whose records never had one
+_Written = tuple[Ints, Ints]  # numbers of winners, codes of the partitions that their rows or tombstones belong to
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,21 @@ class Written:
     merged: MergeReceipt
     files: tuple[TableFile, ...] = ()
     index: Stored | None = None
-    hashes: bytes | None = b""  # of the keys of all winners, as uint64; None if they are too many for the driver
+    # Of the keys of all winners but late ones, as uint64; None if they are too many for the driver. Where keys are
+    # unique only within a partition, the partition is a part of the key.
+    hashes: bytes | None = b""
+    facts: bytes = b""  # MIXED and UPSERT of each of these winners
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a table gets from some winners."""
+
+    keys: Any  # of all winners, encoded
+    partitions: list[str | None]  # directories, by code
+    written: dict[str, _Written]  # role -> rows, or tombstones
+    index: list[Any]  # pa.Tables of the version index
+    late: Flags  # for each winner
 
 
 def apply_group(
@@ -76,13 +93,19 @@ def apply_group(
         live = LiveRows(snapshot)
         indexes: list[Any] = []
         met: dict[str, list[Ints]] = {}
-        hashes: list[Hashes] = []
+        hashes, facts = list[Hashes](), list[Any]()
         try:
             for winners in parts:
+                own = winners.found.hashes
                 if by_partition:
                     winners = Winners(plan, together(winners.found), tally, winners.parts)
-                hashes.append(winners.found.hashes)
-                indexes += _Meeting(plan, live, target, winners, met).carried_out(writer)
+                found = winners.found
+                decided = Meeting(plan, live, target, winners, met).decided()
+                write(plan, target.buckets, found, decided, writer)
+                indexes += decided.index
+                # A late mutation stays late whatever other writers do: order values of a key only rise.
+                hashes.append(own[~decided.late])
+                facts.append((MIXED * found.mixed + UPSERT * found.upserts).astype(np.uint8)[~decided.late])
             if plan.full:
                 indexes += bury_absent(plan, live, group, met, tally, writer)
             index = _index(plan, target, indexes, group, attempt)
@@ -90,13 +113,14 @@ def apply_group(
             return Written(MergeReceipt(damage=(Fault(str(snapshot.table), fault),)), tuple(writer.files))
     tally.counts["rows written"] += writer.rows[DATA]
     tally.counts["tombstones written"] += writer.rows[TOMBSTONES]
-    few = sum(map(len, hashes)) <= _MOST_HASHES
-    keys = b"".join(one.tobytes() for one in hashes) if few else None
-    return Written(tally.receipt(), tuple(writer.files), index, keys)
+    if sum(map(len, hashes)) > _MOST_HASHES:
+        return Written(tally.receipt(), tuple(writer.files), index, None)
+    joined = (b"".join(one.tobytes() for one in column) for column in (hashes, facts))
+    return Written(tally.receipt(), tuple(writer.files), index, *joined)
 
 
-class _Meeting:
-    """The winners of a task and the live rows of their keys."""
+class Meeting:
+    """Some winners and the live rows of their keys."""
 
     def __init__(
         self, plan: Plan, live: LiveRows, target: Target, winners: Winners, positions: dict[str, list[Ints]]
@@ -109,12 +133,12 @@ class _Meeting:
         self._partitions = PartitionCodes()
         self._own = self._own_partitions()
         self._indexed: list[Any] = []
-        self._insert: list[tuple[Ints, Ints]] = []  # numbers of winners, codes of partitions
-        self._bury: list[tuple[Ints, Ints]] = []
-        self._raised: list[tuple[Ints, Any]] = []  # codes of partitions, pa.Table of tombstones with "hash"
+        self._insert: list[_Written] = []
+        self._bury: list[_Written] = []
+        self._late = np.zeros(len(winners), np.bool_)
 
-    def carried_out(self, writer: DeltaWriter) -> list[Any]:
-        """Decide about all winners, write rows and tombstones; return the tables of the version index."""
+    def decided(self) -> Decided:
+        """Decide about all winners, and count the outcomes."""
         search = Search(
             self._live,
             self._winners.found.hashes,
@@ -130,8 +154,8 @@ class _Meeting:
             self._meet_tombstones(met)
         self._meet_nothing()
         self._winners.close()
-        self._write(writer)
-        return self._indexed
+        written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
+        return Decided(self._keys, self._partitions.names, written, self._indexed, self._late)
 
     def _own_partitions(self) -> Ints:
         """Return the code of the partition that each winner's row belongs to."""
@@ -162,6 +186,7 @@ class _Meeting:
             new = orders.take(pa.array(rows))
             late[rows] = winners.late(old, new)
             level[rows] = flags(pc.equal(old, new))
+            self._late[met.numbers[late]] = True
         same &= ~late
         actions = winners.decide_rows(met.numbers, late, same, level)
         touched = np.flatnonzero(actions == TOUCH) if plan.by_file_name else np.zeros(0, np.int64)
@@ -220,6 +245,7 @@ class _Meeting:
         hidden = []
         for decision, chosen in winners.meet_tombstones(numbers, orders):
             rows = np.flatnonzero(chosen)
+            self._late[numbers[rows]] = decision.winner == "late"
             if decision.result == "write":
                 hidden.append(rows)
                 self._insert.append((numbers[rows], self._own[numbers[rows]]))
@@ -262,26 +288,26 @@ class _Meeting:
             )
         )
 
-    # --- what is written
 
-    def _write(self, writer: DeltaWriter) -> None:
-        found = self._winners.found
-        for role, parts in ((DATA, self._insert), (TOMBSTONES, self._bury)):
-            numbers = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in parts)])
-            codes = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in parts)])
-            buckets = found.hashes[numbers] % np.uint64(self._target.buckets)
-            keys = [column.take(pa.array(numbers)) for column in found.keys]
-            order = unit_order(self._partitions.names, codes, buckets, keys)
-            numbers, codes = numbers[order], codes[order]
-            index = pa.array(numbers)
-            orders = found.orders.take(index)
-            rows = found.written.take(index) if role == DATA else self._tombstones(index, orders)
-            writer.write(
-                role, Delta(self._partitions.names, codes, rows, found.hashes[numbers], self._keys.take(index), orders)
-            )
+def write(plan: Plan, buckets: int, found: Mutations, decided: Decided, writer: DeltaWriter) -> None:
+    """Write the rows and tombstones that a table gets. found: the winners. buckets: of the table."""
+    for role, (numbers, codes) in decided.written.items():
+        keys = [column.take(pa.array(numbers)) for column in found.keys]
+        order = unit_order(decided.partitions, codes, found.hashes[numbers] % np.uint64(buckets), keys)
+        numbers, codes = numbers[order], codes[order]
+        index = pa.array(numbers)
+        orders = found.orders.take(index)
+        if role == DATA:
+            rows = found.written.take(index)
+        else:
+            rows = tombstone_rows(plan, [column.take(index) for column in found.keys], orders)
+        encoded = decided.keys.take(index)
+        writer.write(role, Delta(decided.partitions, codes, rows, found.hashes[numbers], encoded, orders))
 
-    def _tombstones(self, index: Any, orders: Any) -> Any:
-        return tombstone_rows(self._plan, [column.take(index) for column in self._winners.found.keys], orders)
+
+def _joined(parts: list[_Written]) -> _Written:
+    numbers, codes = (np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*parts, strict=True))
+    return numbers, codes
 
 
 def _index(plan: Plan, target: Target, tables: list[Any], group: int, attempt: int) -> Stored | None:

@@ -47,6 +47,12 @@ class LiveRows:
         self._verified_files: set[str] = set()
         self.forms = Forms(snapshot.state, snapshot.table)
 
+    def at(self, snapshot: Snapshot) -> LiveRows:
+        """Return the live files of another snapshot of the table. The key indexes that were read serve both."""
+        found = LiveRows(snapshot)
+        found._indexes = self._indexes
+        return found
+
     def find(self, extent: LiveExtent, hashes: Hashes, keys: Any) -> tuple[Ints, Ints, Ints]:
         """Return (numbers of the wanted keys, entries, positions) of the live rows of an extent with wanted keys.
 
