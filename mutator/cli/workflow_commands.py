@@ -129,13 +129,15 @@ def _report(outcome: Outcome | TableOutcome, text: str) -> Report:
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.workflow import directory, to_table
-
     table = table_of(arguments)
     status: Status | TableStatus
     if table is None:
+        from mutator.workflow import directory
+
         status = directory.status(arguments.base, options.config_without_id(arguments))
     else:
+        from mutator.workflow import to_table
+
         opened = open_table(table, arguments, options.spark("mutator workflow", arguments))
         status = to_table.status(arguments.base, opened.config, opened.target)
     yield Answer(options.shown(status, arguments), code=5 if status.problems else 0)

@@ -24,7 +24,7 @@ from tests.support.table_base import SETTINGS, opened
 HEAD = b"id,at,op,name\n"
 
 
-@pytest.fixture(name="base", params=["s3", "hdfs"])
+@pytest.fixture(name="root", params=["s3", "hdfs"])
 def new_base(request: pytest.FixtureRequest) -> str:
     """Return a base with a table that has a feed file."""
     if request.param == "s3":
@@ -37,7 +37,7 @@ def new_base(request: pytest.FixtureRequest) -> str:
     return str(path)
 
 
-where_nothing_is_moved = pytest.mark.parametrize("base", ["s3"], indirect=True)
+where_nothing_is_moved = pytest.mark.parametrize("root", ["s3"], indirect=True)
 
 
 def arrive(path: str, name: str, rows: bytes) -> None:
@@ -63,93 +63,94 @@ def names(path: str, place: str) -> list[str]:
     return sorted(entry.name for entry in entries_of(f"{path}/{place}"))
 
 
-def test_files_are_merged_once(base: str) -> None:
-    arrive(base, "ups_2.csv", b"1,2,U,aa\n2,2,D,\n")
-    assert run_it(base).version == 2
-    assert run_it(base).version is None
-    assert rows_of(base) == [("1", "aa")]
-    stays = not storage_for(base).renames
-    assert names(base, "incr") == (["ups_1.csv", "ups_2.csv"] if stays else [])
-    arrive(base, "ups_3.csv", b"3,3,U,c\n")
-    done = run_it(base)
+def test_files_are_merged_once(root: str) -> None:
+    arrive(root, "ups_2.csv", b"1,2,U,aa\n2,2,D,\n")
+    assert run_it(root).version == 2
+    assert run_it(root).version is None
+    assert rows_of(root) == [("1", "aa")]
+    stays = not storage_for(root).renames
+    assert names(root, "incr") == (["ups_1.csv", "ups_2.csv"] if stays else [])
+    arrive(root, "ups_3.csv", b"3,3,U,c\n")
+    done = run_it(root)
     assert (done.version, done.claimed) == (3, ("ups_3.csv",))
-    found = read_status(base)
+    found = read_status(root)
     assert (found.version, found.ready, found.waiting, found.problems) == (3, (), (), ())
 
 
-def test_a_run_that_was_killed_after_its_commit_is_finished(base: str) -> None:
-    arrive(base, "ups_2.csv", b"1,2,U,aa\n")
-    one = opened(f"{base}/table")
-    run = TableRun(Base(base), one.config, one.target)
+def test_a_run_that_was_killed_after_its_commit_is_finished(root: str) -> None:
+    arrive(root, "ups_2.csv", b"1,2,U,aa\n")
+    one = opened(f"{root}/table")
+    run = TableRun(Base(root), one.config, one.target)
     assert run.claim()
     run.apply()
-    (done,) = read_status(base).recovered
+    (done,) = read_status(root).recovered
     assert f"run {run.id} was committed, and is finished" in done
-    assert run_it(base).version is None
-    assert rows_of(base) == [("1", "aa"), ("2", "b")]
-    assert names(base, "_mutator/runs") == names(base, "working") == []
+    assert run_it(root).version is None
+    assert rows_of(root) == [("1", "aa"), ("2", "b")]
+    assert names(root, "_mutator/runs") == names(root, "working") == []
 
 
-def test_a_run_that_was_killed_before_its_commit_is_given_up(base: str) -> None:
-    arrive(base, "ups_2.csv", b"1,2,U,aa\n")
-    one = opened(f"{base}/table")
-    run = TableRun(Base(base), one.config, one.target)
+def test_a_run_that_was_killed_before_its_commit_is_given_up(root: str) -> None:
+    arrive(root, "ups_2.csv", b"1,2,U,aa\n")
+    one = opened(f"{root}/table")
+    run = TableRun(Base(root), one.config, one.target)
     assert run.claim()
-    done = run_it(base)
+    done = run_it(root)
     assert "was not committed, and is undone" in done.recovered[0]
     assert (done.version, done.claimed) == (3, ("ups_2.csv",))
     with pytest.raises(MutatorError) as caught:
         run.apply()
     assert caught.value.kind == "table.given_up"
-    assert open_snapshot(f"{base}/table").version.number == 3
+    assert open_snapshot(f"{root}/table").version.number == 3
 
 
 @where_nothing_is_moved
-def test_a_note_of_claims_spares_reading_the_log(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_of_claims_spares_reading_the_log(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2, 6):
-        arrive(base, f"ups_{number}.csv", f"{number},1,U,x\n".encode())
-        run_it(base)
-    found, table = list[int](), f"{base}/table"
+        arrive(root, f"ups_{number}.csv", f"{number},1,U,x\n".encode())
+        run_it(root)
+    found, table = list[int](), f"{root}/table"
     with monkeypatch.context() as patch:
         entries = TableLog.read
         patch.setattr(TableLog, "read", lambda self, number: (found.append(number), entries(self, number))[1])
-        known = claims.claims(Base(base), table)
+        known = claims.claims(Base(root), table)
     assert found == [5]
     assert {one.name for one in known.files} == {f"ups_{number}.csv" for number in range(1, 6)}
-    storage_for(base).remove(f"{base}/incr/ups_1.csv")
-    note = read(f"{base}/_mutator/claims.json")
+    storage_for(root).remove(f"{root}/incr/ups_1.csv")
+    note = read(f"{root}/_mutator/claims.json")
     for damage in (b"", note.replace(b'"number":5', b'"number":4'), None):
-        storage_for(base).remove(f"{base}/_mutator/claims.json")
+        storage_for(root).remove(f"{root}/_mutator/claims.json")
         if damage is not None:
-            put(f"{base}/_mutator/claims.json", damage)
-        assert run_it(base).version is None  # the log says what was merged
+            put(f"{root}/_mutator/claims.json", damage)
+        assert run_it(root).version is None  # the log says what was merged
 
 
 @where_nothing_is_moved
-def test_a_note_of_another_table_is_not_used(base: str) -> None:
-    storage_for(base).remove(f"{base}/table")
-    create_empty(f"{base}/table", SETTINGS, buckets=2)
-    done = run_it(base)
+def test_a_note_of_another_table_is_not_used(root: str) -> None:
+    storage_for(root).remove(f"{root}/table")
+    create_empty(f"{root}/table", SETTINGS, buckets=2)
+    done = run_it(root)
     assert (done.version, done.claimed) == (1, ("ups_1.csv",))
 
 
 @where_nothing_is_moved
-def test_a_rewritten_file_has_arrived_again(base: str) -> None:
-    storage_for(base).remove(f"{base}/incr/ups_1.csv")
-    arrive(base, "ups_1.csv", b"1,2,U,again\n")
-    assert run_it(base).claimed == ("ups_1.csv",)
-    assert rows_of(base) == [("1", "again"), ("2", "b")]
+def test_a_rewritten_file_has_arrived_again(root: str) -> None:
+    storage_for(root).remove(f"{root}/incr/ups_1.csv")
+    arrive(root, "ups_1.csv", b"1,2,U,again\n")
+    assert run_it(root).claimed == ("ups_1.csv",)
+    assert rows_of(root) == [("1", "again"), ("2", "b")]
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("point", ["claim.done", "table.commit", "table.committed", "archive.done"])
-def test_kill(base: str, point: str) -> None:
-    arrive(base, "ups_2.csv", b"1,2,U,aa\n")
-    killed, _ = in_child(lambda: run_it(base), point)
+def test_kill(root: str, point: str) -> None:
+    arrive(root, "ups_2.csv", b"1,2,U,aa\n")
+    killed, _ = in_child(lambda: run_it(root), point)
     assert killed
-    read_status(base)
-    run_it(base)
-    assert rows_of(base) == [("1", "aa"), ("2", "b")]
-    assert [file.name for one in TableLog(f"{base}/table").following(0) for file in one.feed] == [
+    read_status(root)
+    run_it(root)
+    assert rows_of(root) == [("1", "aa"), ("2", "b")]
+    assert [file.name for one in TableLog(f"{root}/table").following(0) for file in one.feed] == [
         "ups_1.csv",
         "ups_2.csv",
     ]
