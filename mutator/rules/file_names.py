@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 # suffix -> name of the compression, as magic bytes name it too (formats read nothing else)
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd", ".xz": "xz"}
@@ -19,6 +20,7 @@ _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]+")  # letters that do not follow a digit, such as T in 20260131T101500
 _DELETES = re.compile(r"(?:del|deletes?|deleted|deletions?|removed?|removes)(?![a-z])", re.IGNORECASE)
 _MAX_SEQUENCE = 2**63 - 1
+_NAMES = 1 << 14  # whose sequences are kept: those of all known feed files are compared with each new one
 
 
 def base_name(path: str) -> str:
@@ -48,6 +50,7 @@ def compression(name: str) -> str | None:
     return COMPRESSIONS.get(os.path.splitext(name)[1].lower())
 
 
+@lru_cache(_NAMES)
 def sequence(name: str) -> int | None:
     """Return the integer after the last ``_`` of a file's stem, or None without one.
 

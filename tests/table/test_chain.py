@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,9 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mutator import config
-from mutator.dataset.versions.opening import open_snapshot
-from mutator.engine.versions import delta_files, met_rows
+from mutator.dataset.versions import merged_keys, opening
+from mutator.dataset.versions.merged_keys import MergedKeys
+from mutator.dataset.versions.opening import open_snapshot, refreshed
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.versions import delta_files, key_search
 from mutator.table import apply
+from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.take_over import create_of
 from tests.support import local_engine
@@ -26,6 +32,37 @@ from tests.support.versioned import SCOPES, apply_here, left_by_run, left_of, op
 
 def _row(key: str, shop: int) -> dict[str, Any]:
     return {"id": key, "shop": shop, "at": 0, "note": None, "price": None}
+
+
+def sent(snapshot: Snapshot) -> Snapshot:
+    return pickle.loads(pickle.dumps(snapshot))  # type: ignore[no-any-return]
+
+
+def check_merged_keys(snapshot: Snapshot) -> None:
+    """Compare the merged keys that versions were added to with those that all files give."""
+    known = snapshot.keys._found
+    if known is None:
+        return
+    kept = merged_keys.merged_keys(snapshot, known.order_type, known.by_partition)
+    fresh = merged_keys.merged_keys(sent(snapshot), known.order_type, known.by_partition)
+    both = kept.inside & fresh.inside
+    assert live_of(kept, both) == live_of(fresh, both)
+
+
+def live_of(keys: MergedKeys, files: Any) -> list[Any]:
+    """Return the live rows of some files. files: flags."""
+    found = []
+    for role, runs in keys.runs.items():
+        for run in runs:
+            some = keys._found(run.rows, run)
+            names = [keys.codes.names[code] for code in some.partitions.tolist()]
+            columns = (some.files, some.positions, some.entries, some.row_hashes, some.orders, run.keys, run.hashes)
+            for row, name, hidden in zip(
+                zip(*(column.tolist() for column in columns), strict=True), names, keys.hidden[run.rows], strict=True
+            ):
+                if not hidden and files[row[0]]:
+                    found.append((role, name, *row))
+    return sorted(found, key=repr)
 
 
 @law(60)
@@ -59,7 +96,12 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
         patch.setattr(apply, "_GROUP", rng.choice([1, 1000, 8 << 20]))  # 8, a few and one group
         patch.setattr(apply, "_GROUPS", rng.choice([3, 8]))
         patch.setattr(delta_files, "_OWN", rng.choice([1, 2, 1 << 16]))
-        patch.setattr(met_rows, "_FEW", rng.choice([0, 1, 4]))
+        patch.setattr(key_search, "_FEW", rng.choice([0, 1, 4]))
+        patch.setattr(merged_keys, "MOST_ROWS", rng.choice([0, 2, 1 << 16]))
+        patch.setattr(merged_keys, "_AT_FIRST", rng.choice([0, 2, 1 << 13]))
+        patch.setattr(merged_keys, "_FEW", rng.choice([1, 2, 16]))
+        patch.setattr(merged_keys, "_RATIO", rng.choice([0, 1, 2, 1 << 30]))
+        patch.setattr(opening, "_EVERY", rng.choice([1, 2, 8]))
         settings = {**world.settings("parquet", feed_format), **scope, "output.format": "parquet"}
         settings["memory.bytes"] = str(rng.choice([1, 200, 1 << 27]))
         table, master = work / "table", work / "master"
@@ -70,18 +112,25 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
         else:
             for number, rows in enumerate(world.master):
                 put(master / f"m{number}.parquet", "parquet", rows, world_schema(world.order, op=False), 2, ",")
-            partial = config.parse({**settings, "sync.mode": "partial"})
-            local_engine.mutate(partial, master=str(master), feed=[], output=str(work / "begun"))
+            begun = config.parse({**settings, "sync.mode": "partial"})
+            local_engine.mutate(begun, master=str(master), feed=[], output=str(work / "begun"))
             source = master if beginning == "other dataset" else work / "begun"
             wanted = buckets if beginning == "other dataset" and not scope else None  # else the dataset decides
-            create_of(str(table), partial, scope, str(source), wanted, open_runner)
+            create_of(str(table), begun, scope, str(source), wanted, open_runner)
             master = work / "begun"
             snapshot = open_snapshot(str(table))
             assert left_of(snapshot, {}) == replace(left_by_run(master), counts={})
+        kept: Snapshot | None = None
         for number, feed in enumerate(put_feeds(world, work, rng, feed_format)):
             output = work / f"out{number}"
             local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output))
-            applied = apply_here(table, config.parse(settings), feed, rng.randrange(9))
+            if rng.random() < 0.7:  # a process that stays open
+                kept = sent(open_snapshot(str(table))) if kept is None else refreshed(kept)
+                applied = apply_feed(kept, config.parse(settings), [str(feed)], partial(open_runner, seed=number))
+                kept = applied.snapshot
+                check_merged_keys(kept)
+            else:
+                applied = apply_here(table, config.parse(settings), feed, rng.randrange(9))
             master = output
             snapshot = open_snapshot(str(table))
             left = left_of(snapshot, applied.counts)

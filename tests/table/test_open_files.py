@@ -78,6 +78,11 @@ def test_the_indexes_that_were_not_used_for_longest_are_given_up(monkeypatch: An
     assert kept.get("a")
     kept.keep("e", Index(3))  # type: ignore[arg-type]
     assert [name for name in "acde" if kept.get(name)] == ["e"]
+    for memory in (9, 6):  # of merged keys
+        kept.leave(memory)
+        kept.keep("a", Index(1))  # type: ignore[arg-type]
+        assert [name for name in "ae" if kept.get(name)] == (["a"] if memory == 9 else ["a", "e"])
+        kept.keep("e", Index(3))  # type: ignore[arg-type]
 
 
 def test_too_many_open_files_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:

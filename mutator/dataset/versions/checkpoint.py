@@ -264,9 +264,9 @@ def written_masks(masks: Sequence[tuple[str, Ints, Ints, Any]]) -> bytes:
     paths = pa.array([path for path, _, _, _ in masks], pa.string())
     columns = [
         paths,
-        _listed([pa.array(hidden, pa.uint32()) for _, hidden, _, _ in masks], pa.uint32()),
-        _listed([pa.array(touched, pa.uint32()) for _, _, touched, _ in masks], pa.uint32()),
-        _listed([orders for _, _, _, orders in masks], pa.large_binary()),
+        _listed_numbers([hidden for _, hidden, _, _ in masks]),
+        _listed_numbers([touched for _, _, touched, _ in masks]),
+        _listed([orders for _, _, _, orders in masks]),
     ]
     return _parquet(pa.table(columns, schema=_MASKS), False)
 
@@ -290,10 +290,17 @@ def digest_of(content: bytes) -> str:
     return checksum.digest(content).hex()
 
 
-def _listed(parts: Sequence[Any], data_type: Any) -> Any:
-    offsets = np.concatenate(([0], np.cumsum([len(part) for part in parts], dtype=np.int64)))
-    values = pa.concat_arrays([pa.array([], data_type), *(part.cast(data_type) for part in parts)])
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values)
+def _listed_numbers(parts: Sequence[Ints]) -> Any:
+    values = np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.uint32)
+    return pa.ListArray.from_arrays(_offsets(parts), pa.array(values))
+
+
+def _listed(parts: Sequence[Any]) -> Any:
+    return pa.ListArray.from_arrays(_offsets(parts), pa.concat_arrays([pa.array([], pa.large_binary()), *parts]))
+
+
+def _offsets(parts: Sequence[Any]) -> Any:
+    return pa.array(np.concatenate(([0], np.cumsum([len(part) for part in parts], dtype=np.int64))).astype(np.int32))
 
 
 def _parquet(table: Any, dictionary: Any) -> bytes:

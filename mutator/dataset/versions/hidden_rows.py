@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -27,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
 
 SCHEMA = pa.schema(
@@ -50,9 +51,20 @@ def index_table(file: str, positions: Ints, hashes: Any, keys: Any, orders: Any,
 
     hashes: uint64 array. keys: encoded. orders: as text.
     """
+    files = np.zeros(len(positions), np.int64)
+    return table_of_files([file], files, positions, hashes, keys, orders, touched=touched)
+
+
+def table_of_files(
+    paths: Sequence[str], files: Ints, positions: Ints, hashes: Any, keys: Any, orders: Any, *, touched: bool
+) -> Any:
+    """Return the pa.Table of some rows of several files.
+
+    paths: of files. files: of each row, the number of its path. hashes: uint64 array. keys: encoded. orders: as text.
+    """
     count = len(positions)
-    files = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([file], pa.string()))
-    columns = [files, pa.array(positions, pa.uint32()), pa.array(hashes, pa.uint64()), keys.cast(pa.large_binary())]
+    named = pa.DictionaryArray.from_arrays(pa.array(files, pa.int32()), pa.array(paths, pa.string()))
+    columns = [named, pa.array(positions, pa.uint32()), pa.array(hashes, pa.uint64()), keys.cast(pa.large_binary())]
     columns += [orders.cast(pa.large_binary()), pa.array(np.full(count, touched))]
     return pa.table(columns, schema=SCHEMA)
 
@@ -87,6 +99,18 @@ def read_index(content: bytes, names: Sequence[str] | None = None) -> Any:
     return table.combine_chunks()
 
 
+@dataclass(frozen=True)
+class Places:
+    """The rows that a version hides and touches, of all files."""
+
+    paths: Sequence[str]  # of the files
+    files: Ints  # number of each row's path
+    positions: Ints
+    hides: Flags  # whether each row is hidden
+    touched: Ints  # rows: numbers in these columns
+    orders: Any  # order values of the touched rows, as text
+
+
 class Hidden:
     """The rows that a version hides and touches, by file."""
 
@@ -112,6 +136,7 @@ class Hidden:
                 holds = ~np.isin(self._positions[begin:end], one.positions(file))
                 self._touched[begin:end] &= holds
                 self._hides[begin:end] &= holds
+        self._any_touched = bool(self._touched.any())
 
     @cached_property
     def table(self) -> Any:
@@ -128,6 +153,23 @@ class Hidden:
         begin, end = self._ranges.get(file, (0, 0))
         found: Ints = self._positions[begin:end][self._hides[begin:end]]
         return found
+
+    def places(self) -> Places:
+        """Return all rows, in the order of the files."""
+        bounds = np.array(list(self._ranges.values()), np.int64).reshape(-1, 2)
+        rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(begin, end) for begin, end in bounds)])
+        touched = np.flatnonzero(self._touched[rows])
+        orders = pa.array([], pa.large_binary())
+        if len(touched):
+            orders = self.table.column("order").combine_chunks().take(pa.array(rows[touched]))
+        return Places(
+            paths=list(self._ranges),
+            files=np.repeat(np.arange(len(bounds)), bounds[:, 1] - bounds[:, 0]),
+            positions=self._positions[rows],
+            hides=self._hides[rows],
+            touched=touched,
+            orders=orders,
+        )
 
     def positions(self, file: str) -> Ints:
         """Return the positions of all rows of a file that it names, ascending."""
@@ -149,6 +191,8 @@ class Hidden:
 
     def touched(self, file: str) -> tuple[Ints, Any]:
         """Return the positions of the touched rows of a file, ascending, and their order values as text."""
+        if not self._any_touched:
+            return np.zeros(0, np.int64), pa.array([], pa.large_binary())
         begin, end = self._ranges.get(file, (0, 0))
         rows = begin + np.flatnonzero(self._touched[begin:end])
         if not len(rows):

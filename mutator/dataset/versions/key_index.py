@@ -180,11 +180,8 @@ class KeyIndex:
         if start == end or not len(wanted):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         known, numbered = self._near(wanted, start, end)
-        first = np.searchsorted(known, wanted, "left")
-        found = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == wanted)
-        counts = _counts(known, wanted[found], first[found])
-        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(found, counts), numbered(np.repeat(first[found], counts) + within)
+        numbers, found = matches(known, wanted)
+        return numbers, numbered(found)
 
     def _near(self, wanted: Hashes, start: int, end: int) -> tuple[Hashes, Callable[[Ints], Ints]]:
         """Return the hashes of all entries, or of the pages that may have wanted ones, and how to number them."""
@@ -297,6 +294,17 @@ class KeyIndex:
         width = form.itemsize
         self._file.load(np.concatenate((begin + entries * width, begin + entries * width + width - 1)) // PAGE)
         return self._file.view(begin, begin + self.rows * width).view(form)[entries]
+
+
+def matches(known: Hashes, wanted: Hashes) -> tuple[Ints, Ints]:
+    """Return (numbers of wanted hashes, numbers of known ones) of all pairs that are equal. Both are ascending."""
+    if not len(known):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    first = np.searchsorted(known, wanted, "left")
+    found = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == wanted)
+    counts = _counts(known, wanted[found], first[found])
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(found, counts), np.repeat(first[found], counts) + within
 
 
 def _counts(known: Hashes, wanted: Hashes, first: Ints) -> Ints:

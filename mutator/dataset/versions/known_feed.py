@@ -28,19 +28,21 @@ class KnownFeed:
         """All files, in the order in which they were added last."""
         kept, again = list[FeedFile](), dict[str, set[tuple[int, str]]]()
         earliest = ""
-        for since, added in (*self.later[::-1], ("", self.base)):
-            found = list[FeedFile]()
+        for since, added in reversed(self.later):
             for file in reversed(added):
-                seen = again.get(file.name)
-                if seen is not None and (file.bytes, file.checksum) in seen:
+                seen = again.setdefault(file.name, set())
+                if (file.bytes, file.checksum) in seen:
                     continue
-                if added is not self.base:
-                    again.setdefault(file.name, set()).add((file.bytes, file.checksum))
+                seen.add((file.bytes, file.checksum))
                 if file.committed >= earliest:
-                    found.append(file)
-            kept += found
+                    kept.append(file)
             earliest = max(earliest, since)
-        return tuple(kept[::-1])
+        # The first files may be many, and nearly all of them stay.
+        first = self.base if earliest == "" else [file for file in self.base if file.committed >= earliest]
+        kept.reverse()
+        if not again.keys().isdisjoint([file.name for file in first]):
+            first = [file for file in first if (file.bytes, file.checksum) not in again.get(file.name, ())]
+        return (*first, *kept)
 
     def __eq__(self, other: object) -> bool:
         """Return whether the files are equal."""

@@ -51,7 +51,7 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
     if hint.checkpoint is not None and version_of_checkpoint(hint.checkpoint) > snapshot.version.number - _EVERY:
         begin = _from_checkpoint(log, snapshot.table, hint.checkpoint, number)
         if begin is not None:
-            return forward(log, begin, number)
+            return replace(forward(log, begin, number), keys=found.keys)
     return found.folded()
 
 

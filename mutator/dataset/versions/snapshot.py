@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from mutator.dataset import checksum
 from mutator.dataset.versions.checkpoint import State, file_columns, files_of
 from mutator.dataset.versions.hidden_rows import Hidden
+from mutator.dataset.versions.kept_keys import KeptKeys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion
@@ -46,9 +47,7 @@ class Masks:
 
     def hidden(self, file: str) -> Ints:
         """Return the positions of the hidden rows of a file, ascending."""
-        parts = [self._of_base().get(file, (_NONE,))[0]]
-        parts += [found.hidden(file) for found in self._indexes() if file in found.files]
-        parts = [part for part in parts if len(part)]
+        parts = self.hidden_parts(file)
         if not parts:
             return _NONE
         return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
@@ -72,6 +71,21 @@ class Masks:
         """Return the paths of all files with hidden or touched rows."""
         return {*self._of_base(), *(file for found in self._indexes() for file in found.files)}
 
+    def of_files(self) -> dict[str, tuple[Ints, Ints, Any]]:
+        """Return (hidden rows, touched rows, order values of these) of each file that has any."""
+        changed = {file for found in self._indexes() for file in found.files}
+        return {**self._of_base(), **{file: (self.hidden(file), *self.touched(file)) for file in changed}}
+
+    def folded(self) -> Masks:
+        """Return the same masks, without the indexes of versions."""
+        return Masks(self.table, _read={"base": self.of_files()})
+
+    def hidden_parts(self, file: str) -> list[Ints]:
+        """Return the positions of the hidden rows of a file, in a few ascending arrays."""
+        parts = [self._of_base().get(file, (_NONE,))[0]]
+        parts += [found.hidden(file) for found in self._indexes() if file in found.files]
+        return [part for part in parts if len(part)]
+
     def _of_base(self) -> dict[str, tuple[Ints, Ints, Any]]:
         if "base" not in self._read:
             self._read["base"] = self.base()
@@ -80,8 +94,15 @@ class Masks:
     def _indexes(self) -> Iterator[Hidden]:
         for one in self.later:
             if one.name not in self._read:
-                self._read[one.name] = [*older_rows(self.table, one), *own_rows(self.table, one)]
+                self._read[one.name] = self.of_version(one)
             yield from self._read[one.name]
+
+    def of_version(self, index: VersionIndex) -> list[Hidden]:
+        """Return what a version hides and touches. Raises StateError if a file is damaged."""
+        if not (index.parts or index.withdrawn):
+            return []
+        known: list[Hidden] | None = self._read.get(index.name)
+        return [*older_rows(self.table, index), *own_rows(self.table, index)] if known is None else known
 
 
 @dataclass(frozen=True)
@@ -167,6 +188,7 @@ class Snapshot:
     state: State
     files: Any  # pa.Table with the columns of ``checkpoint.FILES``
     masks: Masks
+    keys: KeptKeys[Any] = field(default_factory=KeptKeys, compare=False, repr=False)  # of ``MergedKeys``
 
     @property
     def version(self) -> TableVersion:
@@ -184,7 +206,14 @@ class Snapshot:
             files = pa.concat_tables([files, file_columns(version.files, version.number)])
             if files.column(0).num_chunks > _CHUNKS:
                 files = files.combine_chunks()
-        return Snapshot(self.table, self.state.after(version), files, self.masks.after(version))
+        masks, keys = self.masks.after(version), self.keys.after(version)
+        return Snapshot(self.table, self.state.after(version), files, masks, keys)
+
+    def only(self, chosen: Any) -> Snapshot:
+        """Return a snapshot with some of the files. chosen: flags, or their numbers."""
+        if chosen.dtype == np.bool_:
+            chosen = np.flatnonzero(chosen)
+        return replace(self, files=self.files.take(pa.array(chosen)), keys=KeptKeys())
 
     def of_role(self, role: str) -> Iterable[TableFile]:
         """Yield the live files of a role, in the order in which they were added."""
@@ -198,7 +227,7 @@ class Snapshot:
 
         buckets, partitions: of the wanted extents; None for all.
         """
-        found = self._extents
+        found = self.places
         chosen = found["role"] == role
         if buckets is not None:
             chosen &= np.isin(found["bucket"], np.array(sorted(buckets), np.int64))
@@ -215,7 +244,7 @@ class Snapshot:
             yield LiveExtent(known[1], known[1].extents[int(found["number"][row])], int(found["start"][row]))
 
     @cached_property
-    def _extents(self) -> dict[str, Any]:
+    def places(self) -> dict[str, Any]:
         """One row for each extent: numbers of the file and in it, first row, bucket, partition, and role."""
         column = self.files.column("extents").combine_chunks()
         counts = pc.list_value_length(column).to_numpy()
@@ -238,7 +267,7 @@ class Snapshot:
 
     @cached_property
     def _partitions(self) -> list[str]:
-        """The directories that the codes of ``_extents`` stand for."""
+        """The directories that the codes of ``places`` stand for."""
         column = self.files.column("extents").combine_chunks().flatten().field("partition")
         return column.dictionary_encode().dictionary.to_pylist()  # type: ignore[no-any-return]
 
@@ -249,11 +278,10 @@ class Snapshot:
 
     def folded(self) -> Snapshot:
         """Return the same snapshot with one mask for each file, instead of the indexes of many versions."""
-        masks = {path: (hidden, touched, orders) for path, hidden, touched, orders in self.mask_rows()}
-        return replace(self, files=self.files.combine_chunks(), masks=Masks(self.table, _read={"base": masks}))
+        return replace(self, files=self.files.combine_chunks(), masks=self.masks.folded())
 
     def mask_rows(self) -> list[tuple[str, Ints, Ints, Any]]:
         """Return the masks of all live files, for a checkpoint."""
         live = set(self.files.column("path").to_pylist())
-        paths = sorted(path for path in self.masks.files() if path in live)
-        return [(path, self.masks.hidden(path), *self.masks.touched(path)) for path in paths]
+        masks = self.masks.of_files()
+        return [(path, *masks[path]) for path in sorted(masks) if path in live]

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
-from mutator.dataset.versions.hidden_rows import index_table, written_index
+from mutator.dataset.versions.hidden_rows import table_of_files, written_index
 from mutator.dataset.versions.key_index import encoded_keys
+from mutator.dataset.versions.key_runs import PartitionCodes
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
@@ -33,16 +34,17 @@ from mutator.engine.task_files import file_name
 from mutator.engine.versions.absent import bury_absent
 from mutator.engine.versions.apart import apart, together
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, Target, created, unit_order
-from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
-from mutator.engine.versions.met_rows import MetRows, PartitionCodes, Search
-from mutator.engine.versions.old_values import order_values, tombstone_rows
+from mutator.engine.versions.key_search import Search
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.met_rows import MetRows
+from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import flags, from_texts, to_texts
+from mutator.rules.order_columns import flags, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
 from mutator.rules.row_hash import row_hashes
@@ -172,10 +174,12 @@ class Meeting:
     def _meet_records(self, met: MetRows) -> None:
         winners, plan = self._winners, self._plan
         found = winners.found
-        twice = winners.met[met.numbers]
+        twice = self._twice(met.numbers)
         if twice.any():
             winners.note("met twice", met.numbers[twice])
-        self._positions.setdefault(met.file.path, []).append(met.positions)
+        if plan.full:
+            for file, rows in met.by_file(np.arange(len(met.numbers))):
+                self._positions.setdefault(file.path, []).append(met.positions[rows])
         # Old order values are seldom read, but the highest ones show their units.
         winners.tally.note_units(units_of(plan.rows.order_type, met.highs))
         orders = found.orders.take(pa.array(met.numbers))
@@ -202,46 +206,40 @@ class Meeting:
             for count in ("moved in", "moved out"):
                 winners.tally.counts[count] += moved
 
+    def _twice(self, numbers: Ints) -> Flags:
+        """Return which winners have been met before."""
+        twice = np.ones(len(numbers), np.bool_)
+        twice[np.unique(numbers, return_index=True)[1]] = False
+        return twice | self._winners.met[numbers]
+
     def _same(self, met: MetRows) -> Flags:
         """Return which winners are upserts with the bytes of the rows that they meet."""
         found = self._winners.found
         upserts = np.flatnonzero(~found.deletes[met.numbers])
         written = found.written.take(pa.array(met.numbers[upserts]))
-        likely = np.arange(len(upserts))
-        if met.file.schema == self._target.schema:
-            likely = np.flatnonzero(row_hashes(written) == self._live.row_hashes(met.file, met.entries[upserts]))
-        same = np.zeros(len(met.numbers), np.bool_)
-        if len(likely):
-            rows, layout = upserts[likely], self._plan.rows.layouts["master"]
-            old = self._live.rows(met.file, met.positions[rows], met.entries[rows], layout).written()
-            same[rows] = ~unequal(old, written.take(pa.array(likely)))
+        is_likely = met.schemas(upserts) != self._target.schema
+        ours = np.flatnonzero(~is_likely)
+        if len(ours):
+            hashes = row_hashes(written.take(pa.array(ours)))
+            is_likely[ours] = hashes == met.row_hashes(upserts[ours])
+        same, layout = np.zeros(len(met.numbers), np.bool_), self._plan.rows.layouts["master"]
+        for file, rows in met.by_file(upserts[is_likely]):
+            old = self._live.rows(file, met.positions[rows], met.entries[rows], layout).written()
+            same[rows] = ~unequal(old, found.written.take(pa.array(met.numbers[rows])))
         return same
 
     def _old_orders(self, met: MetRows, orders: Any) -> tuple[Ints, Any]:
         """Return the rows whose order values matter, and these: those of extents with a row that is not older."""
-        rows = np.flatnonzero(flags(pc.less_equal(orders, self._highs(met))))
-        if not len(rows):
-            return rows, None
-        return rows, order_values(self._plan, self._live, met.file, met.entries[rows], met.positions[rows])
-
-    def _highs(self, met: MetRows) -> Any:
-        """Return the highest order value of the extent of each row, touches included."""
-        if not self._plan.by_file_name:
-            return met.highs
-        _, texts = self._live.snapshot.masks.touched(met.file.path)
-        if not len(texts):
-            return met.highs
-        raised = pc.max(from_texts(self._plan.rows.order_type, texts)).as_py()
-        return pc.max_element_wise(met.highs, pa.scalar(raised, met.highs.type))
+        rows = np.flatnonzero(flags(pc.less_equal(orders, met.highs)))
+        return rows, met.orders(self._plan, rows) if len(rows) else None
 
     def _meet_tombstones(self, met: MetRows) -> None:
-        winners, plan = self._winners, self._plan
-        fresh = np.flatnonzero(~winners.met[met.numbers])
+        winners = self._winners
+        fresh = np.flatnonzero(~self._twice(met.numbers))
         if len(fresh) < len(met.numbers):  # beside a record
             winners.note("met twice", np.delete(met.numbers, fresh))
         numbers = met.numbers[fresh]
-        old = taken_tombstones(self._live.snapshot.table, met.file.data, met.file.rows, met.positions[fresh])
-        orders = from_texts(plan.rows.order_type, old.column("order").combine_chunks())
+        orders = met.tombstone_orders(fresh)
         hidden = []
         for decision, chosen in winners.meet_tombstones(numbers, orders):
             rows = np.flatnonzero(chosen)
@@ -277,10 +275,12 @@ class Meeting:
         found, numbers = self._winners.found, met.numbers[rows]
         index = pa.array(numbers)
         orders = to_texts(self._plan.rows.order_type, found.orders.take(index))
+        paths, files, positions = met.places(rows)
         self._indexed.append(
-            index_table(
-                met.file.path,
-                met.positions[rows],
+            table_of_files(
+                paths,
+                files,
+                positions,
                 found.hashes[numbers],
                 self._keys.take(index),
                 orders,

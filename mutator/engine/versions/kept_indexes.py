@@ -16,7 +16,12 @@ class KeptIndexes:
     def __init__(self) -> None:
         """Keep nothing yet."""
         self._kept: OrderedDict[str, tuple[KeyIndex, int]] = OrderedDict()  # with its memory at its last use
-        self._memory = 0
+        self._memory = self._left = 0
+
+    def leave(self, memory: int) -> None:
+        """Leave some of the memory to merged keys; indexes have the rest, or one of them does."""
+        self._memory += memory - self._left
+        self._left = memory
 
     def get(self, path: str) -> KeyIndex | None:
         """Return a key index; None if it is not kept."""

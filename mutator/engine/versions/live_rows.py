@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset import checksum
 from mutator.dataset.versions.key_index import KeyIndex
+from mutator.dataset.versions.merged_keys import MergedKeys, merged_keys, opened_index
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, content_of, damaged
@@ -87,13 +88,19 @@ class LiveRows:
         live = self.are_live(file, positions)
         return numbers[live], entries[live], positions[live]
 
+    def merged_keys(self, order_type: str, by_partition: bool) -> MergedKeys:
+        """Return the merged keys of small files. by_partition: keys are unique only within a partition."""
+        found = merged_keys(self.snapshot, order_type, by_partition)
+        self._indexes.leave(found.nbytes)
+        return found
+
     def are_live(self, file: TableFile, positions: Ints) -> Any:
         """Return which rows of a file are not hidden."""
-        hidden = self.snapshot.masks.hidden(file.path)
-        if not len(hidden):
-            return np.ones(len(positions), np.bool_)
-        at = np.minimum(np.searchsorted(hidden, positions), len(hidden) - 1)
-        return hidden[at] != positions
+        live = np.ones(len(positions), np.bool_)
+        for hidden in self.snapshot.masks.hidden_parts(file.path):
+            at = np.minimum(np.searchsorted(hidden, positions), len(hidden) - 1)
+            live &= hidden[at] != positions
+        return live
 
     def entries(self, extent: LiveExtent) -> tuple[Hashes, Ints]:
         """Return (hashes, positions) of all rows of an extent, hidden ones too, by hash."""
@@ -140,16 +147,10 @@ class LiveRows:
 
     def index(self, file: TableFile) -> KeyIndex:
         """Return the key index of a file. Raises DamagedPage, StateError."""
-        stored, table = file.index, self.snapshot.table
+        stored = file.index
         index = self._indexes.get(stored.path)
         if index is None:
-            path, content = posixpath.join(table, stored.path), inline_of(table, stored)
-            try:
-                index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, content=content)
-            except MutatorError as fault:
-                if fault.kind != "storage.missing":
-                    raise
-                raise damaged(table, stored, "it is missing") from None
+            index = opened_index(self.snapshot.table, file)
             self._indexes.keep(stored.path, index)
         return index
 

@@ -79,8 +79,8 @@ def split_consumed(
     """
     if known is None or config.full or config.consumed_files == "merge":
         return tuple(found), (), ()
-    before: dict[str, list[FeedFile]] = {}
-    for part in known.feed:
+    names, before = {source.name for source in found}, dict[str, list[FeedFile]]()
+    for part in [part for part in known.feed if part.name in names]:
         before.setdefault(part.name, []).append(part)
     fresh, consumed, notes = [], [], []
     for source in found:

@@ -6,7 +6,7 @@ master, the first bytes of one file on a disk are read.
 """
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,10 +61,10 @@ class Survey:
         return {source.file_format for source in (*self.master, *self.feed)}
 
     @property
-    def other_names(self) -> list[str]:
-        """The names of the master's files, and of feed files that earlier runs have merged."""
-        before = () if self.manifest is None else self.manifest.feed
-        return [*(source.name for source in self.master), *(part.name for part in before)]
+    def other_names(self) -> Iterator[str]:
+        """The names of the master's files, and of feed files that earlier runs have merged; they may be many."""
+        yield from (source.name for source in self.master)
+        yield from (part.name for part in (() if self.manifest is None else self.manifest.feed))
 
     @property
     def had_schema(self) -> bool:

@@ -1,0 +1,48 @@
+"""The merged keys that a snapshot keeps for the next ones, so that a process that stays open reads each file once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Generic, TypeVar
+
+from mutator.dataset.versions.version import TableVersion
+
+_MOST = 64  # versions that wait to be added: a table that is only read needs no merged keys
+_T = TypeVar("_T")
+
+
+class KeptKeys(Generic[_T]):
+    """Merged keys of a snapshot: those of an earlier one, and the versions since, until they are asked for.
+
+    They are not sent to other processes.
+    """
+
+    def __init__(self, found: _T | None = None, waiting: tuple[TableVersion, ...] = ()) -> None:
+        """found: merged keys. waiting: the versions after them."""
+        self._found, self._waiting, self._lock = found, waiting, Lock()
+
+    def __reduce__(self) -> tuple[type[KeptKeys[_T]], tuple[()]]:
+        return KeptKeys, ()
+
+    def after(self, version: TableVersion) -> KeptKeys[_T]:
+        """Return those of the snapshot after the next version, of which nothing is read yet."""
+        with self._lock:
+            if self._found is None or version.removed or len(self._waiting) == _MOST:
+                return KeptKeys()
+            return KeptKeys(self._found, (*self._waiting, version))
+
+    def get(self, fits: Callable[[_T], bool], begin: Callable[[], _T], add: Callable[[_T, TableVersion], _T]) -> _T:
+        """Return the merged keys, which are made now if they are not known.
+
+        fits: whether merged keys can be used. begin: makes them. add: returns those after a version.
+        """
+        with self._lock:
+            found = self._found
+            if found is None or not fits(found):
+                found = begin()
+            else:
+                for version in self._waiting:
+                    found = add(found, version)
+            self._found, self._waiting = found, ()
+            return found
