@@ -4,10 +4,12 @@ ignore    conditions of puts are not looked at, as some servers do that speak S3
 unknown   a put with a condition is answered with 501 NotImplemented, as others do
 deny      requests of these methods are answered with 403 AccessDenied
 lose      the answer to the next so-many-th writing request gets lost: it is done, and 500 is the answer
+lose_each the same for every so-many-th writing request
 cut       the body of the next so-many-th answer to a GET ends after half of it
 wait      every request is answered so many seconds later
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -20,7 +22,7 @@ from contextlib import contextmanager
 
 import pytest
 
-QUIET = {"ignore": False, "unknown": False, "deny": "", "lose": 0, "cut": 0, "wait": 0}
+QUIET = {"ignore": False, "unknown": False, "deny": "", "lose": 0, "lose_each": 0, "cut": 0, "wait": 0}
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
@@ -89,6 +91,7 @@ class Faults:
         self._how = dict(QUIET)
         self._lock = threading.Lock()
         self._one = threading.Lock()
+        self._written = itertools.count(1)
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/_behave":
@@ -99,7 +102,8 @@ class Faults:
         method = environ["REQUEST_METHOD"]
         with self._lock:
             ignore, unknown, deny = self._how["ignore"], self._how["unknown"], self._how["deny"]
-            lose = method in ("PUT", "POST", "DELETE") and self._counted("lose")
+            writes = method in ("PUT", "POST", "DELETE")
+            lose = writes and (self._counted("lose") or self._is_each("lose_each"))
             cut = method == "GET" and self._counted("cut")
         time.sleep(self._how["wait"])
         if unknown and "HTTP_IF_NONE_MATCH" in environ:
@@ -122,6 +126,10 @@ class Faults:
             return self._application(environ, start_response)
         with self._one:  # moto checks and then writes, which S3 does in one step
             return list(self._application(environ, start_response))
+
+    def _is_each(self, name):
+        """Return whether a fault of every so-many-th request is one of this request."""
+        return self._how[name] and next(self._written) % self._how[name] == 0
 
     def _counted(self, name):
         """Return whether the countdown of a fault ends with this request."""
