@@ -6,12 +6,12 @@ it sees the same.
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from mutator.dataset import checksummed_json
 from mutator.errors import MutatorError, error
-from mutator.storage import Entry, entries_of, read_file, read_if_exists, storage_for
+from mutator.storage import Entry, entries_of, read_each_if_exists, read_file, read_if_exists, storage_for
 from mutator.storage.contract import CERTAIN
 
 
@@ -109,6 +109,12 @@ class NumberedLog(Generic[Item]):
         data = read_if_exists(self.path(number))
         return None if data is None else self._parsed(number, data)
 
+    def find_each(self, numbers: Sequence[int]) -> Iterator[Item | None]:
+        """Yield some entries in turn, None for those that do not exist. Raises StateError as ``read`` does."""
+        contents = read_each_if_exists([self.path(number) for number in numbers])
+        for number, data in zip(numbers, contents, strict=True):
+            yield None if data is None else self._parsed(number, data)
+
     def _parsed(self, number: int, data: bytes) -> Item:
         path = self.path(number)
         try:
@@ -138,6 +144,8 @@ class CommitLog(NumberedLog[Committed]):
         try:
             self.create(entry)
         except MutatorError as fault:
+            if fault.kind == "storage.exists":
+                return False
             path = self.path(entry.number)
             try:
                 there = self.find(entry.number)

@@ -20,13 +20,15 @@ class Storage(Protocol):
     there after a power failure.
 
     Every method raises StorageError with the path and the reason. The error's kind is ``storage.missing`` if the path,
-    or the source of a rename, does not exist, and ``storage.exists`` if the file to be created does. ``link_new`` and
-    ``rename_new`` raise FileExistsError instead. After the kinds in ``CERTAIN`` nothing was changed for certain.
+    or the source of a rename, does not exist, and ``storage.exists`` if the file to be created does, made by another
+    call. ``link_new`` and ``rename_new`` raise FileExistsError instead. After the kinds in ``CERTAIN`` nothing was
+    changed for certain.
     """
 
     renames: bool  # whether a file or directory gets another name in one step
     holds: bool = False  # whether ``hold`` can lock a directory
     empty_directories: bool = True  # whether a directory without entries exists
+    waits: bool = False  # whether reading a small file is mostly waiting for a network
 
     @abstractmethod
     def exclusive(self, path: str) -> bool:

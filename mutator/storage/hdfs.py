@@ -38,6 +38,7 @@ class HdfsStorage(Storage):
     """The storage contract on HDFS. Paths are taken literally: nothing in them is escaped."""
 
     renames = True
+    waits = True
 
     def exclusive(self, path: str) -> bool:
         """Return True: of two writers that create one file, or rename to one path, the NameNode lets one win."""

@@ -125,6 +125,9 @@ class LocalStorage(Storage):
                 path = path if final is None else final()
                 try:
                     os.link(scratch, path)
+                except FileExistsError:
+                    if os.stat(scratch).st_nlink < 2:  # else NFS made the link, lost the answer, and asked again
+                        raise
                 except OSError as fault:
                     if fault.errno not in NO_LINKS:
                         raise

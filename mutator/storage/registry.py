@@ -2,7 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from urllib.parse import unquote
 
 from mutator.errors import error, suppressed
@@ -32,6 +34,7 @@ BACKENDS: dict[str, Callable[[], Storage]] = {
     "s3": _s3,
     **dict.fromkeys(SCHEMES, RemoteStorage),
 }
+_READERS = 8
 _ALIASES = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -105,6 +108,29 @@ def read_if_exists(path: str) -> bytes | None:
     with suppressed("storage.missing"):
         return read_file(path)
     return None
+
+
+def read_each_if_exists(paths: Sequence[str]) -> Iterator[bytes | None]:
+    """Yield the contents of small files of one storage, in the order of their paths; None for those that are missing.
+
+    Where reading is mostly waiting, they are read at once; elsewhere each when it is asked for.
+    """
+    if len(paths) < 2 or not storage_for(paths[0]).waits:
+        yield from map(read_if_exists, paths)
+        return
+    reading = [_readers(os.getpid()).submit(read_if_exists, path) for path in paths]
+    try:
+        for one in reading:
+            yield one.result()
+    finally:
+        for one in reading:
+            one.cancel()
+
+
+@cache
+def _readers(process: int) -> ThreadPoolExecutor:
+    """Return the threads of this process that read; a forked process has none of its parent's."""
+    return ThreadPoolExecutor(_READERS, "read")
 
 
 def link_or_copy(source: str, target: str) -> None:

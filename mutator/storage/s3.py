@@ -28,6 +28,7 @@ class S3Storage(Storage):
 
     renames = False
     empty_directories = False
+    waits = True
 
     def exclusive(self, path: str) -> bool:
         """Return whether the service honours conditional puts; tested with real puts, once per process and bucket."""

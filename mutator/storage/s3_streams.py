@@ -228,10 +228,16 @@ class Upload(io.RawIOBase):
                 act(**self._address.where, **arguments, **condition)
                 return
             except service_errors() as fault:
+                code = code_of(fault)
+                refused = code in ("412", "PreconditionFailed")
+                if refused and not _was_sent_again(fault):  # so the object is not of this upload
+                    raise storage_error(self._address.path, fault) from None
                 token = self._token_there()
                 if token == self._metadata[_TOKEN]:
                     return
-                code = code_of(fault)
+                if refused and token is None:
+                    why = "it exists, and cannot be read"
+                    raise error("storage.service", path=self._address.path, why=why) from None
                 if code == "NotImplemented" and self._conditional and token is None:
                     self._conditional = False  # the service has no conditional puts, as ``exclusive`` says
                 elif code == "NotImplemented" and self._conditional:
@@ -247,6 +253,11 @@ class Upload(io.RawIOBase):
             return str(self._client.head_object(**self._address.where).get("Metadata", {}).get(_TOKEN))
         except service_errors():
             return None
+
+
+def _was_sent_again(fault: Exception) -> bool:
+    """Return whether boto3 sent a request several times, so that an earlier one, whose answer got lost, may be done."""
+    return bool(getattr(fault, "response", {}).get("ResponseMetadata", {}).get("RetryAttempts", 1))
 
 
 class _Senders:

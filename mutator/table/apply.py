@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -45,6 +46,7 @@ _MOST_GROUPS = 1024
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
 _STARTS = 50  # times that an apply begins, because other writers changed the same records
 _TRIES = 200  # commits that it tries each time
+_WAITS = 8  # times the duration of a try, that an apply waits at most before the next one, so that fewer are lost
 _INLINE = 1 << 16  # bytes of the files of a version that is one log entry
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
 
@@ -136,15 +138,17 @@ def _applied(
             run.check(version.feed, tuple(source.name for source in survey.consumed))
         first, head, revision = placed(snapshot.table, version, _INLINE, new), snapshot, Revision()
         decisions = SecondDecisions(plan, snapshot, target, written, first)
-        for _ in range(_TRIES):
+        for lost in range(_TRIES):
             version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
             claim = None if run is None else run.claim
             version = replace(version, files=first.files, index=first.index, transaction=transaction, claim=claim)
             version = revision.version(version)
+            began = time.monotonic()
             after = committed(head.after(version), version)
             if after is not None:
                 return Applied(plan, survey, result, version.counts, version, after, choice, seconds)
-            head, winners = _newest(head)
+            time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - began)))
+            head, winners = _newest(head, version.number)
             if run is not None:
                 check_alive(snapshot.table, run, winners)
             found = decisions.revised(head, winners) if may_follow(snapshot, plan, version, winners) else None
@@ -174,9 +178,9 @@ def _revised(table: str, version: TableVersion, before: Revision, revision: Revi
     return replace(revision, files=own.files, index=own.index, withdrawn=own.withdrawn)
 
 
-def _newest(head: Snapshot) -> tuple[Snapshot, list[TableVersion]]:
-    """Return the newest snapshot, and the versions that it has after an earlier one."""
-    winners = list(TableLog(head.table).following(head.version.number))
+def _newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:
+    """Return the newest snapshot, and the versions that it has after an earlier one. known: the number of one."""
+    winners = list(TableLog(head.table).following(head.version.number, known))
     for version in winners:
         head = head.after(version)
     return head, winners

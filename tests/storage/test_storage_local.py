@@ -173,6 +173,24 @@ def test_without_links_a_new_file_still_replaces_nothing(disk, monkeypatch):
     check_race(disk, race_of_threads, create_in_race)
 
 
+def test_a_link_that_was_made_before_its_answer_got_lost(disk, monkeypatch):
+    """NFS asks again, and is told that the name exists."""
+    link = os.link
+
+    def link_twice(source, target):
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(local.os, "link", link_twice)
+    disk.write(disk / "file", b"content")
+    assert disk.names() == ["file"]
+
+    with pytest.raises(StorageError) as caught:
+        disk.write(disk / "file", b"other")
+    assert caught.value.kind == "storage.exists"
+    assert disk.read(disk / "file") == b"content"
+
+
 @pytest.mark.parametrize("code", sorted(local_rename.NO_LINKS))
 def test_where_links_are_impossible_link_returns_false_and_creates_nothing(disk, monkeypatch, code):
     """The caller then copies the file; any other failure is an error."""

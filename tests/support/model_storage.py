@@ -59,6 +59,8 @@ class ModelStorage:
 
     # --- the contract
 
+    waits = False
+
     def stat(self, path: str) -> Entry | None:
         with self._call("stat", path):
             return self._entry(path)

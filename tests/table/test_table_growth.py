@@ -68,6 +68,7 @@ def test_a_table_that_is_only_refreshed_keeps_no_contents_that_packs_have(
     tmp_path: Path, monkeypatch: Any, is_late: bool
 ) -> None:
     monkeypatch.setattr(opening, "_EVERY", EVERY)
+    monkeypatch.setattr(opening, "_MOST_APART", 0)
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", **NO_LIMITS}, buckets=2)
     reader, hint = Table(table.path), TableLog(table.path).hinted()
     for number in range(1, 3 * EVERY + 2):
@@ -151,7 +152,7 @@ def test_checkpoints_do_not_repeat_what_entries_have(long_chain: tuple[Table, Ta
 def test_the_log_has_what_lost_packs_had(long_chain: tuple[Table, Table], damage: str) -> None:
     table, _ = long_chain
     expected, key = rows_of(table), rows_of(table)[0]["id"]
-    packs._kept_pack.cache_clear()
+    packs._packs.clear()
     for path in Path(table.path, "_mutator/table/checkpoints").iterdir():
         if damage == "bytes of packs" and path.suffix == ".pack":
             path.write_bytes(b"x" + path.read_bytes()[1:])
@@ -167,7 +168,7 @@ def test_the_log_has_what_lost_packs_had(long_chain: tuple[Table, Table], damage
 
 
 def test_a_scan_reads_a_pack_once(long_chain: tuple[Table, Table], monkeypatch: Any) -> None:
-    packs._kept_pack.cache_clear()
+    packs._packs.clear()
     calls, pack, entry = Counter[str](), TableLog.pack, TableLog.read
     monkeypatch.setattr(TableLog, "pack", lambda self, name: calls.update([name]) or pack(self, name))
     monkeypatch.setattr(TableLog, "read", lambda self, number: calls.update(["entry"]) or entry(self, number))

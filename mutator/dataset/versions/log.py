@@ -25,6 +25,7 @@ from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
 FORMAT_VERSION = 2  # key indexes of version 1 had no order values, and no table of it was released
+_AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
 _HINT = ("mutator table hint", 2)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
@@ -107,11 +108,20 @@ class TableLog:
         for number in range(first + 1, last + 1):
             yield self.read(number)
 
-    def following(self, number: int) -> Iterator[TableVersion]:
-        """Yield the versions after one, as far as there are any."""
-        while (found := self._entries.find(number + 1)) is not None:
-            yield found
-            number += 1
+    def following(self, number: int, known: int | None = None) -> Iterator[TableVersion]:
+        """Yield the versions after one, as far as there are any. known: the number of a version that exists.
+
+        Where reading is mostly waiting, entries are read at once: up to the one after ``known``, then more each time.
+        """
+        width = 1
+        while True:
+            ahead = 0 if known is None else known + 1 - number
+            numbers = range(number + 1, number + 1 + min(max(width, ahead), _AT_ONCE))
+            for found in self._entries.find_each(numbers):
+                if found is None:
+                    return
+                yield found
+            number, width = numbers[-1], 2 * width
 
     def newest(self) -> int | None:
         """Return the number of the newest version, found by a listing; None without versions."""

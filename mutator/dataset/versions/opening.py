@@ -12,13 +12,14 @@ from typing import Any
 
 from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.log import Hint, TableLog, version_of_checkpoint
-from mutator.dataset.versions.packs import packed
+from mutator.dataset.versions.packs import bytes_apart, packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
 _EVERY = 8  # versions between two checkpoints
+_MOST_APART = 4 << 20  # bytes of contents that a refreshed snapshot may keep in memory though packs have them
 _MANY = 200_000  # files, above which checkpoints are rarer, because each has all of them
 
 
@@ -32,7 +33,7 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
     found = None if hint.checkpoint is None else _from_checkpoint(log, table, hint.checkpoint, number)
     if found is None:
         found = _from_listed(log, table, number)
-    found = forward(log, found, number)
+    found = forward(log, found, number, hint.number if number is None else number - 1)
     if number is None:
         _check_newest(log, found, hint)
     return found
@@ -41,13 +42,16 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
 def refreshed(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
     log = TableLog(snapshot.table)
-    found, hint = forward(log, snapshot), log.hinted()
+    hint = log.hinted()
+    found = forward(log, snapshot, known=hint.number)
     _check_newest(log, found, hint)
     number = found.version.number
     if number // _EVERY == snapshot.version.number // _EVERY:
         return found
     # A checkpoint names packs, so the contents that they have need not stay in memory. If that of the present version
     # is being written just now, the one before it serves.
+    if bytes_apart(found.files) <= _MOST_APART:
+        return found.folded()
     if hint.checkpoint is not None and version_of_checkpoint(hint.checkpoint) > snapshot.version.number - _EVERY:
         begin = _from_checkpoint(log, snapshot.table, hint.checkpoint, number)
         if begin is not None:
@@ -77,9 +81,12 @@ def lost(log: TableLog, number: int, witness: str) -> MutatorError:
     return error("table.log.lost", path=log.entry_path(number), version=number, witness=witness)
 
 
-def forward(log: TableLog, snapshot: Snapshot, number: int | None = None) -> Snapshot:
-    """Return the snapshot of a later version, by default the newest, given an earlier one."""
-    for version in log.following(snapshot.version.number) if number != snapshot.version.number else ():
+def forward(log: TableLog, snapshot: Snapshot, number: int | None = None, known: int | None = None) -> Snapshot:
+    """Return the snapshot of a later version, by default the newest, given an earlier one.
+
+    known: the number of a version that exists.
+    """
+    for version in log.following(snapshot.version.number, known) if number != snapshot.version.number else ():
         snapshot = snapshot.after(version)
         if version.number == number:
             break

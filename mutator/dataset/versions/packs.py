@@ -6,6 +6,7 @@ A pack is derived: if it is lost or damaged, the log entry is read.
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,10 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import Stored, is_packed
 
 _LARGEST = 8 << 20  # bytes of a pack, unless a single content has more
-_CACHED = 16  # packs in memory
+_READ_AGAIN = 16  # packs that ``unpacked`` has in memory
+_KEPT = 64 << 20  # bytes of packs that stay in memory: a small one is read by every apply
+_packs: dict[tuple[str, str], bytes] = {}  # by the directory of a log, and name; in the order of their last use
+_lock = threading.Lock()
 _COLUMNS = ("content", "index_content")  # of ``checkpoint.FILES``
 
 
@@ -52,7 +56,9 @@ def packed(log: TableLog, number: int, columns: Any) -> Any:
     entries = columns.column("version").take(pa.array(rows)).to_pylist()
     named, waiting = [""] * len(rows), iter(order.tolist())
     for part in _parts([contents[one] for one in order]):
-        name, offset = log.write_pack(number, b"".join(part)), 0
+        whole = b"".join(part)
+        name, offset = log.write_pack(number, whole), 0
+        _keep(log.path, name, whole)  # the next apply reads it
         for content, at in zip(part, waiting, strict=False):
             named[at] = f"{entries[at]}:{offset}:{name}"
             offset += len(content)
@@ -68,10 +74,16 @@ def packed(log: TableLog, number: int, columns: Any) -> Any:
     return columns
 
 
+def bytes_apart(columns: Any) -> int:
+    """Return the size of the contents that files have in memory, as text, because no pack has them."""
+    texts = (columns.column(name) for name in _COLUMNS)
+    return sum(pc.sum(pc.utf8_length(text.filter(pa.array(_is_apart(text))))).as_py() or 0 for text in texts)
+
+
 def unpacked(table: str, columns: Any) -> Any:
     """Undo ``packed``; return None if a pack is missing or damaged, even if an earlier call read it."""
     log = TableLog(table)
-    read = lru_cache(_CACHED)(log.pack)
+    read = lru_cache(_READ_AGAIN)(log.pack)
     for name, size in zip(_COLUMNS, ("bytes", "index_bytes"), strict=True):
         texts = columns.column(name).to_pylist()
         for row, text in enumerate(texts):
@@ -113,15 +125,20 @@ def _parsed(text: str) -> tuple[int, int, str]:
 
 def _pack(table: str, name: str) -> bytes | None:
     """Return the content of a pack; None if it is missing or damaged."""
-    try:
-        return _kept_pack(table, name)
-    except FileNotFoundError:
-        return None
-
-
-@lru_cache(_CACHED)
-def _kept_pack(table: str, name: str) -> bytes:
-    content = TableLog(table).pack(name)
-    if content is None:
-        raise FileNotFoundError(name)  # is not kept
+    log = TableLog(table)
+    with _lock:
+        if (log.path, name) in _packs:
+            _packs[log.path, name] = _packs.pop((log.path, name))  # it is the one that was used last
+            return _packs[log.path, name]
+    content = log.pack(name)
+    if content is not None:
+        _keep(log.path, name, content)
     return content
+
+
+def _keep(directory: str, name: str, content: bytes) -> None:
+    with _lock:
+        _packs[directory, name] = content
+        size = sum(map(len, _packs.values()))
+        while size > _KEPT and len(_packs) > 1:
+            size -= len(_packs.pop(next(iter(_packs))))
