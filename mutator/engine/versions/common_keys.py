@@ -92,14 +92,14 @@ class OwnHashes:
         return None if (end - at > 1).any() else self.facts[at]
 
 
-def common_keys(plan: Plan, own: OwnHashes, live: LiveRows, version: TableVersion) -> Keys:
-    """Return the keys whose records or tombstones a version changed, and whose hashes an apply has.
+def common_keys(plan: Plan, own: OwnHashes, live: LiveRows, versions: Sequence[TableVersion]) -> Keys:
+    """Return the keys whose records or tombstones some versions changed, and whose hashes an apply has.
 
-    live: of a snapshot that has the version.
+    live: of a snapshot that has the versions.
     """
-    parts = list(_in_files(plan, own, live, version))
+    parts = [part for version in versions for part in _in_files(plan, own, live, version)]
     if plan.by_file_name:  # else each row of the version index has a row or a tombstone of its key beside it
-        parts += _touched(plan, own, live, version)
+        parts += [part for version in versions for part in _touched(plan, own, live, version)]
     whole = Keys(
         np.concatenate([np.zeros(0, np.uint64), *(part.hashes for part in parts)]),
         pa.concat_arrays([pa.array([], pa.large_binary()), *(part.encoded for part in parts)]),
@@ -193,13 +193,14 @@ class Rebuilder:
     def __init__(self, plan: Plan, base: LiveRows, own: OwnHashes, version: TableVersion) -> None:
         """Read nothing yet. base: the snapshot that the apply has seen. version: that it would have become."""
         snapshot = base.snapshot
-        files, masks = file_columns(version.files, version.number), Masks(snapshot.table).after(version)
-        self._plan, self._base, self._hashes = plan, base, own
+        files, masks = file_columns(version.files, version.number), Masks(snapshot.table)
+        self._plan, self._base, self.hashes = plan, base, own
         self._own = base.at(Snapshot(snapshot.table, snapshot.state, files, masks))
+        self._masks = masks.after(version)  # of older files, in which they are seldom needed
 
     def winners(self, keys: Keys) -> Rebuilt | None:
         """Return the winners of those keys that the apply has; None if two keys of it share a hash."""
-        facts = self._hashes.facts_of(keys.hashes)
+        facts = self.hashes.facts_of(keys.hashes)
         if facts is None:
             return None
         places, parts = dict[tuple[str, int], Place](), list[_Part]()
@@ -253,7 +254,7 @@ class Rebuilder:
             return None, from_texts(order_type, old.column("order").combine_chunks())
         orders = order_values(plan, live, file, rows.entries, rows.positions)
         if plan.by_file_name and live is self._base:
-            touched, texts = self._own.snapshot.masks.touched(file.path)
+            touched, texts = self._masks.touched(file.path)
             newer = dict(zip(touched.tolist(), from_texts(order_type, texts).to_pylist(), strict=True))
             known = zip(rows.positions.tolist(), orders.to_pylist(), strict=True)
             orders = pa.array([newer.get(position, order) for position, order in known], orders.type)

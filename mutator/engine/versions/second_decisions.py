@@ -86,7 +86,7 @@ class SecondDecisions:
         """Read nothing yet. base: the snapshot that the apply has seen. version: that it would have become."""
         self._plan, self._target, self._written = plan, replace(target, inline=True), written
         self._base, self._version = LiveRows(base), version
-        self._hashes: OwnHashes | None = None
+        self._rebuilder: Rebuilder | None = None
         self._known = set[tuple[str | None, bytes]]()  # common keys so far
         self._found: list[Mutations] = []  # their winners
         self._places = dict[tuple[str, int], Place]()
@@ -101,29 +101,29 @@ class SecondDecisions:
         versions: those of the snapshot that were not there in the last call.
         """
         live = self._base.at(head)
-        for version in versions:
-            if not self._take(live, version):
-                return None
+        if not self._take(live, versions):
+            return None
         if not self._known:
             return Revision()
         self._rounds += 1
         self._found = [joined_mutations(self._found)]
         return self._decided(live, self._found[0])
 
-    def _take(self, live: LiveRows, version: TableVersion) -> bool:
-        """Take the common keys of a version; return whether the apply can decide about them again."""
-        if not version.files and not version.index:
+    def _take(self, live: LiveRows, versions: Sequence[TableVersion]) -> bool:
+        """Take the common keys of some versions; return whether the apply can decide about them again."""
+        if not any(version.files or version.index for version in versions):
             return True
-        if self._hashes is None:
-            self._hashes = OwnHashes.of(self._written)
-        if self._hashes is None:
-            return False
-        keys = common_keys(self._plan, self._hashes, live, version)
+        if self._rebuilder is None:
+            hashes = OwnHashes.of(self._written)
+            if hashes is None:
+                return False
+            self._rebuilder = Rebuilder(self._plan, self._base, hashes, self._version)
+        keys = common_keys(self._plan, self._rebuilder.hashes, live, versions)
         keys = keys.chosen([number for number, place in enumerate(keys.places()) if place not in self._known])
         if len(self._known) + len(keys) > _MOST:
             return False
         if len(keys):
-            rebuilt = Rebuilder(self._plan, self._base, self._hashes, self._version).winners(keys)
+            rebuilt = self._rebuilder.winners(keys)
             if rebuilt is None:
                 return False
             self._known |= set(keys.places())
