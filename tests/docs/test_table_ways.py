@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 import mutator
 from mutator import cli
 from tests.support.no_limits import NO_LIMITS
+from tests.support.spark_versions import NEEDS_SOURCES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "table_ways.md").read_text()
 SCHEMA = "id long, city string, changed long, op string"
@@ -43,7 +44,6 @@ def rows(number: int) -> pa.Table:
 @pytest.fixture
 def spark(sc: Any) -> SparkSession:
     session = SparkSession(sc)
-    mutator.register(session)
     session.catalog.dropTempView("customers")
     return session
 
@@ -70,7 +70,9 @@ def runner(here: Path, names: dict[str, Any]) -> Callable[[str], Any]:
     return run
 
 
+@NEEDS_SOURCES
 def test_each_way_in_is_one_version(spark: SparkSession, here: Path) -> None:
+    mutator.register(spark)
     table = mutator.Table(here / "customers")
     lines = lines_of("Ways in")
     assert len(lines) == 10
@@ -98,7 +100,9 @@ def test_each_way_in_is_one_version(spark: SparkSession, here: Path) -> None:
         assert table.get(100 + number)["city"] == "new", way
 
 
+@NEEDS_SOURCES
 def test_each_way_out_has_the_rows(spark: SparkSession, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mutator.register(spark)
     table = mutator.Table(here / "customers")
     table.apply(rows(1))
     lines = lines_of("Ways out")

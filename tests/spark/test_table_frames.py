@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mutator import ConfigError, Table
+from mutator import ConfigError, Table, register
 from mutator.table import apply
-from mutator.table.spark_source import masked_files
+from mutator.table.spark_source import masked_files, registration
 from mutator.table.spark_source.frame import spark_schema
 from tests.support.no_limits import NO_LIMITS
 
@@ -156,3 +156,9 @@ def test_a_table_without_rows(spark: SparkSession, settings: Any, tmp_path: Path
     table.apply(rows([1], 2, "D"))
     assert table.dataframe(spark).columns == ["id", "at", "shop"]
     assert table.dataframe(spark).count() == 0
+
+
+def test_an_older_spark_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "_OLDEST", (99, 0))
+    with pytest.raises(ConfigError, match=r"needs Spark 4.1 or newer, and this session has"):
+        register(spark)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.cluster import ROOT
 from tests.support.patience import PATIENCE
+from tests.support.spark_versions import NEEDS_SOURCES
 
 CELLS = [
     """
@@ -63,6 +64,7 @@ for number, cell in enumerate(cells, 1):
 """
 
 
+@NEEDS_SOURCES
 @pytest.mark.thorough(keep=0)
 @pytest.mark.processes
 def test_a_notebook_reads_joins_and_applies(sc: Any, tmp_path: Path) -> None:

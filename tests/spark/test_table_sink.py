@@ -11,7 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mutator
-from mutator.table.spark_source.sink import StreamWriter
+from tests.support.spark_versions import NEEDS_SOURCES
+
+pytestmark = NEEDS_SOURCES
 
 
 @pytest.fixture
@@ -101,6 +103,8 @@ def test_each_batch_of_a_stream_is_merged_once(spark: SparkSession, table: mutat
 
 
 def test_a_batch_that_is_committed_again(table: mutator.Table) -> None:
+    from mutator.table.spark_source.sink import StreamWriter
+
     batch = pa.RecordBatch.from_pylist([{"id": 7, "at": 1, "name": "x", "op": "I"}])
     for _ in range(2):  # as after a kill between the commit of the table and that of Spark
         writer = StreamWriter(table.path, {}, "stream")

@@ -11,8 +11,11 @@ from pyspark.sql import SparkSession
 
 import mutator
 from mutator.table import apply
-from mutator.table.spark_source import batches, registration
+from mutator.table.spark_source import batches
 from tests.support.no_limits import NO_LIMITS
+from tests.support.spark_versions import NEEDS_SOURCES
+
+pytestmark = NEEDS_SOURCES
 
 
 @pytest.fixture
@@ -117,9 +120,3 @@ def test_wrong_options_are_named(
 def test_a_stream_needs_changes(spark: SparkSession, table: mutator.Table) -> None:
     with pytest.raises(Exception, match="changes=true for a stream"):
         spark.readStream.format("mutator").load(table.path).writeStream.format("noop").start().awaitTermination()
-
-
-def test_an_older_spark_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registration, "_OLDEST", (99, 0))
-    with pytest.raises(mutator.ConfigError, match=r"needs Spark 4.1 or newer, and this session has"):
-        mutator.register(spark)

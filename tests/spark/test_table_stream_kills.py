@@ -20,6 +20,9 @@ from mutator.errors import failpoints
 from tests.support.cluster import ROOT, environment
 from tests.support.no_limits import NO_LIMITS
 from tests.support.patience import PATIENCE
+from tests.support.spark_versions import NEEDS_SOURCES
+
+pytestmark = NEEDS_SOURCES
 
 PROGRAM = f"""
 import sys

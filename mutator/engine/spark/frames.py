@@ -116,10 +116,10 @@ def is_older_than(session: SparkSession, major: int) -> bool:
 
 
 def _struct_field(field: Any) -> StructField:
-    return StructField(field.name, _data_type(field.type), field.nullable)
+    return StructField(field.name, data_type_of(field.type), field.nullable)
 
 
-def _data_type(given: Any) -> DataType:
+def data_type_of(given: Any) -> DataType:
     """Return the Spark type of a pa.DataType: a time without a zone is one without a zone in every Spark.
 
     Raises TypeError for a type that Spark has not.
@@ -129,9 +129,9 @@ def _data_type(given: Any) -> DataType:
     if pa.types.is_struct(given):
         return StructType([_struct_field(given.field(number)) for number in range(given.num_fields)])
     if pa.types.is_list(given) or pa.types.is_large_list(given):
-        return ArrayType(_data_type(given.value_type))
+        return ArrayType(data_type_of(given.value_type))
     if pa.types.is_map(given):
-        return MapType(_data_type(given.key_type), _data_type(given.item_type))
+        return MapType(data_type_of(given.key_type), data_type_of(given.item_type))
     return from_arrow_type(given, True)
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions, types
-from pyspark.sql.pandas.types import from_arrow_type
 
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TableFile
-from mutator.engine.spark.frames import address, context_of
+from mutator.engine.spark.frames import address, context_of, data_type_of
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.errors import error
 from mutator.table.scan import batches_of_files, schema_of
@@ -60,7 +59,7 @@ def spark_schema(schema: pa.Schema) -> types.StructType:
         try:
             if _is_lacking(field.type):
                 raise TypeError(field.type)
-            data_type = _UNSIGNED.get(field.type) or from_arrow_type(field.type, prefer_timestamp_ntz=True)
+            data_type = _UNSIGNED.get(field.type) or data_type_of(field.type)
         except Exception as fault:  # its class differs from one version of Spark to another
             raise error("table.frame.type", column=field.name, type=field.type) from fault
         fields.append(types.StructField(field.name, data_type))
