@@ -28,7 +28,7 @@ AVRO_PART = 10  # Avro has a tenth of the rows, because it is read record by rec
 FAMILY = ("mutator aligned", "mutator shuffle")  # the contenders of the workload "scaling"
 SCOPES = ("mutator partition scope", "mutator table scope")
 STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet", "table": "parquet"}
-STORED |= dict.fromkeys(("table reads", "table files"), "parquet")
+STORED |= dict.fromkeys(("table reads", "table on Spark", "table files"), "parquet")
 STORED |= dict.fromkeys(("partitions", "tables", "single runs", "small", "commands"), "text")
 # Numbers of partitions and tables, and the most rows of each.
 PARTITIONS, PARTITION_ROWS = 1000, 12_000
@@ -155,6 +155,7 @@ def workloads(rows: int, work: str) -> list[Workload]:
                 for share, many in applies.items()
             ),
             Workload("table reads", f"table, scan and get: {_millions(rows)}", rows, 100, form="table reads"),
+            Workload("table on Spark", f"table, read by Spark: {_millions(rows)}", rows, 100, form="table on Spark"),
             Workload("table files", "table, many files", min(rows, MANY_FROM), 100, form="table files"),
         ]
     if work in ("parquet", "avro"):

@@ -263,6 +263,16 @@ MERGES = {
             warm=False,
         )
     ],
+    "table on Spark": [
+        Entry(
+            "table on Spark",
+            "table_on_spark:TableOnSpark",
+            'Table.dataframe verifies no checksums, format("mutator") does',
+            ours=True,
+            form="table on Spark",
+            warm=False,
+        )
+    ],
     "table files": [
         Entry(
             "table files",

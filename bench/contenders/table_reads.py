@@ -25,7 +25,7 @@ from bench.layout import FEED_FIELDS
 if TYPE_CHECKING:
     from mutator.table.table import Table
 
-__all__ = ["TableReads"]
+__all__ = ["FEW", "SMALL", "TableReads", "apply_feeds"]
 
 SMALL, LARGE = 1000, 20  # a feed has the rows of the master divided by this: 0.1 %, 5 %
 MANY, FEW = 100, 10  # versions
@@ -51,9 +51,9 @@ class TableReads(MutatorTable):
             table.export(str(self.plain["1 version"]), open_runner=local_runner)
             shutil.copytree(self.many, self.few, copy_function=os.link)
             rows = sum(pq.read_metadata(path).num_rows for path in data_files(master))
-            _apply(table, rows, rows // SMALL, MANY)
+            apply_feeds(table, rows, rows // SMALL, MANY)
             few = Table(str(self.few))
-            _apply(few, rows, rows // LARGE, FEW)
+            apply_feeds(few, rows, rows // LARGE, FEW)
             few.export(str(self.plain[f"{FEW} versions of 5 %"]), open_runner=local_runner)
         first = next(Table(str(self.many)).scan(["id"], version=1)).column("id")
         self.keys = [str(key) for key in random.Random(1).sample(first.to_pylist(), min(GETS, len(first)))]
@@ -100,7 +100,7 @@ class TableReads(MutatorTable):
         return median(seconds)
 
 
-def _apply(table: Table, rows: int, each: int, versions: int) -> None:
+def apply_feeds(table: Table, rows: int, each: int, versions: int) -> None:
     """Apply feeds of so many rows, each with newer times and other new keys than the one before."""
     work = Path(f"{table.path}.feed")
     for number in range(versions):

@@ -27,7 +27,8 @@ def test_applies_to_one_table_are_one_group():
 
     groups = [[workload.work for workload in group] for group in groups_of(works)]
 
-    assert groups[:3] == [["table 100", "table 0.1%", "table 5%"], ["table reads"], ["table files"]]
+    assert groups[0] == ["table 100", "table 0.1%", "table 5%"]
+    assert groups[1:4] == [["table reads"], ["table on Spark"], ["table files"]]
     assert groups[-2:] == [["5%"], ["50%"]]
 
 
@@ -86,6 +87,19 @@ def test_the_targets_of_reads_follow_from_the_medians_of_the_steps():
     assert found["table, memory of the driver for 1,000,000 files: below 1.5 GB"].reached is None
 
 
+def test_the_targets_of_reads_on_spark_are_times_of_plain_parquet():
+    steps = {"count, plain Parquet": 0.2, "count, Table.dataframe": 0.8, "group-by, plain Parquet": 2.0}
+    steps |= {"group-by, Table.dataframe": 3.0, 'group-by, format("mutator")': 6.0}
+
+    found = {target.text: target for target in table_targets([of_steps("table on Spark", steps)])}
+
+    count = found["table, count, Table.dataframe: at most 3.5 times count, plain Parquet"]
+    assert (count.reached, count.measured) == (False, "4.00 times (0.80 s, 0.20 s)")
+    assert found["table, group-by, Table.dataframe: at most 2 times group-by, plain Parquet"].reached is True
+    text = 'table, group-by, format("mutator"): at most 4 times group-by, plain Parquet'
+    assert found[text].measured == "3.00 times (6.00 s, 2.00 s)"
+
+
 def test_the_memory_of_a_driver_is_that_of_its_largest_step():
     steps = {"open: 10,000 versions, 100,000 files": 0.2, "open: 100 versions, 1,000,000 files": 1.0}
     outcome = of_steps("table files", steps, peaks=dict(zip(steps, (4e8, 1.6e9), strict=True)))
@@ -134,9 +148,10 @@ def test_a_small_run_of_tables(tmp_path):
 
     assert done.returncode == 0, done.stderr
     outcomes = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
-    *applies, reads, files = outcomes
+    *applies, reads, on_spark, files = outcomes
     assert [outcome["workload"]["mutations"] for outcome in applies] == [100, 5, 250]
     assert list(reads["results"][0]["runs"][0]["steps"]).count("get a key of 1 version") == 1
+    assert len(on_spark["results"][0]["runs"][0]["steps"]) == 6
     assert len(files["results"][0]["more"]["peaks"]) == 12
     for outcome in applies:
         table, rewrite = outcome["results"]
