@@ -77,7 +77,7 @@ def written_index(tables: Iterable[Any]) -> bytes | None:
     names = whole.column("file").cast(pa.string())
     whole = whole.take(pc.sort_indices(whole.set_column(0, "file", names), sort_keys=_ORDER))
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pa.ipc.new_file(sink, SCHEMA, options=options) as writer:
         writer.write_table(whole)
     return bytes(sink.getvalue())
@@ -90,7 +90,7 @@ def read_index(content: bytes, names: Sequence[str] | None = None) -> Any:
     """
     fields = None if names is None else [SCHEMA.get_field_index(name) for name in names]
     try:
-        options = pa.ipc.IpcReadOptions(included_fields=fields)
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
         table = pa.ipc.open_file(pa.BufferReader(content), options=options).read_all()
     except (pa.ArrowException, OSError) as fault:
         raise ValueError(str(fault)) from None
@@ -156,15 +156,16 @@ class Hidden:
 
     def places(self) -> Places:
         """Return all rows, in the order of the files."""
-        bounds = np.array(list(self._ranges.values()), np.int64).reshape(-1, 2)
-        rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(begin, end) for begin, end in bounds)])
+        begins, ends = np.array(list(self._ranges.values()), np.int64).reshape(-1, 2).T
+        counts = ends - begins
+        rows = np.repeat(ends - np.cumsum(counts), counts) + np.arange(int(counts.sum()))
         touched = np.flatnonzero(self._touched[rows])
         orders = pa.array([], pa.large_binary())
         if len(touched):
             orders = self.table.column("order").combine_chunks().take(pa.array(rows[touched]))
         return Places(
             paths=list(self._ranges),
-            files=np.repeat(np.arange(len(bounds)), bounds[:, 1] - bounds[:, 0]),
+            files=np.repeat(np.arange(len(counts)), counts),
             positions=self._positions[rows],
             hides=self._hides[rows],
             touched=touched,

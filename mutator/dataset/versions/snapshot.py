@@ -73,8 +73,23 @@ class Masks:
 
     def of_files(self) -> dict[str, tuple[Ints, Ints, Any]]:
         """Return (hidden rows, touched rows, order values of these) of each file that has any."""
-        changed = {file for found in self._indexes() for file in found.files}
-        return {**self._of_base(), **{file: (self.hidden(file), *self.touched(file)) for file in changed}}
+        found, numbers = dict(self._of_base()), dict[str, int]()
+        files, positions, touched = [_NONE], [_NONE], set[str]()
+        for places in (one.places() for one in self._indexes()):
+            own = np.array([numbers.setdefault(path, len(numbers)) for path in places.paths], np.int64)[places.files]
+            files.append(own[places.hides])
+            positions.append(places.positions[places.hides])
+            touched.update(places.paths[number] for number in places.files[places.touched].tolist())
+        number, position = np.concatenate(files), np.concatenate(positions)
+        position = position[np.lexsort((position, number))]
+        ends = np.cumsum(np.bincount(number, minlength=len(numbers))).tolist()
+        for path, begin, end in zip(numbers, [0, *ends], ends, strict=False):
+            before, *rest = found.get(path, (_NONE, _NONE, pa.array([], pa.large_binary())))
+            hidden = position[begin:end]
+            if len(before):
+                hidden = np.sort(np.concatenate((before, hidden)))
+            found[path] = hidden, *(self.touched(path) if path in touched else rest)
+        return found
 
     def folded(self) -> Masks:
         """Return the same masks, without the indexes of versions."""
@@ -93,16 +108,19 @@ class Masks:
 
     def _indexes(self) -> Iterator[Hidden]:
         for one in self.later:
-            if one.name not in self._read:
-                self._read[one.name] = self.of_version(one)
-            yield from self._read[one.name]
+            yield from self.of_version(one)
 
     def of_version(self, index: VersionIndex) -> list[Hidden]:
         """Return what a version hides and touches. Raises StateError if a file is damaged."""
         if not (index.parts or index.withdrawn):
             return []
         known: list[Hidden] | None = self._read.get(index.name)
-        return [*older_rows(self.table, index), *own_rows(self.table, index)] if known is None else known
+        if known is not None:
+            return known
+        found = [*older_rows(self.table, index), *own_rows(self.table, index)]
+        if index in self.later:
+            self._read[index.name] = found
+        return found
 
 
 @dataclass(frozen=True)
