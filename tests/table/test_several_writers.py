@@ -185,6 +185,7 @@ CASES = {  # rows of the slower and of the faster writer
     "a delete, and an update": ("1,1,3,D,\n2,1,5,D,\n", "1,1,4,U,z\n2,1,4,U,z\n"),
     "a late row, and a delete": ("1,1,1,U,y\n", "1,1,3,D,\n"),
     "an equal row, and an update": ("1,1,2,U,x\n2,1,2,U,x\n", "1,1,3,U,z\n2,1,2,U,z\n"),
+    "an update, and an equal row": ("1,1,3,U,y\n2,1,3,D,\n", "1,1,2,U,x\n2,1,2,U,x\n"),
     "an equal row, and a delete": ("1,1,2,U,x\n2,1,2,U,x\n", "1,1,3,D,\n2,1,2,D,\n"),
     "a delete of an unknown record, and an insert": ("9,1,3,D,\n", "9,1,2,U,z\n"),
     "inserted and deleted, and an insert": ("9,1,3,U,y\n9,1,4,D,\n", "9,1,2,U,z\n"),
