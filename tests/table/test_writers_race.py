@@ -29,6 +29,7 @@ LOST = 5  # every so-many-th answer
 # Seconds after which a request has ended: boto3 waits 60 s for an answer, and HDFS lets others recover a file that its
 # writer has not renewed for 60 s.
 TIMEOUT = 65
+_LONG = 6 * PATIENCE  # 400 commits and their requests to a server on the same, perhaps loaded, machine
 _UNDER_WAY = 6  # seconds until a writer has started, and is anywhere in one of its first applies
 
 
@@ -97,7 +98,7 @@ def end(running: Sequence[subprocess.Popen[str]]) -> None:
     """Wait for processes; if one of them fails, the others end, too."""
     try:
         for process in running:
-            _, message = process.communicate(timeout=PATIENCE)
+            _, message = process.communicate(timeout=_LONG)
             assert process.returncode == 0, message
     finally:
         for process in running:
