@@ -27,6 +27,8 @@ import pyarrow.parquet as pq
 
 from mutator import Table
 from mutator.table import apply
+from mutator.table.claiming_run import give_up
+from tests.table.test_several_writers import at_phase
 
 DAY = datetime(2026, 1, 31, tzinfo=UTC)
 NOT_COMPARED = ("_commit_timestamp",)
@@ -85,11 +87,23 @@ def partitioned(path: str) -> tuple[Table, Any]:
     return table, rows("ac", 3, "U")
 
 
+def outrun(path: str) -> tuple[Table, Any]:
+    """A version with withdrawn rows, because another writer was faster; one gives up a run of a workflow."""
+    table = Table.create(path, key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
+    table.apply(rows("abcd", 1))
+    with at_phase("commit", lambda: Table(path).apply(rows("be", 5, "U")) and None):
+        table.apply(pa.concat_tables([rows("abf", 3, "U"), rows("ce", 4, "D")]))
+    assert table.snapshot.version.number == 3
+    give_up(path, "20260131T000000Z-00000001", 2)
+    return table.refresh(), rows("aez", 6, "U")
+
+
 CASES: dict[str, Callable[[str], tuple[Table, Any]]] = {
     "by_timestamp": by_timestamp,
     "by_integer": by_integer,
     "by_file_name": by_file_name,
     "partitioned": partitioned,
+    "outrun": outrun,
 }
 
 

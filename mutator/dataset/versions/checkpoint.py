@@ -34,7 +34,7 @@ from mutator.dataset.versions.version import (
 )
 from mutator.rules.byte_columns import Ints
 
-_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 2
+_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 3
 _STATE = b"mutator.state"
 _BATCH = 256  # files that are converted at a time
 DEFAULTS = "defaults"  # in the form of files: ``TableVersion.defaults`` of the version that it began with

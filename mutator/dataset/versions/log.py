@@ -24,7 +24,8 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
-FORMAT_VERSION = 2  # key indexes of version 1 had no order values, and no table of it was released
+FORMAT_VERSION = 3  # 2 had no claims, runs that are given up, and withdrawn rows
+_OLDEST = 2  # key indexes of version 1 had no order values, and no table of it was released
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
 _HINT = ("mutator table hint", 2)
@@ -68,9 +69,7 @@ class TableLog:
         self._checkpoints = posixpath.join(self.path, "checkpoints")
         self.hint_path = posixpath.join(self.path, "hint.json")
         directory = posixpath.join(self.path, "log")
-        self._entries = CommitLog(
-            directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS, FORMAT_VERSION
-        )
+        self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS, _OLDEST)
 
     def entry_path(self, number: int) -> str:
         """Return the path of an entry."""
