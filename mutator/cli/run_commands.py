@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option
-from mutator.cli.workflow_target import table_beside
+from mutator.cli.workflow_target import table_in
 from mutator.errors import error
 from mutator.errors.display import text_of
 
@@ -52,10 +52,10 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
     storage, path = located_to_write(arguments.directory)
     if storage.stat(path) is None:
         raise error("path.missing", path=path, what="directory")
-    table = table_beside(path)
+    whole_base = is_base(path)
+    table = table_in(path)
     if table is not None:
         raise error("usage", what=f"the target of this base is a table: verify it with: mutator table verify {table}")
-    whole_base = is_base(path)
     repaired: dict[str, list[str]] = {}
     if arguments.repair:
         done, problems = repair_base(path) if whole_base else repair_dataset(path)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
-from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_beside, table_of
+from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import BUSY
@@ -47,7 +47,7 @@ def _seconds(text: str) -> float:
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     spark = options.spark("mutator workflow", arguments)
-    table = table_of(arguments)
+    table = table_of(arguments.base, arguments.table)
     outcome = _merged(arguments, spark) if table is None else _applied(arguments, open_table(table, arguments, spark))
     yield _report(outcome, options.shown(outcome, arguments))
 
@@ -62,15 +62,20 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
         def spark() -> Any:  # starts when it is first needed, and is kept until the end
             return stack.enter_context(options.spark("mutator workflow", arguments)())
 
-        run, pause = _watched(arguments, lambda: nullcontext(spark()))
+        table = table_of(arguments.base, arguments.table)
+        interval = _INTERVAL if table is None else _TABLE_INTERVAL
+        interval = interval if arguments.interval is None else arguments.interval
+        run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()))
         while left is None or left > 0:
             try:
                 outcome = run()
             except MutatorError as fault:
-                if fault.kind not in (*BUSY, "base.lost", "table.given_up"):
+                if fault.kind not in (*BUSY, "base.lost", "table.given_up", "table.outrun"):
                     raise
-                outcome = None  # another run merges the files that have arrived
-            if outcome is not None and (outcome.version is not None or outcome.claimed or outcome.recovered):
+                # Another run merges the files that have arrived, or others change the same records.
+                time.sleep(interval)
+                continue
+            if outcome.version is not None or outcome.claimed or outcome.recovered:
                 yield _report(outcome, outcome.json_line() if arguments.json else outcome.text())
                 if outcome.stopped:
                     return  # a signal came too late to stop this run
@@ -81,27 +86,24 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
 
 
 def _watched(
-    arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]
+    arguments: argparse.Namespace,
+    table: str | None,
+    interval: float,
+    spark: Callable[[], AbstractContextManager[Any]],
 ) -> tuple[Callable[[], Outcome | TableOutcome], Callable[[], None]]:
     """Return two functions: one runs once, the other waits until the next run may have something to do."""
-    table = table_of(arguments)
     if table is None:
-        interval = _INTERVAL if arguments.interval is None else arguments.interval
         return lambda: _merged(arguments, spark), lambda: time.sleep(interval)
     from mutator.workflow import to_table
 
-    interval = _TABLE_INTERVAL if arguments.interval is None else arguments.interval
-    opened = open_table(table, arguments, spark)
-    config, target = opened.config, opened.target
+    target = open_table(table, arguments, spark)
+    look = to_table.Look(to_table.opened(arguments.base, target.target), target.config, target.target)
 
     def pause() -> None:
-        while True:
-            seconds = to_table.seconds_until_ready(arguments.base, config, target)
-            if seconds == 0:
-                return
+        while (seconds := look.seconds()) != 0:
             time.sleep(interval if seconds is None else min(interval, seconds + 0.01))
 
-    return lambda: _applied(arguments, opened), pause
+    return lambda: _applied(arguments, target), pause
 
 
 def _merged(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> Outcome:
@@ -129,7 +131,7 @@ def _report(outcome: Outcome | TableOutcome, text: str) -> Report:
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
-    table = table_of(arguments)
+    table = table_of(arguments.base, arguments.table)
     status: Status | TableStatus
     if table is None:
         from mutator.workflow import directory
@@ -145,7 +147,7 @@ def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 def _check_master(arguments: argparse.Namespace, cure: str) -> None:
     """Raise ConfigError if the target of a base is a table. cure: has a place for its path."""
-    table = table_beside(arguments.base)
+    table = table_of(arguments.base)
     if table is not None:
         raise error("usage", what=f"the target of {arguments.base} is the table {table}: {cure.format(table)}")
 
@@ -168,7 +170,7 @@ def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
 
 
 _BASE = (
-    option("base", metavar="BASE", help="directory that contains master/ and incr/"),
+    option("base", metavar="BASE", help="directory that contains incr/, and master/ or table/"),
     *options.CONFIG,
     options.JSON,
 )
@@ -193,7 +195,7 @@ _TO = option("--to", type=int, required=True, metavar="VERSION", help="version n
 _STOPPED = "uncommitted feed files were put back"
 WORKFLOW = Group(
     "workflow",
-    "merge feed files as they arrive in a base, a directory that contains master/ and incr/",
+    "merge feed files as they arrive in a base, a directory with incr/, and master/ or table/",
     (
         Command(
             "run",

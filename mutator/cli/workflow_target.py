@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import option
@@ -18,33 +17,33 @@ if TYPE_CHECKING:
     from mutator.config import Config
     from mutator.dataset.versions.snapshot import Snapshot
     from mutator.table.apply import OpenRunner
-    from mutator.workflow.to_table import AppliedFeed, ApplyTask, Target
+    from mutator.workflow.to_table import AppliedFeed, ApplyTask, TargetTable
 
 TABLE = option(
     "--table",
     metavar="TABLE",
-    help="versioned table that takes the feed files, in place of BASE/master (default: BASE/table, if it is there)",
+    help="versioned table that the feed files go into, in place of BASE/master (default: BASE/table if it exists)",
 )
 
 
-def table_of(arguments: argparse.Namespace) -> str | None:
-    """Return the path of the table that is the target of a base; None if its target is a master."""
-    from mutator.storage import located
+def table_of(given: str, table: str | None = None) -> str | None:
+    """Return the path of the table that is the target of a base; None if its target is a master.
 
-    if arguments.table is None:
-        return table_beside(arguments.base)
-    storage, path = located(arguments.table)
-    return storage.resolve(path)
+    table: as the user gives it.
+    """
+    from mutator.workflow.directory.paths import open_base
+    from mutator.workflow.directory.target_note import target_path
+
+    return target_path(open_base(given), table)
 
 
-def table_beside(given: str) -> str | None:
-    """Return the path of the table in a base; None without one."""
-    from mutator.dataset.manifest import TABLE as OWN
-    from mutator.storage import entries_of, located
+def table_in(path: str) -> str | None:
+    """Return the path of the table that is the target of a base; None for another directory."""
+    from mutator.errors import suppressed
 
-    storage, base = located(given)
-    path = f"{storage.resolve(base)}/table"
-    return path if entries_of(f"{path}/{OWN}") else None
+    with suppressed("base.none", "path.missing", "base.place"):
+        return table_of(path)
+    return None
 
 
 def open_table(
@@ -83,13 +82,13 @@ class OpenTable:
         return self._config_of(self._snapshot)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> TargetTable:
         """The table, as a workflow needs it."""
         from mutator.table.claiming_run import give_up
-        from mutator.workflow.to_table import Target
+        from mutator.workflow.to_table import TargetTable
 
         table = self._snapshot.table
-        return Target(table, lambda: self._refreshed().version, self._apply, partial(give_up, table))
+        return TargetTable(table, lambda: self._refreshed().version, self._apply, partial(give_up, table))
 
     def _refreshed(self) -> Snapshot:
         from mutator.dataset.versions.opening import refreshed
@@ -102,25 +101,13 @@ class OpenTable:
         from mutator.rules import file_names
         from mutator.table.apply import apply_feed
         from mutator.table.claiming_run import ClaimingRun
-        from mutator.table.report import ApplyReport, report_of
-        from mutator.workflow.directory.paths import with_directory
+        from mutator.table.report import report_of
         from mutator.workflow.to_table import AppliedFeed
 
-        config, run = self.config, ClaimingRun(Claim(task.run, task.claimed), task.since, task.check)
-        applied = apply_feed(self._refreshed(), config, task.feed, self._runner_of(config.runner or "auto"), run=run)
+        run = ClaimingRun(Claim(task.run, task.claimed), task.since, task.check)
+        runner = self._runner_of(task.config.runner or "auto")
+        applied = apply_feed(self._refreshed(), task.config, task.feed, runner, run=run)
         self._snapshot = applied.snapshot
-        report = report_of(applied, task.feed_afterwards, dry_run=False)
-        if task.feed != task.feed_afterwards:
-            found = {part.name: getattr(report, part.name) for part in fields(report)}
-            report = ApplyReport(**with_directory(found, f"{task.feed[0]}/", f"{task.feed_afterwards[0]}/"))
+        report = report_of(applied, task.feed, dry_run=False)
         skipped = tuple(file_names.base_name(path) for path in report.consumed)
-        report = replace(report, ignored=tuple(path for path in report.ignored if not _is_own(path)))
-        version = None if applied.version is None else applied.version.number
-        return AppliedFeed(version, skipped, report)
-
-
-def _is_own(path: str) -> Any:
-    from mutator.rules import file_names
-    from mutator.workflow.directory.claim import is_own
-
-    return is_own(file_names.base_name(path))
+        return AppliedFeed(None if applied.version is None else applied.version.number, skipped, report)

@@ -64,8 +64,8 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: {what}; name directories that contain only partition directories, such as store_id=12/"
         ),
         "base.none": (
-            "{path}: is not the base of a workflow: it has neither master/ nor incr/; check the path, or create these "
-            "directories"
+            "{path}: is not the base of a workflow: it has neither master/ nor incr/; check the path, or create incr/, "
+            "and master/ unless the target is a table"
         ),
         "base.place": (
             "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
@@ -291,11 +291,16 @@ RUNS: dict[int, dict[str, str]] = {
             "Wait for it; if you know that it has ended, remove {lock}"
         ),
         "base.target": (
-            "{path}: run {run} was started for {target}, and has not ended; complete it first: run the command {cure}"
+            "{path}: its feed files go into the table {target}, not into {given}; leave --table out. To change the "
+            "target of this base, first remove {note}"
+        ),
+        "base.target.damaged": (
+            "{path}: this note of the table that the feed files of the base go into is damaged; remove it, and name "
+            "the table with --table"
         ),
         "base.targets": (
-            "{path}: has a master, and {table} is a versioned table, so it is unclear which of them the feed files are "
-            "for; move one of them away, or keep the feed files of the table in a base of their own"
+            "{path}: has a master, and {table} is a versioned table, so it is unclear which of them the feed files go "
+            "into; move one of them away, or use a base without a master for the table"
         ),
         "base.lost": (
             "{path}: another {what} version {version} in the meantime, so the result of this run is out of date and "

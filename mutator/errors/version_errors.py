@@ -70,6 +70,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: this log entry is missing, although {witness} is of version {version} or a later one; restore it "
             "from a copy of the table, or if {witness} is of another table, remove that file"
         ),
+        "table.log.replaced": (
+            "{path}: this log entry {what} since this process opened the table; if the table was removed or created "
+            "again, start the command again, or else restore the entry from a copy of the table"
+        ),
         "table.log.other": (
             "{path}: this log entry is not the one that {witness} names; restore it from a copy of the table, or if "
             "{witness} is of another table, remove that file"

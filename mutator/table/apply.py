@@ -140,8 +140,9 @@ def _applied(
         decisions = SecondDecisions(plan, snapshot, target, written, first)
         for lost in range(_TRIES):
             version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
-            claim = None if run is None else run.claim
-            version = replace(version, files=first.files, index=first.index, transaction=transaction, claim=claim)
+            version = replace(version, files=first.files, index=first.index, transaction=transaction)
+            if run is not None:
+                version = replace(version, run=run.claim.run, claim=run.claim)
             version = revision.version(version)
             began = time.monotonic()
             after = committed(head.after(version), version)

@@ -6,9 +6,11 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from mutator.dataset.manifest import FeedFile
 from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.version import Claim, TableVersion
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
@@ -38,18 +40,17 @@ def give_up(table: str, run: str, since: int) -> bool:
 
     since: a version that was there before the run claimed anything.
     """
-    log = TableLog(table)
+    log, newest = TableLog(table), open_snapshot(table).version
     while True:
-        before = None
-        for before in log.following(since - 1):
-            if before.claim is not None and before.claim.run == run:
+        # Without every entry it is not certain what the run has committed.
+        for version in chain(log.after(since, newest.number), log.following(newest.number)):
+            if version.claim is not None and version.claim.run == run:
                 return False
-            if run in before.given_up:
+            if run in version.given_up:
                 return True
-        if before is None:  # the log has lost entries, or is another one
-            raise error("table.version", path=table, version=since, earliest=0, newest=log.newest())
+            newest = version if version.number > newest.number else newest
         failpoint("table.giving.up")
-        if log.commit(_abandoning(before, run)):
+        if log.commit(_abandoning(newest, run)):
             failpoint("table.given.up")
             return True
 

@@ -82,7 +82,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         table=table,
         version=applied.snapshot.version.number,
         is_new=version is not None,
-        run=plan.run,
+        run=plan.run if version is None else version.run,
         dry_run=dry_run,
         feed=tuple(map(without_secrets, feed)),
         counts=applied.counts,

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from mutator.cli import main
 from mutator.dataset.version_log import Arrived
 from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.version import TableVersion
+from mutator.errors import error
+from mutator.errors.interrupts import Interrupted
+from mutator.table import report
 from mutator.table.claiming_run import give_up
 from mutator.table.create import create_empty
 from mutator.table.table import Table
-from mutator.workflow import directory, to_table
-from mutator.workflow.directory import journal
+from mutator.workflow import to_table
+from mutator.workflow.directory import claim, journal
 from mutator.workflow.directory.paths import Base
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import put
@@ -140,10 +146,10 @@ def test_a_young_file_waits(base: TableBase) -> None:
     assert (done.version, done.claimed) == (None, ())
     assert "claim.min.age is 3600 s" in dict(done.waiting)["ups_1.csv"]
     one = opened(base.table.path, **{"claim.min.age": "1h"})
-    seconds = to_table.seconds_until_ready(str(base.path), one.config, one.target)
+    seconds = to_table.Look(Base(str(base.path)), one.config, one.target).seconds()
     assert seconds is not None
     assert 3500 < seconds <= 3600
-    assert to_table.seconds_until_ready(str(base.path), opened(base.table.path).config, one.target) == 0
+    assert to_table.Look(Base(str(base.path)), opened(base.table.path).config, one.target).seconds() == 0
 
 
 def test_status(base: TableBase) -> None:
@@ -162,7 +168,7 @@ def test_status_names_what_cannot_be_seen(base: TableBase) -> None:
     one = opened(base.table.path)
     (base.path / "table/_mutator/table/log/00000000000000000000.json").write_text("{}")
     (base.path / "table/_mutator/table/hint.json").unlink()
-    begun = journal.Journal("20261101T000000Z-00000000", "run", 0, "", (), None, base.table.path)
+    begun = journal.Journal("20261101T000000Z-00000000", "run", 0, "", ())
     journal.begin(Base(str(base.path)), begun)
     found = to_table.status(str(base.path), one.config, one.target)
     assert any("00000000000000000000.json" in problem for problem in found.problems)
@@ -177,7 +183,7 @@ def begun(base: TableBase, run: str = "20261101T000000Z-00000001", name: str = "
     arrived = Arrived(name, (base.path / "incr" / name).stat().st_size, 0.0)
     journal.begin(
         Base(str(base.path)),
-        journal.Journal(run, "run", base.table.refresh().version, "", (arrived,), None, base.table.path),
+        journal.Journal(run, "run", base.table.refresh().version, "", (arrived,)),
     )
     (base.path / "working" / run).mkdir(parents=True)
     (base.path / "incr" / name).rename(base.path / "working" / run / name)
@@ -219,15 +225,167 @@ def test_a_committed_run_is_not_given_up(base: TableBase) -> None:
     assert base.table.refresh().version == 1
 
 
-def test_a_run_for_another_target_is_completed_first(base: TableBase, tmp_path: Path) -> None:
+def test_a_killed_run_of_a_base_that_moved_is_completed(base: TableBase, tmp_path: Path) -> None:
+    base.arrive("ups_0.csv", "7,1,U,z")
+    base.run()
     base.arrive("ups_1.csv", "1,1,U,a")
     run = begun(base)
-    other = opened(Table.create(tmp_path / "other", key="id").path)
-    words = (run, base.table.path, "--table")
-    refused(lambda: to_table.run(str(base.path), other.config, other.target), 5, *words)
-    (base.path / "table").rename(tmp_path / "moved")
-    config = opened(str(tmp_path / "moved")).config
-    refused(lambda: directory.run(str(base.path), config, lambda _: ()), 5, *words)
+    moved = base.path.rename(tmp_path / "moved")
+    one = opened(str(moved / "table"))
+    done = to_table.run(str(moved), one.config, one.target)
+    assert done.recovered == (f"run {run} was not committed, and is undone: ups_1.csv went back to incr/",)
+    assert done.claimed == ("ups_1.csv",)
+
+
+def test_a_killed_run_of_a_table_that_is_new_by_now_is_undone(base: TableBase) -> None:
+    for number in range(3):
+        base.arrive(f"ups_{number}.csv", f"{number},1,U,a")
+        base.run()
+    base.arrive("ups_9.csv", "9,1,U,a")
+    begun(base, name="ups_9.csv")
+    shutil.rmtree(base.path / "table")
+    base.table = Table.create(base.path / "table", SETTINGS)
+    assert base.run().claimed == ("ups_9.csv",)
+
+
+def test_a_missing_entry_stops_the_recovery(base: TableBase) -> None:
+    for number in range(16):
+        base.arrive(f"ups_{number}.csv", f"{number},1,U,a")
+        base.run()
+    base.arrive("ups_16.csv", "16,1,U,a")
+    begun(base, name="ups_16.csv")
+    entry = base.path / "table/_mutator/table/log" / f"{15:020d}.json"
+    entry.unlink()
+    one = opened(base.table.path)
+    since = journal.journals(Base(str(base.path)))[0].since
+    path = base.path / "_mutator/runs/20261101T000000Z-00000001.json"
+    path.unlink()
+    begun_at = journal.Journal("20261101T000000Z-00000001", "run", since - 3, "")
+    journal.begin(Base(str(base.path)), begun_at)
+    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, f"{15:020d}.json", "missing")
+    assert not entry.exists()
+    assert base.names("working") == ["ups_16.csv"]
+
+
+def test_a_run_whose_files_are_gone_ends(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    monkeypatch.setattr(claim, "_move", lambda *_: False)
+    assert base.run().version is None
+    assert base.names("_mutator/runs") == base.names("working") == []
+    monkeypatch.undo()
+    assert base.run().recovered == ()
+
+
+def test_an_uncertain_commit_is_reported_as_it_is(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    commit = TableLog.commit
+
+    def uncertain(log: TableLog, version: TableVersion) -> bool:
+        if version.action == "apply":
+            raise error("commit.uncertain", path="entry", version=1, why="no answer")
+        return commit(log, version)
+
+    monkeypatch.setattr(TableLog, "commit", uncertain)
+    refused(base.run, 4, "no answer")
+    assert base.names("incr") == ["ups_1.csv"]
+    monkeypatch.undo()
+    assert base.run().version == 2
+
+
+def test_an_error_after_the_commit_leaves_the_claim(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+
+    def failing(*_: object, **__: object) -> None:
+        raise error("storage.missing", path="report", why="lost")
+
+    monkeypatch.setattr(report, "report_of", failing)
+    refused(base.run, 4, "report")
+    monkeypatch.undo()
+    assert "was committed, and is finished" in base.run().recovered[0]
+    assert base.names("archive") == ["ups_1.csv"]
+
+
+def test_the_cause_of_a_failure_is_shown_if_the_log_cannot_be_read(
+    base: TableBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base.arrive("ups_1.csv", "1,x,U,a")
+
+    def failing(*_: object) -> None:
+        raise error("storage.missing", path="log", why="lost")
+
+    monkeypatch.setattr(to_table.TargetTable, "has_given_up", failing)
+    refused(base.run, 3, "incr/ups_1.csv")
+
+
+def test_a_signal_during_the_claim_puts_every_file_back(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(3):
+        base.arrive(f"ups_{number}.csv", f"{number},1,U,a")
+    move, moved = claim._move, list[str]()
+
+    def interrupted(*given: str) -> bool:
+        moved.append(given[-1])
+        if len(moved) == 2:
+            raise Interrupted
+        return move(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(claim, "_move", interrupted)
+    with pytest.raises(Interrupted):
+        base.run()
+    assert base.names("incr") == ["ups_0.csv", "ups_1.csv", "ups_2.csv"]
+    assert base.names("working") == base.names("_mutator/runs") == []
+
+
+# --- the target of a base
+
+
+def test_a_base_keeps_its_table(base: TableBase, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (base.path / "table").rename(tmp_path / "one")
+    Table.create(tmp_path / "two", SETTINGS)
+    base.arrive("ups_1.csv", "1,1,U,a")
+    words = ("workflow", "run", base.path, "-D", "claim.min.age=0s")
+    assert command(*words, "--table", tmp_path / "one") == 0
+    assert command(*words, "--table", tmp_path / "two") == 5
+    note = base.path / "_mutator/target.json"
+    message = capfd.readouterr().err
+    assert f"go into the table {tmp_path}/one" in message
+    assert f"remove {note}" in message
+    base.arrive("ups_2.csv", "2,1,U,a")
+    assert command(*words) == 0  # --table is needed once
+    assert len(Table(tmp_path / "one").scan().to_pylist()) == 2
+    (tmp_path / "one").rename(tmp_path / "three")
+    assert command(*words) == 2
+    assert command(*words, "--table", tmp_path / "three") == 0
+    note.write_text("{")
+    assert command(*words) == 5
+    assert f"{note}: this note" in capfd.readouterr().err
+
+
+def test_watch_ends_when_its_table_is_another_one(base: TableBase) -> None:
+    one = opened(base.table.path)
+    base.arrive("ups_1.csv", "1,1,U,a")
+    to_table.run(str(base.path), one.config, one.target)
+    shutil.rmtree(base.path / "table")
+    base.arrive("ups_2.csv", "2,1,U,a")
+    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, "was removed", "start the command again")
+    assert not list((base.path / "table").rglob("*.json"))
+    Table.create(base.path / "table", SETTINGS)
+    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, "was removed")
+    Table(base.path / "table").apply(pa.table({"id": ["7"], "at": [1], "op": ["U"], "name": ["z"]}))
+    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5)
+    assert base.names("incr") == ["ups_2.csv"]
+
+
+def test_several_bases_feed_one_table(base: TableBase, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "incr").mkdir(parents=True)
+    one = opened(base.table.path)
+    for number in range(3):
+        base.arrive(f"ups_{number}.csv", f"{number},1,U,a").rename(other / "incr" / f"new_{number}.csv")
+        base.arrive(f"ups_{number}.csv", f"{number},2,U,b")
+        base.run()
+        to_table.run(str(other), one.config, one.target)
+    assert base.rows() == ["0,2,b", "1,2,b", "2,2,b"]
+    assert base.table.refresh().version == 6
 
 
 # --- the commands
@@ -241,7 +399,7 @@ def test_the_table_beside_incr_is_the_target(base: TableBase, capfd: pytest.Capt
     base.arrive("ups_1.csv", "1,1,U,a")
     assert command("workflow", "run", base.path, "-D", "claim.min.age=0s", "--json") == 0
     found = json.loads(capfd.readouterr().out)
-    assert (found["version"], found["table"], found["claimed"]) == (1, base.table.path, ["ups_1.csv"])
+    assert (found["version"], found["table"], found["claimed"]) == (1, f"{base.path}/table", ["ups_1.csv"])
     assert main(["workflow", "status", str(base.path), "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["version"] == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,30 @@ def test_files_are_merged_once(root: str) -> None:
     assert (done.version, done.claimed) == (3, ("ups_3.csv",))
     found = read_status(root)
     assert (found.version, found.ready, found.waiting, found.problems) == (3, (), (), ())
+
+
+def test_a_base_on_this_machine_has_its_table_elsewhere(root: str, tmp_path: Path) -> None:
+    (tmp_path / "incr").mkdir()
+    (tmp_path / "incr" / "ups_2.csv").write_bytes(HEAD + b"1,2,U,aa\n")
+    one = opened(f"{root}/table")
+    done = to_table.run(str(tmp_path), one.config, one.target)
+    assert (done.version, done.table, done.report.feed) == (2, f"{root}/table", (f"{tmp_path}/archive/{done.run}",))
+    assert rows_of(root) == [("1", "aa"), ("2", "b")]
+    assert [path.name for path in (tmp_path / "archive" / done.run).iterdir()] == ["ups_2.csv"]
+
+
+@where_nothing_is_moved
+def test_a_look_at_nothing_new_is_one_request(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, calls = opened(f"{root}/table"), list[str]()
+    look = to_table.Look(Base(root), one.config, one.target)
+    assert look.seconds() is None
+    storage = type(storage_for(root))
+    entries = storage.entries
+    monkeypatch.setattr(storage, "entries", lambda self, path: (calls.append(path), entries(self, path))[1])
+    monkeypatch.setattr(storage, "open", lambda *_: pytest.fail("a file was read"))
+    monkeypatch.setattr(storage, "stat", lambda *_: pytest.fail("a file was looked at"))
+    assert look.seconds() is None
+    assert calls == [f"{root}/incr"]
 
 
 def test_a_run_that_was_killed_after_its_commit_is_finished(root: str) -> None:

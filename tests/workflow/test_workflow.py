@@ -63,6 +63,15 @@ def test_runs_merge_arriving_files_and_archive_them(by_name):
     assert by_name.rows("backup/1") == ["a,2", "c,1", "d,1", "e,2"]
 
 
+def test_report_has_the_paths_after_the_run(by_field):
+    by_field.arrive("ups_2.txt", "a,2,U", "b,x,U")
+    done = by_field.run(reject_policy="quarantine")
+
+    archive = f"{by_field.path}/archive/{done.run}"
+    assert done.report.feed == (archive,)
+    assert done.report.rejects["feed"][0]["path"] == f"{archive}/ups_2.txt"
+
+
 def test_nothing_to_merge_changes_nothing(by_name):
     by_name.arrive("ups_2.txt", "a,2")
     by_name.run()

@@ -43,6 +43,8 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
     log = TableLog(snapshot.table)
     hint = log.hinted()
+    if hint.number is None or hint.number < snapshot.version.number:  # perhaps there is another table by now
+        _check_is_there(log, snapshot.version)
     found = forward(log, snapshot, known=hint.number)
     _check_newest(log, found, hint)
     number = found.version.number
@@ -74,6 +76,15 @@ def _check_newest(log: TableLog, found: Snapshot, hint: Hint) -> None:
             raise lost(log, number + 1, log.hint_path)
     elif number == hint.number and hint.id not in (None, found.version.id):
         raise error("table.log.other", path=log.entry_path(number), witness=log.hint_path)
+
+
+def _check_is_there(log: TableLog, version: TableVersion) -> None:
+    """Raise StateError if the log has no version any more that it had before, or another one in its place."""
+    path = log.entry_path(version.number)
+    if version.number not in log.numbers():
+        raise error("table.log.replaced", path=path, what="was removed")
+    if log.read(version.number).id != version.id:
+        raise error("table.log.replaced", path=path, what="became another one")
 
 
 def lost(log: TableLog, number: int, witness: str) -> MutatorError:

@@ -5,6 +5,7 @@ arrivals        which feed files have arrived whole, and why the others wait
 claim           feed files moved: claimed, given back, archived
 merged_content  claimed files compared with what was merged
 sightings       notes of runs on files in incr/
+target_note     the table that the feed files of a base go into, if it is not the master
 journal         the files that a run has claimed and not yet merged
 lock            one run at a time, as a courtesy
 versions        which dataset is the master: publish, back up, remove

@@ -1,8 +1,9 @@
 """Which feed files in incr/ have arrived whole, and why the others wait."""
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from mutator.config import Config
 from mutator.dataset.version_log import Arrived
@@ -85,7 +86,8 @@ class _Ages:
     The age of a file counts from the last change of its content, so one that a run has put back is as old as before.
     """
 
-    def __init__(self, seen: Mapping[str, Sighting], now: float, least: float) -> None:
+    def __init__(self, seen: Callable[[], Mapping[str, Sighting]], now: float, least: float) -> None:
+        """Note no file yet. seen: returns what earlier runs noted; called for a file that is too young by its time."""
         self._seen, self._now, self._least = seen, now, least
         self.ahead: list[Entry] = []
         self.seconds: list[float] = []  # until files that are too young are old enough
@@ -109,8 +111,9 @@ class _Ages:
 
     def _quiet(self, entry: Entry) -> float:
         """Return for how many seconds a file has been unchanged, as far as this machine can tell."""
-        first = self._seen.get(entry.path)
-        return max(self._now - entry.last_write, 0.0 if first is None else first.quiet(entry, self._now), 0.0)
+        age = self._now - entry.last_write
+        first = self._seen().get(entry.path) if age < self._least else None
+        return max(age, 0.0 if first is None else first.quiet(entry, self._now), 0.0)
 
 
 def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: float | None = None) -> Arrivals:
@@ -119,7 +122,7 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
     merged: files that versions have claimed, on a storage where files are not moved. clock: now, in seconds.
     """
     now = time.time() if clock is None else clock
-    ages = _Ages(sightings.sightings(base).ahead, now, config.claim_min_age)
+    ages = _Ages(cache(lambda: sightings.sightings(base).ahead), now, config.claim_min_age)
     ready: dict[str, ReadyFile] = {}
     waiting = []
     here = entries_of(base.at("incr"))

@@ -38,6 +38,7 @@ class ClaimedFeed:
         self.waiting: tuple[tuple[str, str], ...] = ()
         self.stuck: tuple[tuple[str, str], ...] = ()  # the waiting files that cannot be moved
         self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
+        self.has_begun = False  # there may be a journal, and files in working/
         self._stamps: dict[str, Stamp] = {}  # of the claimed files, where files are moved
 
     def arrivals(self, merged: Callable[[], Collection[Arrived]]) -> Arrivals:
@@ -53,15 +54,16 @@ class ClaimedFeed:
         self.controls = () if self.base.storage.renames else arrivals.controls_of(found)
         return found
 
-    def claim(self, found: Arrivals, since: int, table: str | None = None) -> bool:
+    def claim(self, found: Arrivals, since: int) -> bool:
         """Claim the feed files that have arrived whole; return whether any was claimed.
 
-        since: the version that the run starts from. table: whose version it is; None if it is one of the base.
+        since: the version that the run starts from.
         """
         arrived = tuple(arrivals.arrived(ready.feed) for ready in found.ready)
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         owner = Owner.this_process(self.run, self.config.lock_timeout)
-        journal.begin(self.base, Journal(self.run, "run", since, started, arrived, owner, table))
+        self.has_begun = True
+        journal.begin(self.base, Journal(self.run, "run", since, started, arrived, owner))
         failpoint("claim.journaled")
         self.files, stuck = claim.claim(self.base, self.run, found)
         self._stamps = self._claimed_stamps(found)

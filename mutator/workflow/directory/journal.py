@@ -6,12 +6,11 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.dataset.version_log import Arrived
-from mutator.errors import error
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base
 
 _FORMAT = "mutator journal"
-_VERSION = 3  # 1 had no owner, 2 no table
+_VERSION = 2  # 1 had no owner
 
 
 @dataclass(frozen=True)
@@ -20,11 +19,10 @@ class Journal:
 
     run: str
     action: str  # run | restore; in JSON its name is "kind"
-    since: int  # version that the run started from: it can only become the next one
+    since: int  # version that the run started from: where it is one of the base, the run can only become the next one
     started: str
     claimed: tuple[Arrived, ...] = ()
     owner: Owner | None = None  # the process; None in journals of format version 1
-    table: str | None = None  # whose version ``since`` is; None: it is one of the base
 
 
 def begin(base: Base, journal: Journal) -> None:
@@ -43,17 +41,9 @@ def journals(base: Base) -> list[Journal]:
     return [_journal(run, data) for run, data in contents if data is not None]  # None: it has just ended
 
 
-def check_target(base: Base, journal: Journal, table: str | None) -> None:
-    """Raise StateError if a run was started for another target. table: path; None for the master of the base."""
-    if journal.since >= 0 and journal.table != table:
-        own = f"the table {journal.table}" if journal.table else base.shown(base.master)
-        cure = f"with --table {journal.table}" if journal.table else "without a table"
-        raise error("base.target", path=base.given or base.path, run=journal.run, target=own, cure=cure)
-
-
 def _journal(run: str, data: bytes) -> Journal:
     try:
-        found = {"owner": None, "table": None, **checksummed_json.parse(data, _FORMAT, _VERSION)}
+        found = {"owner": None, **checksummed_json.parse(data, _FORMAT, _VERSION)}
         members = checksummed_json.attributes(Journal, found)
         owner = members["owner"] and Owner(**members["owner"])
         return Journal(**members | {"claimed": tuple(Arrived(**file) for file in members["claimed"]), "owner": owner})

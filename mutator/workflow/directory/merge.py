@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.config import Config
-from mutator.rules import file_names
-from mutator.workflow.directory import claim
-from mutator.workflow.directory.paths import with_directory
+from mutator.workflow.directory.report_paths import with_paths
 from mutator.workflow.directory.run_phases import Merge, Merged, Task
 
 if TYPE_CHECKING:
@@ -21,15 +19,12 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
     def merge(task: Task) -> Merged | tuple[str, ...]:
         # They load Arrow: most runs of a workflow find nothing to merge.
         from mutator.pipeline.merge import carry_out, prepare
-        from mutator.pipeline.report import Report
 
         prepared = prepare(config, task.master, task.feed, task.output, run=task.run, engine=engine)
         skipped = tuple(source.name for source in prepared.survey.consumed)
         if not prepared.survey.feed:
             return skipped
         made, report = carry_out(replace(prepared, given=task.paths), merge_on)
-        found = {part.name: getattr(report, part.name) for part in fields(report)}
-        found["ignored"] = tuple(path for path in report.ignored if not claim.is_own(file_names.base_name(path)))
-        return Merged(made, skipped, Report(**with_directory(found, f"{task.feed[0]}/", f"{task.paths['feed'][0]}/")))
+        return Merged(made, skipped, with_paths(report, {task.feed[0]: task.paths["feed"][0]}))
 
     return merge

@@ -13,9 +13,8 @@ A dataset is identified by the commit ID in its manifest, never by its path, so 
 
 import posixpath
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest
@@ -141,18 +140,3 @@ def probe_dataset(storage: Storage, path: str) -> Dataset:
 def run_of(name: str) -> str:
     """Return the run that a name in output/ belongs to."""
     return name.split(".")[0]
-
-
-def with_directory(value: Any, old: str, new: str) -> Any:
-    """Return a value with another directory in all its paths. old, new: with a slash at the end.
-
-    >>> with_directory({"feed": ("working/7/ups_1.csv",)}, "working/7/", "archive/7/")
-    {'feed': ('archive/7/ups_1.csv',)}
-    """
-    if isinstance(value, str):
-        return value.replace(old, new)
-    if isinstance(value, Mapping):
-        return {name: with_directory(part, old, new) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(with_directory(part, old, new) for part in value)
-    return value

@@ -20,7 +20,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.claim import archive, give_back
-from mutator.workflow.directory.journal import Journal, check_target, end, journals
+from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.lock import locked, storage_time
 from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
@@ -76,8 +76,6 @@ def _recover(base: Base, log: Log, done: Recovered) -> None:
     left |= _outputs(base, log)
     failpoint("recover.listed")
     begun = {journal.run: journal for journal in journals(base)}
-    for one in begun.values():
-        check_target(base, one, None)
     for run in sorted({*begun, *left}):
         journal = begun.get(run)
         what = "restore" if journal is not None and journal.action == "restore" else "run"

@@ -112,9 +112,9 @@ class Run:
         """Return the inputs and the output of the merge."""
         base = self.base
         master, output = master_of(base, self.before), base.at("output", self.id)
-        feed = self.feed.paths_afterwards
-        shown = feed[0] if base.storage.renames else feed
-        paths = {"master": master, "feed": shown, "output": base.master if base.storage.renames else output}
+        published = base.master if base.storage.renames else output
+        paths: dict[str, str | tuple[str, ...]]
+        paths = {"master": master, "feed": self.feed.paths_afterwards, "output": published}
         return Task(self.id, master, self.feed.paths, output, _shown(base, paths))
 
     def verify(self) -> None:
@@ -126,7 +126,7 @@ class Run:
         missing = set(self.feed.names) - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
             raise error(
-                "sums", problems=f"{counted(len(missing), 'feed file')} in no account, for example {min(missing)}"
+                "sums", problems=f"{counted(len(missing), 'feed file')} unaccounted for, for example {min(missing)}"
             )
         # An adopted master has only its rows, and so no parent.
         if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:

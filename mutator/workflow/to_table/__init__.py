@@ -4,14 +4,16 @@ target       the table, as functions that the caller passes in
 table_run    the phases of a run: claim, apply, archive
 claims       the files in incr/ that versions have claimed, where nothing is moved
 recovery     finish, or put back, the work of a run that was killed
-commands     run, status, and when the next run has something to do
+look         whether anything has arrived, without a run
+commands     run and status
 results      the outcome of a run and the status of a base, as text and as JSON
 
 A version exists when its entry is in the log of the table. The entry names the run and the files that it claimed, so
 the base has no log of its own: everything else in it can be done again, or undone, by any run.
 """
 
-from mutator.workflow.to_table.commands import run, seconds_until_ready, status
-from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, Target
+from mutator.workflow.to_table.commands import opened, run, status
+from mutator.workflow.to_table.look import Look
+from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, TargetTable
 
-__all__ = ["AppliedFeed", "ApplyTask", "Target", "run", "seconds_until_ready", "status"]
+__all__ = ["AppliedFeed", "ApplyTask", "Look", "TargetTable", "opened", "run", "status"]

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from mutator.dataset import checksummed_json
 from mutator.dataset.version_log import Arrived
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import suppressed
 from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.arrivals import arrived
@@ -30,15 +29,18 @@ class Claims:
 
 def claims(base: Base, table: str) -> Claims:
     """Return the claimed files of a base, up to the newest version of its table."""
-    log, known = TableLog(table), _noted(base)
-    newest: TableVersion | None = None
+    known = _noted(base)
     if known.version >= 0:
         with suppressed("table.log.damaged"):
-            newest = log.read(known.version)
-        if newest is None or newest.id != known.id:
-            known, newest = Claims(), None
-    files = set(known.files)
-    for newest in log.following(known.version):
+            if TableLog(table).read(known.version).id == known.id:
+                return following(table, known)
+    return following(table, Claims())
+
+
+def following(table: str, known: Claims) -> Claims:
+    """Return claimed files with those of the versions that were committed since."""
+    newest, files = None, set(known.files)
+    for newest in TableLog(table).following(known.version):
         files.update(newest.claim.files if newest.claim is not None else ())
     return known if newest is None else Claims(newest.number, newest.id, frozenset(files))
 

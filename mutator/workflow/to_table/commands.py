@@ -5,34 +5,36 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 from mutator.config import Config
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, StateError, StorageError, error, suppressed
 from mutator.errors.exceptions import BUSY
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.storage import entries_of
-from mutator.workflow.directory.arrivals import Arrivals, arrivals
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.lock import holder, locked, patient
 from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.directory.sightings import sightings
-from mutator.workflow.to_table.claims import claims
+from mutator.workflow.directory.target_note import note_target
+from mutator.workflow.to_table.look import Look
 from mutator.workflow.to_table.recovery import recover
 from mutator.workflow.to_table.results import Outcome, Status
 from mutator.workflow.to_table.table_run import TableRun
-from mutator.workflow.to_table.target import Target
+from mutator.workflow.to_table.target import TargetTable
 
 _DIRECTORIES = ("incr", "working", "archive")
 
 
-def run(path: str, config: Config, target: Target, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
+def run(path: str, config: Config, target: TargetTable, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
     """Apply the feed files that have arrived in a base to a table.
 
     Raises MutatorError. An error before the commit leaves the feed files in incr/ and adds no version; after an error
     later on, the next command finishes the run.
     """
-    base = _opened(path, target)
+    base = opened(path, target)
     base.make(_DIRECTORIES)
     with patient(base, lambda: locked(base, "run", config.lock_timeout), sleep):
+        note_target(base, target.path)
         recovered = recover(base, target)
         one = TableRun(base, config, target)
         found = one.arrivals()
@@ -41,11 +43,12 @@ def run(path: str, config: Config, target: Target, *, sleep: Callable[[float], N
         return _run(one, tuple(recovered))
 
 
-def _opened(path: str, target: Target) -> Base:
-    """Return the base at a path. Raises ConfigError if it has a master, too."""
+def opened(path: str, target: TargetTable) -> Base:
+    """Return the base at a path. Raises ConfigError, or StateError if its target is a master."""
     base = open_base(path)
-    if any(not file_names.is_hidden(entry.name) for entry in entries_of(base.master)):
-        raise error("base.targets", path=base.given, table=target.path)
+    visible = (entry for entry in entries_of(base.master) if not file_names.is_hidden(entry.name))
+    if next(visible, None) is not None or Log(base.path).numbers():
+        raise error("base.targets", path=base.given, table=base.shown(target.path))
     return base
 
 
@@ -55,13 +58,13 @@ def _run(one: TableRun, recovered: tuple[str, ...]) -> Outcome:
         if one.claim():
             one.apply()
         with deferred_signals():  # this is quick
-            _archive(one)
+            _end(one)
     except Interrupted as stop:
         if not one.has_ended:
-            if not one.feed.files or _undone(one, stop):
+            if not one.feed.has_begun or _undone(one, stop):
                 raise
             with suppress(Interrupted), deferred_signals():
-                _archive(one)
+                _end(one)
         stopped = stop.number  # all of it is done
     except MutatorError as fault:
         if one.applied is None and _undone(one, fault):
@@ -71,26 +74,29 @@ def _run(one: TableRun, recovered: tuple[str, ...]) -> Outcome:
         if one.applied is None:
             _undone(one, fault)
         raise
-    version = one.version()
+    applied, version = one.applied, one.version()
     return Outcome(
         base=one.base.given,
-        table=one.target.path,
+        table=one.base.shown(one.target.path),
         run=one.id,
         version=version,
         claimed=one.feed.names,
-        skipped=one.applied.skipped if one.applied is not None else (),
+        skipped=applied.skipped if applied is not None else (),
         rewritten=one.feed.rewritten,
         waiting=one.feed.waiting,
         stuck=one.feed.stuck,
         recovered=recovered,
-        report=one.applied.report if one.applied is not None and version is not None else None,
+        report=applied.report if applied is not None and version is not None else None,
         stopped=stopped,
     )
 
 
-def _archive(one: TableRun) -> None:
-    """Archive the feed files. Raise errors as those of a version that exists: the next command completes it."""
-    if not one.feed.files:
+def _end(one: TableRun) -> None:
+    """End a run. Raise errors after its commit as those of a version that exists: the next command completes it."""
+    if not one.feed.has_begun:
+        return
+    if not one.feed.files:  # all of them were gone
+        one.roll_back()
         return
     try:
         one.archive()
@@ -102,36 +108,21 @@ def _archive(one: TableRun) -> None:
 
 
 def _undone(one: TableRun, fault: BaseException) -> bool:
-    """Put the feed files back; return False if the version of the run exists, or it is unknown."""
+    """Put the feed files back; return False if the version of the run exists, or if this is unknown or failed."""
+    if not one.feed.has_begun:
+        return True
     try:
         if one.has_committed(fault):
             return False
         one.roll_back()
-    except MutatorError:
-        return isinstance(fault, MutatorError)  # the next command does it; the first fault is the one to report
+    except MutatorError:  # the next command does it; the first fault is the one to report
+        return False
     return True
 
 
-def seconds_until_ready(path: str, config: Config, target: Target) -> float | None:
-    """Return the seconds until a run would claim a feed file: 0 for now; None while there is no feed file.
-
-    It only lists incr/, so it can be called often.
-    """
-    base = open_base(path)
-    found = _arrivals(base, config, target)
-    if found.ready:
-        return 0.0
-    return found.seconds
-
-
-def _arrivals(base: Base, config: Config, target: Target) -> Arrivals:
-    merged = frozenset() if base.storage.renames else claims(base, target.path).files
-    return arrivals(base, config, merged)
-
-
-def status(path: str, config: Config, target: Target) -> Status:
+def status(path: str, config: Config, target: TargetTable) -> Status:
     """Return the status of a base."""
-    base = _opened(path, target)
+    base = opened(path, target)
     problems, recovered = list[str](), None
     with ExitStack() as stack:
         try:
@@ -143,7 +134,7 @@ def status(path: str, config: Config, target: Target) -> Status:
         found, newest = None, None
         try:
             newest = target.newest()
-            found = _arrivals(base, config, target)
+            found = Look(base, config, target).arrivals()
         except (StateError, StorageError) as fault:
             problems.append(base.shown(str(fault)))
         notes = sightings(base).stuck
@@ -151,7 +142,7 @@ def status(path: str, config: Config, target: Target) -> Status:
         problems += [base.shown(f"{base.at('incr', name)}: {why}") for name, why in stuck.items()]
         return Status(
             base=base.given,
-            table=target.path,
+            table=base.shown(target.path),
             running=holder(base) if recovered is None and not problems else None,
             version=None if newest is None else newest.number,
             committed=None if newest is None else newest.committed,

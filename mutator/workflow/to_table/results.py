@@ -15,7 +15,7 @@ class Outcome:
     """The outcome of a run."""
 
     base: str
-    table: str
+    table: str  # path
     run: str
     version: int | None  # None: there was nothing to merge
     claimed: tuple[str, ...] = ()

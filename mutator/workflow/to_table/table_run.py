@@ -11,6 +11,8 @@ command (``recovery``).
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
 from mutator.config import Config
 from mutator.dataset.manifest import FeedFile
@@ -23,9 +25,10 @@ from mutator.workflow.directory import journal
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
 from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.report_paths import with_paths
 from mutator.workflow.to_table import claims
 from mutator.workflow.to_table.recovery import merged_content
-from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, Target
+from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, TargetTable
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ _log = logging.getLogger(__name__)
 class TableRun:
     """One run; its phases are called in order."""
 
-    def __init__(self, base: Base, config: Config, target: Target, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, base: Base, config: Config, target: TargetTable, clock: Callable[[], float] = time.time) -> None:
         self.base, self.config, self.target = base, config, target
         self.id = file_names.new_run_id(clock())
         self.since = target.newest().number
@@ -41,6 +44,7 @@ class TableRun:
         self.applied: AppliedFeed | None = None
         self.has_ended = False
         self._committing = False
+        self._gave_up = False  # by this process
 
     def version(self) -> int | None:
         """Return the version that the run committed; None if earlier versions have every feed file."""
@@ -56,13 +60,16 @@ class TableRun:
     def claim(self) -> bool:
         """Claim the feed files that have arrived whole; return whether any was claimed."""
         found = self.arrivals()
-        return bool(found.ready) and self.feed.claim(found, self.since, self.target.path)
+        return bool(found.ready) and self.feed.claim(found, self.since)
 
     def apply(self) -> None:
         """Apply the claimed files to the table."""
         feed = self.feed
-        task = ApplyTask(self.id, self.since, feed.arrived, feed.paths, feed.paths_afterwards, self._check)
-        self.applied = self.target.apply(task)
+        task = ApplyTask(self.id, self.since, feed.arrived, feed.paths, self.config, self._check)
+        applied = self.target.apply(task)
+        moved = dict(zip(feed.paths, feed.paths_afterwards, strict=True)) if self.base.storage.renames else {}
+        report = with_paths(applied.report, {**moved, f"{self.base.path}/": f"{self.base.given}/"})
+        self.applied = replace(applied, report=report)
         failpoint("merge.done")
         _log.info("applied %s, run %s", counted(len(feed.files), "feed file"), self.id)
 
@@ -72,7 +79,7 @@ class TableRun:
         missing = set(self.feed.names) - names
         if missing:
             count = counted(len(missing), "feed file")
-            raise error("sums", problems=f"{count} in no account, for example {min(missing)}")
+            raise error("sums", problems=f"{count} unaccounted for, for example {min(missing)}")
         self.feed.check_sizes()
         self.feed.check_content(merged)
         failpoint("verify.done")
@@ -90,19 +97,26 @@ class TableRun:
         _log.info("archived the feed files")
 
     def has_committed(self, fault: BaseException) -> bool:
-        """Return whether the version of the run exists, although there was a fault; if it does not, it never will."""
-        if not self._committing or (isinstance(fault, MutatorError) and fault.kind != "commit.uncertain"):
+        """Return whether the version of the run exists in spite of a fault. Where it does not, it never will."""
+        if not self._committing:
             return False
-        return not self.target.give_up(self.id, self.since)
+        if isinstance(fault, MutatorError) and fault.kind != "commit.uncertain":
+            return self.target.version_of(self.id, self.since) is not None
+        self._gave_up = self.target.give_up(self.id, self.since)
+        return not self._gave_up
 
     def explained(self, fault: MutatorError) -> MutatorError:
-        """Return the error of a run that committed nothing: that it was given up, if this is the cause."""
-        version = self.target.has_given_up(self.id, self.since)
-        if version is not None:
-            return error("table.given_up", path=self.target.path, run=self.id, version=version.number)
+        """Return the error of a run that committed nothing: that another process gave it up, if this is the cause."""
+        if not self._gave_up:
+            with suppress(MutatorError):  # else the fault says enough
+                version = self.target.has_given_up(self.id, self.since)
+                if version is not None:
+                    path = self.base.shown(self.target.path)
+                    return error("table.given_up", path=path, run=self.id, version=version.number)
         return rebuilt(fault.kind, self.base.shown_put_back(str(fault), self.id))
 
     def roll_back(self) -> None:
         """Put the feed files back."""
         self.feed.give_back()
         journal.end(self.base, self.id)
+        self.has_ended = True

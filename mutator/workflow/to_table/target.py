@@ -1,9 +1,10 @@
-"""The table that a workflow applies feed files to, as functions: the workflow knows only the log of the table."""
+"""The table that a workflow applies feed files to, as functions: the workflow itself only reads the table's log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mutator.config import Config
 from mutator.dataset.manifest import FeedFile
 from mutator.dataset.version_log import Arrived
 from mutator.dataset.versions.log import TableLog
@@ -18,7 +19,7 @@ class ApplyTask:
     since: int  # a version that was there before the run claimed anything
     claimed: tuple[Arrived, ...]
     feed: tuple[str, ...]  # paths
-    feed_afterwards: tuple[str, ...]  # the same paths after the run, for the report
+    config: Config
     # To be called before the commit, with the merged files, and the names of those that earlier versions have.
     check: Callable[[Sequence[FeedFile], Sequence[str]], None]
 
@@ -33,8 +34,8 @@ class AppliedFeed:
 
 
 @dataclass(frozen=True)
-class Target:
-    """A table."""
+class TargetTable:
+    """The table of a workflow."""
 
     path: str
     newest: Callable[[], TableVersion]
@@ -44,9 +45,15 @@ class Target:
 
     def version_of(self, run: str, since: int) -> TableVersion | None:
         """Return the version that a run committed; None without one. since: a version that was there before the run."""
-        versions = TableLog(self.path).following(since)
-        return next((one for one in versions if one.claim is not None and one.claim.run == run), None)
+        found = (one for one in self.versions(since) if one.claim is not None and one.claim.run == run)
+        return next(found, None)
 
     def has_given_up(self, run: str, since: int) -> TableVersion | None:
         """Return the version that gave up a run; None without one."""
-        return next((one for one in TableLog(self.path).following(since) if run in one.given_up), None)
+        return next((one for one in self.versions(since) if run in one.given_up), None)
+
+    def versions(self, since: int) -> Iterator[TableVersion]:
+        """Yield the versions after one. Raises StateError if an entry is missing: without it, nothing is certain."""
+        log, newest = TableLog(self.path), self.newest().number
+        yield from log.after(since, newest)
+        yield from log.following(max(newest, since))
