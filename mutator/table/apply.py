@@ -36,7 +36,7 @@ from mutator.rules.file_names import new_run_id
 from mutator.storage import storage_for
 from mutator.table.agreement import check_settings, in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
-from mutator.table.follow import is_same, may_follow
+from mutator.table.follow import changes_plan, is_same, may_follow
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.version_times import next_time
 
@@ -157,10 +157,11 @@ def _applied(
                 break
             failpoint("apply.decided.again")
             revision = _revised(snapshot.table, version, revision, found, new)
-            survey, later = prepare(head, config, feed, tables)
-            if not is_same(plan.rows.spec, later.rows.spec):
-                break
-            plan = replace(plan, rows=replace(plan.rows, spec=later.rows.spec))
+            if changes_plan(config, winners):
+                survey, later = prepare(head, config, feed, tables)
+                if not is_same(plan.rows.spec, later.rows.spec):
+                    break
+                plan = replace(plan, rows=replace(plan.rows, spec=later.rows.spec))
             result = _verified(plan, survey, head, revision.receipts(receipts))
         raise _StartOver
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mutator.config import Config
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
+from mutator.rules import file_names
 
 
 def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Sequence[TableVersion]) -> bool:
@@ -31,6 +33,18 @@ def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Seque
     return not (
         version.transaction and any(one.transaction and one.transaction[0] == version.transaction[0] for one in winners)
     )
+
+
+def changes_plan(config: Config, winners: Sequence[TableVersion]) -> bool:
+    """Return whether versions can change what an apply that follows them plans: its schema, and what it says of files.
+
+    Sequences show which feed files are late or missing. Without a field of operations, the names of feed files show
+    which of them look like deletes.
+    """
+    names = [file.name for one in winners for file in one.feed]
+    by_name = bool(names) and config.op_field is None
+    has_sequences = any(file_names.sequence(name) is not None for name in names)
+    return by_name or has_sequences or any(one.spec is not None for one in winners)
 
 
 def is_same(spec: Mapping[str, Any], other: Mapping[str, Any] | None) -> bool:

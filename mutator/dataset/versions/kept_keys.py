@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -32,17 +32,18 @@ class KeptKeys(Generic[_T]):
                 return KeptKeys()
             return KeptKeys(self._found, (*self._waiting, version))
 
-    def get(self, fits: Callable[[_T], bool], begin: Callable[[], _T], add: Callable[[_T, TableVersion], _T]) -> _T:
+    def get(
+        self, fits: Callable[[_T], bool], begin: Callable[[], _T], add: Callable[[_T, Sequence[TableVersion]], _T]
+    ) -> _T:
         """Return the merged keys, which are made now if they are not known.
 
-        fits: whether merged keys can be used. begin: makes them. add: returns those after a version.
+        fits: whether merged keys can be used. begin: makes them. add: returns those after some versions.
         """
         with self._lock:
             found = self._found
             if found is None or not fits(found):
                 found = begin()
-            else:
-                for version in self._waiting:
-                    found = add(found, version)
+            elif self._waiting:
+                found = add(found, self._waiting)
             self._found, self._waiting = found, ()
             return found

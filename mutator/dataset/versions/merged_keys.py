@@ -112,12 +112,14 @@ class MergedKeys:
             orders=from_numbers(self.order_type, self._raised(run).orders),
         )
 
-    def after(self, version: TableVersion, hidden: Sequence[Hidden], paths: Any) -> MergedKeys:
-        """Return the merged keys after a version. Raises StateError for damaged files.
+    def after(self, versions: Sequence[TableVersion], hidden: Sequence[Hidden], paths: Any) -> MergedKeys:
+        """Return the merged keys after the next versions. Raises StateError for damaged files.
 
-        hidden: what the version hides and touches. paths: of the files of a snapshot, with those of the version.
+        hidden: what the versions hide and touch, in their order. paths: of the files of a snapshot, with those of the
+        versions.
         """
-        return self.with_files(version.files)._with_indexes(hidden, paths)
+        files = [file for version in versions for file in version.files]
+        return self.with_files(files)._with_indexes(hidden, paths)
 
     def with_files(self, files: Sequence[TableFile | None]) -> MergedKeys:
         """Return merged keys with the next files of the snapshot. None: a file without merged keys.
@@ -248,7 +250,9 @@ def merged_keys(snapshot: Snapshot, order_type: str, by_partition: bool) -> Merg
     found: MergedKeys = snapshot.keys.get(
         lambda keys: keys.order_type == order_type and keys.by_partition == by_partition,
         lambda: _begun(snapshot, order_type, by_partition),
-        lambda keys, version: keys.after(version, snapshot.masks.of_version(index_of(version)), paths),
+        lambda keys, versions: keys.after(
+            versions, [one for version in versions for one in snapshot.masks.of_version(index_of(version))], paths
+        ),
     )
     return found
 
