@@ -111,7 +111,7 @@ def workloads(rows: int, work: str) -> list[Workload]:
     single runs: 20 tables, each of 20,000 400000 4000
     >>> [w.name for w in workloads(12_000_000, "table")]  # doctest: +NORMALIZE_WHITESPACE
     ['table: 100 into 12 M', 'table: 12,000 into 12 M', 'table: 600,000 into 12 M', 'table, scan and get: 12 M',
-     'table, many files']
+     'table, read by Spark: 12 M', 'table, many files']
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
