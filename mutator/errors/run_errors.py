@@ -294,6 +294,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: its feed files go into the table {target}, not into {given}; leave --table out. To change the "
             "target of this base, first remove {note}"
         ),
+        "base.target.lost": (
+            "{path}: {note} says that its feed files go into the table {target}, and there is no table; if it has "
+            "moved, name its new path with --table"
+        ),
         "base.target.damaged": (
             "{path}: this note of the table that the feed files of the base go into is damaged; remove it, and name "
             "the table with --table"

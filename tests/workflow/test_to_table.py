@@ -353,11 +353,26 @@ def test_a_base_keeps_its_table(base: TableBase, tmp_path: Path, capfd: pytest.C
     assert command(*words) == 0  # --table is needed once
     assert len(Table(tmp_path / "one").scan().to_pylist()) == 2
     (tmp_path / "one").rename(tmp_path / "three")
-    assert command(*words) == 2
+    assert command(*words) == 5
+    assert f"{tmp_path}/one, and there is no table; if it has moved" in capfd.readouterr().err
+    base.arrive("ups_3.csv", "3,1,U,a")
     assert command(*words, "--table", tmp_path / "three") == 0
+    assert command(*words) == 0
     note.write_text("{")
     assert command(*words) == 5
     assert f"{note}: this note" in capfd.readouterr().err
+
+
+def test_a_run_that_fails_does_not_decide_the_target(
+    base: TableBase, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (base.path / "table").rename(tmp_path / "one")
+    Table.create(tmp_path / "two", {"key": "k", "order_by": "t", "header": True})
+    base.arrive("ups_1.csv", "1,1,U,a")
+    words = ("workflow", "run", base.path, "-D", "claim.min.age=0s")
+    assert command(*words, "--table", tmp_path / "two") == 2
+    assert command(*words, "--table", tmp_path / "one") == 0
+    assert len(Table(tmp_path / "one").scan().to_pylist()) == 1
 
 
 def test_watch_ends_when_its_table_is_another_one(base: TableBase) -> None:

@@ -12,10 +12,13 @@ _BESIDE = "table"  # directory of the table in a base, unless another one is giv
 def target_path(base: Base, given: str | None = None) -> str | None:
     """Return the path of the table that is the target of a base; None if its target is a master.
 
-    given: by the user, for a base without a note, or after the table has moved. Raises StateError for another one.
+    given: by the user, for a base without a note, or after the table has moved. Raises StateError for another one, and
+    if the table is not where the note says.
     """
     noted = _noted(base)
     if given is None:
+        if noted is not None and not is_table(noted):
+            raise error("base.target.lost", path=base.given, target=noted, note=_path(base))
         return noted or (base.at(_BESIDE) if is_table(base.at(_BESIDE)) else None)
     storage, path = located(given)
     path = storage.resolve(path)

@@ -15,7 +15,6 @@ from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.lock import holder, locked, patient
 from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.directory.sightings import sightings
-from mutator.workflow.directory.target_note import note_target
 from mutator.workflow.to_table.look import Look
 from mutator.workflow.to_table.recovery import recover
 from mutator.workflow.to_table.results import Outcome, Status
@@ -34,7 +33,6 @@ def run(path: str, config: Config, target: TargetTable, *, sleep: Callable[[floa
     base = opened(path, target)
     base.make(_DIRECTORIES)
     with patient(base, lambda: locked(base, "run", config.lock_timeout), sleep):
-        note_target(base, target.path)
         recovered = recover(base, target)
         one = TableRun(base, config, target)
         found = one.arrivals()

@@ -26,6 +26,7 @@ from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.report_paths import with_paths
+from mutator.workflow.directory.target_note import note_target
 from mutator.workflow.to_table import claims
 from mutator.workflow.to_table.recovery import merged_content
 from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, TargetTable
@@ -83,6 +84,7 @@ class TableRun:
         self.feed.check_sizes()
         self.feed.check_content(merged)
         failpoint("verify.done")
+        note_target(self.base, self.target.path)  # not before: a feed that does not fit may be for another table
         self._committing = True
 
     def archive(self) -> None:
