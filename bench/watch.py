@@ -49,15 +49,16 @@ def latencies(directory: Path, records: int, files: int) -> list[float]:
     base, chance, found = directory / "base", random.Random(1), list[float]()
     (base / "incr").mkdir(parents=True)
     table = Table.create(base / "table", key="id", order_by="at", op="op", header=True, buckets=8)
-    table.apply(pa.table({"id": np.arange(records), "at": np.zeros(records, np.int64), "name": ["x" * 20] * records}))
+    rows = {"id": np.arange(records), "at": np.zeros(records, np.int64), "op": ["U"] * records}
+    table.apply(pa.table({**rows, "name": ["x" * 20] * records}))
     words = [sys.executable, "-m", "mutator", "workflow", "watch", str(base), "--min-age", str(AGE), "--json"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as watching:
         for number in range(-1, files):  # the first one waits until the process has started
             path, wanted = base / "incr" / f"ups_{number + 1}.csv", table.refresh().version + 1
             keys = chance.sample(range(records), ROWS)
-            rows = (f"{key},{number + 2},{'D' if key % 10 == 0 else 'U'},new\n" for key in keys)
+            lines = (f"{key},{number + 2},{'D' if key % 10 == 0 else 'U'},new\n" for key in keys)
             hidden = path.with_name(f".{path.name}")
-            hidden.write_text("id,at,op,name\n" + "".join(rows))
+            hidden.write_text("id,at,op,name\n" + "".join(lines))
             hidden.rename(path)
             due = path.stat().st_mtime + AGE
             entry = Path(table.path) / "_mutator/table/log" / f"{wanted:020d}.json"
