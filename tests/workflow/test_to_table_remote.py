@@ -16,6 +16,7 @@ from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches
 from mutator.workflow import to_table
 from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.target_note import target_path
 from mutator.workflow.to_table import claims
 from mutator.workflow.to_table.table_run import TableRun
 from tests.support.child_process import in_child
@@ -86,6 +87,7 @@ def test_a_base_on_this_machine_has_its_table_elsewhere(root: str, tmp_path: Pat
     assert (done.version, done.table, done.report.feed) == (2, f"{root}/table", (f"{tmp_path}/archive/{done.run}",))
     assert rows_of(root) == [("1", "aa"), ("2", "b")]
     assert [path.name for path in (tmp_path / "archive" / done.run).iterdir()] == ["ups_2.csv"]
+    assert target_path(Base(str(tmp_path))) == f"{root}/table"  # as the base remembers it
 
 
 @where_nothing_is_moved

@@ -30,7 +30,8 @@ def target_path(base: Base, given: str | None = None) -> str | None:
 def note_target(base: Base, table: str) -> None:
     """Note the table of a base. A table in the base may move with it."""
     if _noted(base) != table:
-        members = {"table": table.removeprefix(base.path + "/")}
+        own = base.at("")
+        members = {"inside": table.startswith(own), "table": table.removeprefix(own)}
         base.storage.replace(_path(base), checksummed_json.dump(_FORMAT, 1, members))
 
 
@@ -41,8 +42,11 @@ def is_table(path: str) -> bool:
 
 def _noted(base: Base) -> str | None:
     data = read_if_exists(_path(base))
+    if data is None:
+        return None
     try:
-        return None if data is None else base.at(checksummed_json.parse(data, _FORMAT, 1)["table"])
+        members = checksummed_json.parse(data, _FORMAT, 1)
+        return base.at(members["table"]) if members["inside"] else str(members["table"])
     except (KeyError, TypeError, ValueError):
         raise error("base.target.damaged", path=_path(base)) from None
 
