@@ -1,7 +1,15 @@
 """The versioned table: it takes mutations without touching existing data.
 
-snapshot     the live files, masks and state of one version
-create       version 1: of nothing, or of a dataset
-apply        merge a feed into a new version
-scan         the rows of a version, as Arrow batches; the record of a key
+table         all of it, as an object (arguments, rows)
+new_table     create a table (create), with the rows of a dataset (take_over)
+apply         merge a feed into a new version (agreement, memory_feed, next_version, recorded, report)
+follow        the versions of other writers since an apply began
+claiming_run  an apply as a part of a workflow
+scan          the rows of a version (scan_parts, conditions, row_output)
+find          the record of a key, and its versions
+changes       the changes between two versions
+export        a version as a dataset
+description   the versions, and what a table has (version_times)
+verify        a table compared with its log (verify_file, verify_checkpoint, stray_files, verification)
+spark_source  tables as inputs and outputs of Spark
 """

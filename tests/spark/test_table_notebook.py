@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.cluster import ROOT
-from tests.support.patience import PATIENCE
+from tests.support.notebook import printed_by
 from tests.support.spark_versions import NEEDS_SOURCES
 
 CELLS = [
@@ -69,26 +66,9 @@ for number, cell in enumerate(cells, 1):
 @pytest.mark.processes
 def test_a_notebook_reads_joins_and_applies(sc: Any, tmp_path: Path) -> None:
     """An own session, a kernel started by its path in another directory, and another Python first on the path."""
-    other = tmp_path / "bin"
-    other.mkdir()
-    (other / "python3").write_text("#!/bin/sh\necho workers must not run this >&2; exit 1\n")
-    (other / "python3").chmod(0o755)
-    dropped = ("PYTHONPATH", "VIRTUAL_ENV", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "MASTER", "SPARK_LOCAL_DIRS")
-    environment = {name: value for name, value in os.environ.items() if name not in dropped}
-    java = os.path.join(environment.get("JAVA_HOME", "/usr"), "bin")
-    environment["PATH"] = f"{other}:{java}:/usr/bin:/bin"
+    lines = printed_by(KERNEL, tmp_path)
 
-    done = subprocess.run(
-        [sys.executable, "-c", KERNEL],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=4 * PATIENCE,
-    )
-
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stdout.splitlines() if line.split()[0] in PRINTED] == [
+    assert [line for line in lines if line.split()[0] in PRINTED] == [
         "merged 150 2 spark",
         "changes [('update_postimage', 150), ('update_preimage', 150)]",
         "cities [('Bonn', 850), ('Kyiv', 150), ('Rome', 1000)]",

@@ -44,6 +44,12 @@ class TableBase:
         path.write_text("".join(f"{row}\n" for row in (HEAD, *rows)))
         return path
 
+    def run_each(self, count: int) -> None:
+        """Apply feed files one after the other: each inserts a record, with its number as the key."""
+        for number in range(count):
+            self.arrive(f"ups_{number}.csv", f"{number},1,U,a")
+            self.run()
+
     def run(self, **settings: Any) -> Outcome:
         one = opened(self.table.path, **settings)
         return to_table.run(str(self.path), one.config, one.target, sleep=lambda _: None)

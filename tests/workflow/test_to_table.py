@@ -238,9 +238,7 @@ def test_a_killed_run_of_a_base_that_moved_is_completed(base: TableBase, tmp_pat
 
 
 def test_a_killed_run_of_a_table_that_is_new_by_now_is_undone(base: TableBase) -> None:
-    for number in range(3):
-        base.arrive(f"ups_{number}.csv", f"{number},1,U,a")
-        base.run()
+    base.run_each(3)
     base.arrive("ups_9.csv", "9,1,U,a")
     begun(base, name="ups_9.csv")
     shutil.rmtree(base.path / "table")
@@ -249,9 +247,7 @@ def test_a_killed_run_of_a_table_that_is_new_by_now_is_undone(base: TableBase) -
 
 
 def test_a_missing_entry_stops_the_recovery(base: TableBase) -> None:
-    for number in range(16):
-        base.arrive(f"ups_{number}.csv", f"{number},1,U,a")
-        base.run()
+    base.run_each(16)
     base.arrive("ups_16.csv", "16,1,U,a")
     begun(base, name="ups_16.csv")
     entry = base.path / "table/_mutator/table/log" / f"{15:020d}.json"

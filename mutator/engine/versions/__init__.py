@@ -1,1 +1,12 @@
-"""Merge the winners of a feed with the live rows of a versioned table, of which only few are read."""
+"""Merge the winners of a feed with the live rows of a versioned table, of which only few are read.
+
+steps             an apply as map, shuffle and reduce
+apply_task        the reduce task: winners meet live rows by the truth table
+key_search        the live rows with the keys of winners (met_rows: their order values and contents)
+live_rows         rows of live files, and entries of their key indexes (kept_indexes, earlier_forms, old_values)
+delta_files       the files that a version adds (index_files)
+second_decisions  what an apply changes because other writers were faster (common_keys)
+absent            the deletes of a full snapshot
+apart             keys that are unique only within a partition
+export_task       a version as a dataset
+"""

@@ -3,6 +3,7 @@
 paths           the directories of a base, and which dataset each one has
 arrivals        which feed files have arrived whole, and why the others wait
 claim           feed files moved: claimed, given back, archived
+claimed_feed    the feed files of one run
 merged_content  claimed files compared with what was merged
 sightings       notes of runs on files in incr/
 target_note     the table that the feed files of a base go into, if it is not the master
@@ -15,6 +16,7 @@ commands        run, history, restore
 base_status     status
 merge           ``mutator run`` as the merge of a run
 verification    a whole base compared with its log
+report_paths    the report of a run, with the paths after it
 results         the outcome of a run and the status of a base, as text and as JSON
 
 A version exists when its entry is in the log (``dataset.version_log``). Everything before is litter; everything after

@@ -22,25 +22,21 @@ _MODES = {
 }
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a run or restore."""
+@dataclass(frozen=True, kw_only=True)
+class RunOutcome:
+    """The outcome of a run, whatever its target is."""
 
     base: str
     run: str
     version: int | None  # None: there was nothing to merge
-    mode: str  # how the version became the master
     claimed: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()  # claimed files that an earlier run had merged
+    skipped: tuple[str, ...] = ()  # claimed files that were merged before
     rewritten: tuple[str, ...] = ()  # claimed files that were rewritten after they were merged, and are back in incr/
     waiting: tuple[tuple[str, str], ...] = ()  # feed files that were not claimed, and why
     stuck: tuple[tuple[str, str], ...] = ()  # those of them that cannot be moved
-    aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
-    damaged: tuple[str, ...] = ()  # names of files of old datasets known to be damaged: no backup was removed
     recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
     report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
-    restored: int | None = None  # the version that was restored
 
     def json(self) -> str:
         """Return a JSON document."""
@@ -57,6 +53,41 @@ class Outcome:
         return (
             *(f"{name} is not merged: it {why}" for name, why in self.stuck),
             *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
+        )
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        lines = [f"recovered: {action}" for action in self.recovered]
+        if self.report is not None:
+            lines += self.report.text().split("\n")
+        if self.version is None:
+            merged_before = f": {counted(len(self.skipped), 'feed file')} merged before" if self.skipped else ""
+            lines.append(f"nothing to merge{merged_before}")
+        else:
+            lines += self.made()
+        lines += listed("skipped, merged before", self.skipped if self.report is None else ())
+        lines += listed("not claimed", [f"{name}: {why}" for name, why in self.waiting])
+        return text_of(lines)
+
+    def made(self) -> list[str]:
+        """Return lines on the version that the run made."""
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(RunOutcome):
+    """The outcome of a run or restore."""
+
+    mode: str  # how the version became the master
+    aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
+    damaged: tuple[str, ...] = ()  # names of files of old datasets known to be damaged: no backup was removed
+    restored: int | None = None  # the version that was restored
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know although the run succeeded."""
+        return (
+            *super().warnings,
             *(
                 f"the directory that was the master is now {path}: move it away, unless mutator workflow status "
                 f"{self.base} names a repair"
@@ -70,24 +101,12 @@ class Outcome:
             ),
         )
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
-        lines = [f"recovered: {action}" for action in self.recovered]
-        if self.report is not None:
-            lines += self.report.text().split("\n")
-        if self.version is None:
-            merged_before = f": {counted(len(self.skipped), 'feed file')} merged before" if self.skipped else ""
-            lines.append(f"nothing to merge{merged_before}")
-        elif self.restored is not None:
-            lines.append(f"version {self.version} is version {self.restored} again; it became the master {self._how()}")
-        else:
-            lines.append(f"version {self.version} became the master {self._how()}")
-        lines += listed("skipped, merged before", self.skipped if self.report is None else ())
-        lines += listed("not claimed", [f"{name}: {why}" for name, why in self.waiting])
-        return text_of(lines)
-
-    def _how(self) -> str:
-        return _MODES.get(self.mode, self.mode)
+    def made(self) -> list[str]:
+        """Return lines on the version that the run made."""
+        how = _MODES.get(self.mode, self.mode)
+        if self.restored is not None:
+            return [f"version {self.version} is version {self.restored} again; it became the master {how}"]
+        return [f"version {self.version} became the master {how}"]
 
 
 @dataclass(frozen=True)
