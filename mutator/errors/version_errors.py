@@ -48,6 +48,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: {value} cannot be a value of key field {name}: it {why}; give a value of type {type}"
         ),
         "table.partition": "{path}: the table has no partition {partition}; {cure}",
+        "table.spec": (
+            "{path}: the table's {name} is {before}, but this apply has {now}; leave the setting out, because it is "
+            "the same for all versions of a table, or create another table"
+        ),
     },
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
@@ -84,10 +88,6 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.file": (
             "{path}: this file of the table is damaged ({why}); restore it from a copy of the table, or if it is a key "
             "index, run: mutator table verify --repair"
-        ),
-        "table.spec": (
-            "{path}: the table's {name} is {before}, but this apply has {now}; leave the setting out, because it is "
-            "the same for all versions of a table, or create another table"
         ),
         "table.outrun": (
             "{path}: other writers changed the same records in the meantime, {count} times, so the result is out of "

@@ -27,7 +27,7 @@ _WORDS = {
 
 
 def check_settings(snapshot: Snapshot, config: Config) -> None:
-    """Raise StateError if an apply has another key, order or partitions than the table was created with.
+    """Raise ConfigError if an apply has another key, order or partitions than the table was created with.
 
     Settings that version 0 lacks are decided by the first apply. After that, the rows have a specification.
     """
