@@ -64,7 +64,9 @@ def completed(
     """
     config = parse({**settings, **recorded}, where, overridden)
     found = ", ".join(f"{key}={_shortened(one_line(shown(value)))}" for key, value in recorded.items())
-    return replace(config, notes=(f"not set, so as {source}: {found}",)) if found else config
+    if not found:
+        return config
+    return replace(config, notes=(f"not set, so as {source}: {found}",), recorded=frozenset(map(published, recorded)))
 
 
 def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:

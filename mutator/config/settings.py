@@ -99,6 +99,8 @@ class Config:
     # --- texts for the user
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
+    # Published names of the settings that the master or the table has recorded, and the user has not given.
+    recorded: frozenset[str] = field(default=frozenset(), compare=False)
     # Published name to the one that messages have, where the user gives other names.
     names: Mapping[str, str] = field(default_factory=dict, compare=False)
 

@@ -352,7 +352,7 @@ def test_a_compressed_file(file_format, work):
 def test_a_header(work):
     work.put("master/m.csv", b"id,at,note\na,1,x\n")
     work.put("feed/f_1.csv", b"a,2,new\n")
-    with pytest.raises(DataError, match=r"f_1\.csv: field id is missing"):
+    with pytest.raises(DataError, match=r"f_1\.csv: its first row, 'a,2,new', is read as a header"):
         work.run()
     work.put("feed/f_1.csv", b"\xef\xbb\xbfnote,at,id\r\nnew,2,a\r\n")
     work.run()

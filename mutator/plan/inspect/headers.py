@@ -89,10 +89,15 @@ def _name_same_fields(line: Names, expected: Names) -> bool:
 def _positions(line: Names) -> dict[str, int]:
     """Return the positions of the names that a line has once."""
     count = Counter(line)
-    return {value: position for position, value in enumerate(line) if count[value] == 1 and _is_name(value)}
+    return {value: position for position, value in enumerate(line) if count[value] == 1 and is_name(value)}
 
 
-def _is_name(value: str) -> bool:
+def is_name(value: str) -> bool:
+    """Return whether a value in a header may be a name.
+
+    >>> is_name("id"), is_name("7"), is_name("")
+    (True, False, False)
+    """
     return value[:1] not in "+-.0123456789"  # which contains the empty text
 
 

@@ -29,7 +29,10 @@ def changed_fields(
     if lost and is_table:
         raise error("table.lost", table=base.path, fields=_listed(lost), names=lost)
     if lost and not base.typed:
-        cure = f"have the file delivered with them; or, if they should be removed, set removed.fields={','.join(lost)}"
+        cure = (
+            "have the file delivered with them; or set output.schema to an Avro schema of all fields, so that rows of "
+        )
+        cure += f"the file get NULL there; or, if they should be removed, set removed.fields={','.join(lost)}"
         raise error("schema.lost", path=base.path, fields=_listed(lost), cure=cure)
     warnings = []
     if lost:

@@ -1,6 +1,6 @@
 """The key, order, op code and partition fields of a run over files with a schema, and checks of their types."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -16,10 +16,9 @@ from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
-from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.file_names import base_name
 from mutator.rules.partition_fields import PartitionField, checked_fields
-from mutator.rules.schema_evolution import SchemaVersion, in_directory, nearest
+from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.typed_values import column_order_type
 
 DEFAULTS = "defaults"  # in a manifest: for fields that untouched partitions lack
@@ -125,28 +124,6 @@ def _names_as_set(op: str | None) -> Callable[[SchemaVersion], tuple[str, ...]]:
 
 def _without(names: Sequence[str], op: str | None) -> list[str]:
     return [name for name in names if name != op]
-
-
-def check_names(
-    fields: RunFields, defaults: Iterable[str], others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
-) -> None:
-    """Raise ConfigError for a configured name that no file has. A run without feed rows may lack the op code.
-
-    defaults: the fields that have one. others: the versions of the master, and of ``output.schema``.
-    """
-    versions = [*others, *feed]
-    known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
-    named = [("id.field.ordinals", name) for name in fields.ids]
-    named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
-    named += [("op.code.field.ordinal", fields.op)] if fields.op is not None and feed else []
-    named += [("partitioned.by", name) for name in fields.sources]
-    named += [(f"default.{name}", name) for name in defaults]
-    raise_all(
-        (setting, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
-        for setting, name in named
-        for near in (nearest(name, known),)
-        if name not in known and not any(in_directory(name, version.path) for version in versions)
-    )
 
 
 def with_feed_names(version: SchemaVersion, base: SchemaVersion, fields: RunFields) -> SchemaVersion:

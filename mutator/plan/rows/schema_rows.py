@@ -24,12 +24,12 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
 from mutator.plan.rows.lost_fields import changed_fields
+from mutator.plan.rows.missing_fields import check_first_rows, check_names
 from mutator.plan.rows.result_fields import base_version, with_deletes_marked
 from mutator.plan.rows.result_schema import SchemaRun
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import (
     by_age,
-    check_names,
     check_ordinals,
     has_fields,
     run_fields,
@@ -62,7 +62,8 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     named = [with_feed_names(version, newest, fields) for version in master]
     feed = with_deletes_marked(config, survey, fields.op, named, feed)
     base = base_version(survey, named, feed, checked)
-    check_names(fields, config.defaults, (base, *master), feed)
+    check_first_rows(config, survey, fields, (base, *master), feed)
+    check_names(config, fields, (base, *master), feed)
     if not (config.field_names or survey.field_names):  # else ordinals are those of the names
         check_ordinals(config, fields, (*master, *feed))
     master = named

@@ -1,0 +1,77 @@
+"""Configured fields that the files lack: the settings are wrong, or a file is, such as one without a header.
+
+Of a name that the user gives, the setting is wrong; of one that the master or the table has recorded, the file.
+"""
+
+from collections.abc import Sequence
+
+from mutator.config import Config
+from mutator.errors import error
+from mutator.errors.display import quoted
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.headers import is_name
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.rows.run_fields import RunFields
+from mutator.plan.rows.setting_faults import raise_all
+from mutator.rules.schema_evolution import SchemaVersion, check_key, in_directory, nearest
+
+_OP = "op.code.field.ordinal"
+
+
+def check_first_rows(
+    config: Config, survey: Survey, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+) -> None:
+    """Raise DataError for a delimited feed file whose first row is read as the header, and names no wanted field.
+
+    It is taken for a record if it has a number, a time or an empty value, or has no name of a field of the master.
+    ``header.check=false`` turns the check off. others: the versions of the master, and of ``output.schema``.
+    """
+    if not config.header_check:
+        return
+    headed = {source.path for source in survey.feed if _has_header(survey, source.path)}
+    known = {name for version in others if version not in feed for name in version.schema.names}
+    wanted = list(dict.fromkeys(name for name in (*fields.ids, fields.order, fields.op) if name is not None))
+    for version in feed:
+        names = version.schema.names
+        if version.path not in headed or not {*wanted, *known}.isdisjoint(names):
+            continue
+        if known.isdisjoint(wanted) and all(map(is_name, names)):
+            continue  # nothing shows that the settings are right
+        raise error(
+            "format",
+            path=version.path,
+            what=f"its first row, {quoted(','.join(names).encode(), 60)}, is read as a header, and names none of the "
+            f"fields {', '.join(wanted)}",
+            cure="if the file has no header, set field.names to the names of its fields in order, and header.lines=0; "
+            "otherwise have it delivered with a header of these names",
+        )
+
+
+def _has_header(survey: Survey, path: str) -> bool:
+    source = next(source for source in survey.feed if source.path == path)
+    return not FILE_FORMATS[source.file_format].typed and source.file_format != "text" and source.dialect.header
+
+
+def check_names(
+    config: Config, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+) -> None:
+    """Raise ConfigError for a configured name that no file has. A run without feed rows may lack the op code.
+
+    Raises DataError that names the newest feed file, for a recorded op code. others: the versions of the master, and of
+    ``output.schema``.
+    """
+    versions = [*others, *feed]
+    known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
+    if feed and fields.op is not None and fields.op not in known and _OP in config.recorded:
+        check_key(feed[-1], [fields.op])
+    named = [("id.field.ordinals", name) for name in fields.ids]
+    named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
+    named += [(_OP, fields.op)] if fields.op is not None and feed else []
+    named += [("partitioned.by", name) for name in fields.sources]
+    named += [(f"default.{name}", name) for name in config.defaults]
+    raise_all(
+        (setting, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
+        for setting, name in named
+        for near in (nearest(name, known),)
+        if name not in known and not any(in_directory(name, version.path) for version in versions)
+    )
