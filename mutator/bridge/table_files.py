@@ -16,7 +16,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.probe import whole
 from mutator.rules import file_names
-from mutator.rules.schema_evolution import normal, widened
+from mutator.rules.schema_evolution import normal, why_not, widened
 from mutator.storage import Entry, Storage, storage_for
 from mutator.storage.compression import sniff
 
@@ -151,7 +151,7 @@ def united(found: Sequence[ProbedFile], path: str) -> tuple[Any, tuple[str, ...]
                     path=where[part.name],
                     other=part.type,
                     other_path=one.file.path,
-                    why="no type fits both",
+                    why=why_not(before.type, part.type),
                 )
             fields[part.name] = before.with_type(data_type).with_nullable(before.nullable or part.nullable)
     for name, part in fields.items():

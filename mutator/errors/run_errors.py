@@ -103,8 +103,8 @@ RUNS: dict[int, dict[str, str]] = {
             "must contain it; write the files with the field, or have mutator bridge export make such files"
         ),
         "schema.type": (
-            "field {field} is {one} in {path} and {other} in {other_path}: {why}; give one of them the "
-            "other's type, or leave the field out with output.schema"
+            "field {field} is {one} in {path} and {other} in {other_path}: {why}; convert the field in one of them to "
+            "the type of the other, where that is made, or leave the field out with output.schema"
         ),
         "schema.value": (
             "{path}: {why}; a value cannot be converted to the type that this run writes: choose other types with "

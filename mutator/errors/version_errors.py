@@ -16,7 +16,8 @@ VERSIONS: dict[int, dict[str, str]] = {
             "format mutator needs Spark 4.1 or newer, and this session has {version}; use Table.dataframe() instead"
         ),
         "table.frame.type": (
-            "column {column} is of type {type}, which Spark does not have; scan the table, or export it"
+            "column {column} is of type {type}, which Spark does not have; read the rows by Table.scan(), or by "
+            "Table.rdd() on Spark{cure}"
         ),
         "table.changes.order": (
             "{path}: the changes from version {start} to {end} run backwards; exchange the two versions"

@@ -1,7 +1,8 @@
 """The types besides its own that have every value of a column exactly.
 
 pandas has no 32-bit integers by default, makes floats of integers beside a missing value, and has nanoseconds for every
-time. A master with other types keeps them where the values fit.
+time; a column of floats whose values happen to be whole is one of integers. A master with other types keeps them where
+the values fit.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from mutator.rules.timestamps import TICKS
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 _EXACT = 1 << 53  # every integer up to here is a float
+_FLOATS = ((pa.float32(), 1 << 24), (pa.float64(), _EXACT))
 _DAY = 86400
 
 
@@ -75,7 +77,10 @@ class _Numbers:
         if not self._whole or self._low is None or self._high is None:
             return ()
         low, high = self._low, self._high
-        return tuple(one for one in _INTEGERS if one != self._type and _holds(one, low) and _holds(one, high))
+        integers = tuple(one for one in _INTEGERS if one != self._type and _holds(one, low) and _holds(one, high))
+        if pa.types.is_floating(self._type):
+            return integers
+        return (*integers, *(one for one, exact in _FLOATS if max(-low, high) <= exact))
 
 
 class _Times:

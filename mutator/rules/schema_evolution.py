@@ -195,6 +195,19 @@ def widened(one: Any, other: Any) -> Any:
     return _with_nulls(one, other)
 
 
+def why_not(one: Any, other: Any) -> str:
+    """Return why no type fits all values of two types.
+
+    >>> why_not(pa.int64(), pa.float64())
+    'no type fits both (a double has whole numbers exactly only up to 2^53)'
+    """
+    for whole, real in ((one, other), (other, one)):
+        if pa.types.is_integer(whole) and pa.types.is_floating(real):
+            digits = {16: 11, 32: 24, 64: 53}[real.bit_width]
+            return f"no type fits both (a {real} has whole numbers exactly only up to 2^{digits})"
+    return "no type fits both"
+
+
 def _with_nulls(one: Any, other: Any) -> Any:
     """Return the type of two lists, maps or structs that differ only in which parts may be NULL; else None."""
     types = pa.types
@@ -318,7 +331,7 @@ def _data_type(
         alike = stored_as(found) == stored_as(now)
         other_key = fixed and not alike
         if wider is None or other_key or (given and wider != found and not alike):
-            why = "a field of the ID keeps its type" if wider is not None else "no type fits both"
+            why = "a field of the ID keeps its type" if wider is not None else why_not(found, now)
             if given and wider is not None and not other_key:
                 why = f"{now} does not fit into {found}"
             raise error(

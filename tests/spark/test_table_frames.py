@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -146,6 +147,22 @@ def test_types(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
 def test_types_that_spark_lacks(data_type: Any) -> None:
     with pytest.raises(ConfigError, match=r"column odd is of type .*, which Spark does not have"):
         spark_schema(pa.schema([("id", pa.int64()), ("odd", data_type)]))
+
+
+def test_times_of_pandas(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    feed = pd.DataFrame({"id": [1, 2], "at": [1, 1], "op": ["U", "U"], "seen": pd.to_datetime([NOON, NOON])})
+    feed["seen"] = feed["seen"].dt.as_unit("ns")
+    table = Table.create(str(tmp_path / "t"), settings)
+    table.apply(feed)
+    millis = [int(NOON.timestamp() * 1000)] * 2
+    assert [row[0] for row in table.dataframe(spark).selectExpr("unix_millis(seen)").collect()] == millis
+    chosen = Table.create(str(tmp_path / "chosen"), settings)
+    chosen.apply(pa.Table.from_pandas(feed))
+    with pytest.raises(ConfigError, match=r"spark\.createDataFrame\(table\.scan\(\)\.to_pandas\(\)\)"):
+        chosen.dataframe(spark)
+    as_told = spark.createDataFrame(chosen.scan().to_pandas()).selectExpr("unix_millis(seen)")
+    assert [row[0] for row in as_told.collect()] == millis
+    assert sum(len(batch) for batch in chosen.rdd(spark).collect()) == 2
 
 
 def test_a_table_without_rows(spark: SparkSession, settings: Any, tmp_path: Path) -> None:

@@ -281,19 +281,28 @@ def whole(stream: BinaryIO, compression: str | None) -> BinaryIO:
 
 
 def read_schema(wanted: str) -> tuple[str, FileSchema]:
-    """Return the value of output.schema and the Avro schema that it names. Raises ConfigError, StorageError.
+    """Return the path of an Avro schema, or words for messages, and the schema. Raises ConfigError, StorageError.
 
-    wanted: the path of an Avro schema, or the schema itself as JSON.
+    wanted: the value of output.schema, a path or the schema itself as JSON.
     """
+    label = "the output schema" if _is_json(wanted) else wanted
     try:
-        return wanted, FILE_FORMATS["avro"].stored({"schema": json.loads(schema_text(wanted))})
+        return label, FILE_FORMATS["avro"].stored({"schema": json.loads(schema_text(wanted))})
     except (ValueError, KeyError, TypeError) as fault:
-        raise error("config", where=f"output.schema={wanted}", faults=f"is not an Avro schema: {fault}") from None
+        raise error(
+            "config",
+            where="output.schema" if _is_json(wanted) else f"output.schema={wanted}",
+            faults=f"is not an Avro schema: {fault}",
+        ) from None
+
+
+def _is_json(wanted: str) -> bool:
+    return wanted.lstrip().startswith("{")
 
 
 def schema_text(wanted: str) -> str:
     """Return the JSON of the Avro schema that a value of output.schema names, a path or the JSON itself."""
-    if wanted.lstrip().startswith("{"):
+    if _is_json(wanted):
         return wanted
     full_path = absolute(wanted)
     with storage_for(full_path).open(full_path) as stream:

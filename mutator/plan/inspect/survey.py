@@ -31,7 +31,7 @@ from mutator.plan.inspect.managed import (
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
-from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
+from mutator.plan.inspect.table_inputs import TableInput, in_microseconds, is_below, with_tables
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
 
@@ -94,6 +94,7 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
     """
     master, known = survey.master_path, survey.manifest
     paths = tuple(absolute(path) for path in feed)
+    output = read_schema(config.output_schema) if config.output_schema is not None else None
     named = _has_names(config, known)
     adopted = masters_below(master, survey.ignored)
     of_tables = {table.path for table in tables}
@@ -112,8 +113,12 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
             own = _own_format(config, master, tables)
             survey = replace(survey, master=unmanaged_sources(own, storage_for(master), master, named=True)[0])
     if tables:
-        stored = Source(master, "", 0, file_schema=survey.dataset_schema)
-        known_master, found = with_tables(tables, stored, survey.master, found, config.id_fields)
+        schemas = [Source(master, "", 0, file_schema=survey.dataset_schema)]
+        if output is not None:
+            schemas.insert(0, Source(output[0], "", 0, file_schema=output[1]))
+        known_master, found = with_tables(tables, schemas, survey.master, found, config.id_fields)
+        if survey.versioned:
+            found = in_microseconds(tables, schemas, found)
         survey = replace(survey, master=known_master)
     _check_formats("feed", [source for source in found if not source.is_table])
     if survey.partitioned is None:
@@ -133,7 +138,7 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
             *sequence_notes(config, known, fresh, survey.master),
             *_adoption_notes(survey, adopted, config.master_adopt),
         ),
-        output_schema=read_schema(config.output_schema) if config.output_schema is not None else None,
+        output_schema=output,
     )
 
 

@@ -1,7 +1,7 @@
 """Tables in memory as inputs of a run: their rows are in scratch files, whose names and offsets mean nothing."""
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ class TableInput:
     fitting: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     valueless: frozenset[str] = frozenset()  # fields that are NULL in every row, and so fit every type
     rows: int | None = None  # None: not counted
+    is_pandas: bool = False  # so times have nanoseconds, whatever their values need
 
 
 def is_below(tables: Sequence[TableInput], path: str) -> bool:
@@ -28,18 +29,23 @@ def is_below(tables: Sequence[TableInput], path: str) -> bool:
 
 
 def with_tables(
-    tables: Sequence[TableInput], stored: Source, master: Sequence[Source], feed: Sequence[Source], ids: Sequence[Any]
+    tables: Sequence[TableInput],
+    known: Sequence[Source],
+    master: Sequence[Source],
+    feed: Sequence[Source],
+    ids: Sequence[Any],
 ) -> tuple[tuple[Source, ...], list[Source]]:
     """Return the sources of the master and of the feed, those of tables marked as such.
 
     A column of a table gets the type that the field has elsewhere, if that has all of its values: in the master only
-    where there is no other way. stored: the schema of a managed master. ids: the ID fields of the configuration.
+    where there is no other way. known: the schemas that the user wants, and that a managed master has. ids: the ID
+    fields of the configuration.
     """
     schemas = [source.file_schema.schema for source in feed if source.file_schema is not None]
     names: Sequence[str] = schemas[-1].names if schemas else ()
     ids = [names[one] if isinstance(one, int) and one < len(names) else one for one in ids]
-    master = tuple(_as_table(tables, source, (stored, *feed), ids, is_master=True) for source in master)
-    others = (stored, *master, *feed)
+    master = tuple(_as_table(tables, source, (*known, *feed), ids, is_master=True) for source in master)
+    others = (*known, *master, *feed)
     return master, [_as_table(tables, source, others, ids, is_master=False) for source in feed]
 
 
@@ -61,10 +67,47 @@ def _as_table(
             continue
         if is_id and wanted in (None, pa.float64()):
             wanted = pa.int64()  # the ID 7 is not 7.0
+        if wanted is not None and pa.types.is_floating(wanted):
+            # Of two tables, the one with the floats gives way, or each would take the other's type.
+            files = [other for other in others if not is_below(tables, other.path)]
+            wanted = _type_elsewhere(tables, files, one.name)
         if wanted in table.fitting.get(one.name, ()) and (not is_master or _gives_way(one.type, wanted, is_id)):
             one = one.with_type(wanted)
         fields.append(one)
     return replace(source, file_schema=replace(source.file_schema, schema=pa.schema(fields)))
+
+
+def in_microseconds(tables: Sequence[TableInput], known: Sequence[Source], feed: Sequence[Source]) -> list[Source]:
+    """Return a feed in which new times of pandas have microseconds, if all of their values fit.
+
+    Nanoseconds are those of pandas, not of the data, and Spark reads none. known: the schemas that decide about fields
+    that are not new.
+    """
+    found = {name for source in feed for name in _nanos(source) if all(_type_in(one, name) is None for one in known)}
+    for source in feed:
+        table = next((table for table in tables if is_below([table], source.path)), None)
+        for name, data_type in _nanos(source).items():
+            if table is None or not table.is_pandas or _micros(data_type) not in table.fitting.get(name, ()):
+                found.discard(name)
+    return [_with_micros(source, found) for source in feed]
+
+
+def _nanos(source: Source) -> dict[str, Any]:
+    """Return the types of the times of a source that have nanoseconds, by name."""
+    schema = () if source.file_schema is None else source.file_schema.schema
+    return {one.name: one.type for one in schema if pa.types.is_timestamp(one.type) and one.type.unit == "ns"}
+
+
+def _micros(data_type: Any) -> Any:
+    return pa.timestamp("us", data_type.tz)
+
+
+def _with_micros(source: Source, names: Collection[str]) -> Source:
+    times = {name: _micros(data_type) for name, data_type in _nanos(source).items() if name in names}
+    if source.file_schema is None or not times:
+        return source
+    schema = pa.schema([one.with_type(times.get(one.name, one.type)) for one in source.file_schema.schema])
+    return replace(source, file_schema=replace(source.file_schema, schema=schema))
 
 
 def _gives_way(own: Any, wanted: Any, is_id: bool) -> bool:

@@ -61,9 +61,23 @@ def spark_schema(schema: pa.Schema) -> types.StructType:
                 raise TypeError(field.type)
             data_type = _UNSIGNED.get(field.type) or data_type_of(field.type)
         except Exception as fault:  # its class differs from one version of Spark to another
-            raise error("table.frame.type", column=field.name, type=field.type) from fault
+            raise error("table.frame.type", column=field.name, type=field.type, cure=_cure(field.type)) from fault
         fields.append(types.StructField(field.name, data_type))
     return types.StructType(fields)
+
+
+def _cure(data_type: Any) -> str:
+    """Return how Spark gets times without their nanoseconds; nothing for another type."""
+    if not _is_nano(data_type):
+        return ""
+    return (
+        "; spark.createDataFrame(table.scan().to_pandas()) has them in microseconds, and so has a new table whose "
+        "output.schema says timestamp-micros"
+    )
+
+
+def _is_nano(data_type: Any) -> bool:
+    return bool(pa.types.is_timestamp(data_type)) and data_type.unit == "ns"
 
 
 def _is_lacking(data_type: Any) -> bool:
@@ -72,8 +86,7 @@ def _is_lacking(data_type: Any) -> bool:
         return True
     if pa.types.is_decimal(data_type):
         return bool(data_type.precision > _MOST_DIGITS)
-    is_nano = pa.types.is_timestamp(data_type) and data_type.unit == "ns"
-    return bool(is_nano or pa.types.is_time(data_type) or pa.types.is_duration(data_type))
+    return bool(_is_nano(data_type) or pa.types.is_time(data_type) or pa.types.is_duration(data_type))
 
 
 def _frames(
