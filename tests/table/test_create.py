@@ -11,7 +11,7 @@ import pytest
 import mutator
 from mutator.cli import main
 from mutator.dataset.versions.log import TableLog
-from mutator.errors import ConfigError, MutatorError, StateError, StorageError, error
+from mutator.errors import ConfigError, MutatorError, StorageError, error
 from mutator.table.table import Table
 
 SETTINGS = {"key": "id", "order_by": "at", "header": True, "max.delete.fraction": "1"}
@@ -105,7 +105,7 @@ def test_lists_of_a_toml_file_keep_their_elements(tmp_path, monkeypatch, capsys)
 
 def test_a_field_called_like_an_ordinal_is_another_field(tmp_path):
     table = Table.create(str(tmp_path / "t"), key=["1"], order_by="7")
-    with pytest.raises(StateError, match=r"key.* 1, but this apply has ordinal 1"):
+    with pytest.raises(ConfigError, match=r"key.* 1, but this apply has ordinal 1"):
         table.apply(pa.table(OF_COMMAS), key=1)
 
 
