@@ -57,7 +57,7 @@ VERSIONS: dict[int, dict[str, str]] = {
     5: {  # state
         "table.exists": "{path}: already exists; name a new directory, or use the table with: mutator table apply",
         "table.output": "{path}: already exists; name a new file, or move this one away",
-        "table.export": "{path}: {why}; name a new directory for the export",
+        "table.export": "{path}: {why}; name a new directory for the export, such as {path}-export",
         "output.exchange": (
             "{path}: exists, and its file system cannot exchange two directories in one step, so that a kill could "
             "leave neither; name a new directory"

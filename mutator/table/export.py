@@ -23,7 +23,7 @@ from mutator.dataset.commit import publish as publishing
 from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.commit.staging import has_manifest, sweep
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile, copy_path
+from mutator.dataset.manifest import DIRECTORY, TABLE, DataFile, Manifest, Part, SideFile, copy_path
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
@@ -42,6 +42,7 @@ from mutator.table.apply import OpenRunner, prepare
 
 _FORM = ("mutator table export", 1)
 _TASK_ROWS = 1 << 20  # of several buckets that one task writes at most: their files may be in memory
+_OF_A_BASE = ("incr", f"{DIRECTORY}/log", f"{DIRECTORY}/target.json")  # any of them is in the base of a workflow
 ROLE = "export"  # of the side file that records what a dataset is an export of
 
 
@@ -243,6 +244,8 @@ def _packed(units: Sequence[MergeUnit], extents: Mapping[MergeUnit, Sequence[Liv
 
 def _earlier(storage: Storage, path: str, table: str) -> _Earlier | None:
     """Return the export at a path; None if nothing is there. Raises StateError for anything else."""
+    if not has_manifest(storage, path) and (what := _occupant(storage, path)) is not None:
+        raise error("table.export", path=path, why=what)
     if storage.stat(path) is None or (not storage.renames and not has_manifest(storage, path)):
         return None
     known = read_manifest(storage, path)
@@ -254,10 +257,19 @@ def _earlier(storage: Storage, path: str, table: str) -> _Earlier | None:
         members = checksummed_json.parse(content, *_FORM)
         found = _Earlier(known, int(members["number"]), members["buckets"])
     except (KeyError, TypeError, ValueError) as fault:
-        raise error("table.export", path=posixpath.join(path, record.path), why=f"it is damaged ({fault})") from None
+        raise error("table.export", path=path, why=f"its {record.path} is damaged ({fault})") from None
     if members["table"] != table:
         raise error("table.export", path=path, why="it is an export of another table")
     return found
+
+
+def _occupant(storage: Storage, path: str) -> str | None:
+    """Return what a directory without a manifest is, if it belongs to another command."""
+    if storage.stat(posixpath.join(path, TABLE)) is not None:
+        return "it is a versioned table"
+    if any(storage.stat(posixpath.join(path, name)) is not None for name in _OF_A_BASE):
+        return "it is the base of a workflow, in which feed files arrive"
+    return None
 
 
 def _name(unit: MergeUnit) -> str:

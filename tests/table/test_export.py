@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import config
+from mutator.cli import main
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import delta_files
@@ -133,6 +134,20 @@ def test_what_is_no_export_of_the_table_is_left_alone(table: Table) -> None:
             table.export(path)
         assert fault.value.kind == "table.export"
     assert Path("foreign/file").read_text() == "mine"
+
+
+def test_the_base_of_a_workflow_is_left_alone(table: Table, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    (base / "incr").mkdir(parents=True)
+    inner = Table.create(str(base / "table"), {"key": "id", "order_by": "at", "op": "op", "header": "true"})
+    (base / "incr" / "feed_1.csv").write_text("id,at,op,shop,price\n1,1,U,a,5\n")
+    for _ in range(2):
+        for path, what in ((str(base), "it is the base of a workflow"), (inner.path, "it is a versioned table")):
+            with pytest.raises(MutatorError, match=f"{path}: {what}.*; name a new directory .* {path}-export") as fault:
+                table.export(path)
+            assert fault.value.kind == "table.export"
+        assert main(["workflow", "run", str(base), "-D", "claim.min.age=0s"]) == 0
+    table.export(f"{base}-export")
 
 
 def test_a_table_without_rows_has_no_schema_to_export(tmp_path: Path) -> None:
