@@ -30,7 +30,7 @@ class SchemaVersion:
     schema: Any  # pa.Schema, of normal types
     path: str  # one of the files
     typed: bool = True  # False: delimited text, where each field gets the type that it has in other files
-    partial: bool = False  # delete files, which may have only the ID fields
+    partial: bool = False  # delete files, which may have only the ID fields; headers without rows
     defaults: Mapping[str, Any] = field(default_factory=dict)  # for files that lack a field: pa.Scalar
 
 

@@ -12,7 +12,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.storage import Storage, blocks
 
-_HEAD = 16 << 10  # bytes of a file
+HEAD = 16 << 10  # bytes of a file
 FILES = 256  # of a side
 
 
@@ -23,8 +23,8 @@ def first_bytes(blocks: Iterable[bytes]) -> bytes:
     """
     data = b""
     for block in blocks:
-        data += block[: _HEAD + 1 - len(data)]
-        if len(data) > _HEAD:
+        data += block[: HEAD + 1 - len(data)]
+        if len(data) > HEAD:
             break
     return data
 
@@ -37,7 +37,7 @@ def head_of(data: bytes, ending: str) -> bytes:
     >>> head_of(b"a,1\\nb,2", lines.LF)
     b'a,1\\nb,2'
     """
-    if len(data) <= _HEAD:
+    if len(data) <= HEAD:
         return data
     return data[: data.rfind(b"\r" if ending == lines.CR else b"\n") + 1]
 
@@ -52,7 +52,7 @@ class RecordedStream:
     def read(self, size: int = -1) -> bytes:
         """Read the next bytes, as many as the stream returns."""
         data = self._stream.read(size)
-        self._read += data[: max(_HEAD + 1 - len(self._read), 0)]
+        self._read += data[: max(HEAD + 1 - len(self._read), 0)]
         return data
 
     def head(self) -> bytes:

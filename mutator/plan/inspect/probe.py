@@ -26,7 +26,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
 from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.headers import configured_names, header_names
-from mutator.plan.inspect.heads import RecordedStream, first_bytes, head_of
+from mutator.plan.inspect.heads import HEAD, RecordedStream, first_bytes, head_of
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, absolute, blocks, storage_for
@@ -225,6 +225,7 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
         header_end=file_schema.header_end,
         width=len(file_schema.schema) or None,
         head=head,
+        is_header_alone=delimited and header and len(head) <= HEAD and not head[file_schema.header_end :].strip(),
     )
 
 

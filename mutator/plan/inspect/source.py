@@ -31,6 +31,7 @@ class Source:
     width: int | None = None  # number of fields of the first row; None: the file has no rows
     header: tuple[tuple[str, ...], ...] = ()  # of delimited text: the values of each header line, see ``headers``
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
+    is_header_alone: bool = False  # a header with names, and no row
     is_table: bool = False  # has rows of a table in memory, whose order and name do not belong to the data
     part: Part | None = None  # the file's entry in the manifest
     order_part: SideFile | None = None  # the entry of the file with the sequences of its rows

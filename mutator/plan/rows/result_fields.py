@@ -1,4 +1,7 @@
-"""Choose the file that gives the result its fields; rows that are all deletes do not count, and tables have no age."""
+"""Choose the file that gives the result its fields; rows that are all deletes do not count, and tables have no age.
+
+A versioned table keeps the order of its fields.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,7 +42,14 @@ def base_version(
             "format", path=survey.master_path, what="no file has any fields", cure="name a schema with output.schema"
         )
     tables = {source.path for source in survey.feed if source.is_table}
-    return _with_fields(found[0], [version for version in whole if version.path in tables])
+    base = _with_fields(found[0], [version for version in whole if version.path in tables])
+    return _in_order_of(master[0], base) if survey.versioned and master else base
+
+
+def _in_order_of(master: SchemaVersion, base: SchemaVersion) -> SchemaVersion:
+    """Return a version with the fields of a table first, in their order, and then its new ones."""
+    names = dict.fromkeys(name for name in (*master.schema.names, *base.schema.names) if name in base.schema.names)
+    return replace(base, schema=pa.schema([base.schema.field(name) for name in names]))
 
 
 def _comes_late(survey: Survey, path: str) -> bool:

@@ -153,7 +153,11 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
         master.insert(
             0, SchemaVersion(file_schema.schema, survey.master_path, file_schema.typed, False, file_schema.defaults)
         )
-    feed = [_version(one, is_delete_source(config, one), checked) for one in by_age(survey.feed) if has_fields(one)]
+    feed = [
+        _version(one, is_delete_source(config, one) or one.is_header_alone, checked)
+        for one in by_age(survey.feed)
+        if has_fields(one)
+    ]
     return master, feed
 
 

@@ -1,9 +1,10 @@
-"""Feed files that a table cannot take: the message names the file and the cure, and the exit code says whose fault."""
+"""Feed files that a table cannot take, with file, cure and exit code; and the columns that others give it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from mutator.errors import MutatorError
@@ -82,3 +83,40 @@ def test_a_setting_that_no_file_fits(table: Table, tmp_path: Path) -> None:
 def test_another_key_or_order_is_a_configuration_error(table: Table, tmp_path: Path, other: dict[str, str]) -> None:
     feed = put(tmp_path / "second.csv", "id,at,name,op\n7,2,lamp,U\n")
     refused(table, feed, 2, "the table's ", "leave the setting out", order_type="string", **other)
+
+
+# --- columns
+
+
+def columns(table: Table) -> list[str]:
+    return list(table.schema.names)
+
+
+def test_columns_keep_their_order(table: Table, tmp_path: Path) -> None:
+    report = table.apply(put(tmp_path / "second.csv", "op,price,name,at,id\nU,5,shelf,2,3\n"))
+    assert columns(table) == ["id", "at", "name", "price"]
+    assert not any("order" in warning for warning in report.warnings)
+    table.apply(pa.table({"size": ["9"], "price": ["6"], "op": ["U"], "id": ["1"], "at": ["2"], "name": ["lamp"]}))
+    assert columns(table) == ["id", "at", "name", "price", "size"]
+    assert table.get("1") == {"id": "1", "at": "2", "name": "lamp", "price": "6", "size": "9"}
+    assert table.get("3") == {"id": "3", "at": "2", "name": "shelf", "price": "5", "size": None}
+    table.apply(put(tmp_path / "third.csv", "at,id,op,size\n3,3,U,1\n"), removed_fields=["name", "price"])
+    assert columns(table) == ["id", "at", "size"]
+
+
+@pytest.mark.parametrize("header", ["id,at,name,more,op", "op,name,at,id", "id,at,op", "id,at,name,op"])
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+def test_a_header_alone_changes_no_columns(table: Table, tmp_path: Path, header: str, end: str) -> None:
+    report = table.apply(put(tmp_path / "second.csv", header + end))
+    assert report.counts["feed rows"] == 0
+    assert columns(table) == ["id", "at", "name"]
+    table.apply(put(tmp_path / "third.csv", "id,at,name,more,op\n3,1,shelf,x,U\n"))
+    assert columns(table) == ["id", "at", "name", "more"]
+
+
+def test_a_header_alone_beside_rows(table: Table, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    put(tmp_path / "feed" / "rows_1.csv", "id,at,name,price,op\n3,1,shelf,5,U\n")
+    put(tmp_path / "feed" / "rows_2.csv", "id,at,name,op\n")
+    table.apply(str(tmp_path / "feed"))
+    assert columns(table) == ["id", "at", "name", "price"]
