@@ -48,6 +48,10 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.key.value": (
             "{path}: {value} cannot be a value of key field {name}: it {why}; give a value of type {type}"
         ),
+        "table.rows.read": (
+            "these rows were read before, and a scan can be read only once; call scan() or changes() again, or keep "
+            "what to_arrow() returns"
+        ),
         "table.partition": "{path}: the table has no partition {partition}; {cure}",
         "table.spec": (
             "{path}: the table's {name} is {before}, but this apply has {now}; leave the setting out, because it is "

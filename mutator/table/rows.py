@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
+from mutator.errors import error
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import to_pandas, to_polars
 
@@ -18,19 +19,27 @@ if TYPE_CHECKING:
 class Rows(Iterator[Any]):
     """An iterator over rows of a table, as pa.RecordBatches. It can be read only once.
 
-    The rows are of the versions that were asked for, even if feeds are applied to the table while they are read.
+    The rows are of the versions that were asked for, even if feeds are applied to the table while they are read. To
+    read them again, once all were read, is a ConfigError.
     """
 
     def __init__(self, schema: Any, batches: Iterator[Any]) -> None:
         """Read nothing yet. schema: pa.Schema of the batches."""
         self.schema = schema
         self._batches = batches
+        self._is_read = False
 
     def __iter__(self) -> Self:
+        if self._is_read:  # or a second loop would find no rows, as if the table had none
+            raise error("table.rows.read")
         return self
 
     def __next__(self) -> Any:
-        return next(self._batches)
+        try:
+            return next(self._batches)
+        except StopIteration:
+            self._is_read = True
+            raise
 
     def to_arrow(self) -> pa.Table:
         """Return the rows that are left as a pa.Table. Raises StateError for lost and damaged files."""

@@ -121,6 +121,19 @@ def test_rows_are_tables_of_other_libraries(table: mutator.Table) -> None:
     assert mutator.Table(table.path).scan(version=0).to_arrow().num_rows == 0
 
 
+@pytest.mark.parametrize("again", [list, lambda rows: rows.to_arrow(), pa.table, lambda rows: rows.to_pylist()])
+def test_rows_are_read_once(table: mutator.Table, tmp_path: Path, again: Any) -> None:
+    table.apply(pa.table(FEED))
+    empty = mutator.Table.create(tmp_path / "empty", key="id", order_by="changed").scan()
+    changes = table.changes(0)
+    begun = table.scan()
+    next(begun)
+    for rows in (table.scan(), empty, changes, begun):
+        rows.to_arrow()
+        with pytest.raises(mutator.ConfigError, match=r"can be read only once; call scan\(\) or changes\(\) again"):
+            again(rows)
+
+
 def test_the_runner_of_a_call_is_used(table: mutator.Table) -> None:
     report = table.apply(pa.table(FEED), runner="local")
     assert report.runner is not None
