@@ -54,7 +54,8 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
     if arguments.min_age is not None:
-        arguments.settings = [*arguments.settings, f"claim.min.age={arguments.min_age}s"]
+        age = f"{arguments.min_age:.3f}".rstrip("0").removesuffix(".")
+        arguments.settings = [*arguments.settings, f"claim.min.age={age}s"]
     left = arguments.runs
     with ExitStack() as stack:
 
@@ -185,7 +186,7 @@ _WATCH = (
     ),
     option(
         "--min-age",
-        type=option_type(parsers.whole),
+        type=option_type(_seconds),
         metavar="SECONDS",
         help="minimum age of a feed file, in place of claim.min.age",
     ),

@@ -42,6 +42,7 @@ POSITIVE = Form(parsers.positive, {"type": "integer", "minimum": 1, "maximum": 9
 HEADER = Form(parsers.header_lines, {"anyOf": [{"type": "boolean"}, WHOLE.schema]})
 FRACTION = Form(parsers.fraction, {"type": "number", "minimum": 0, "maximum": 1})
 DURATION = Form(parsers.duration, {"type": "string", "pattern": "^ *[0-9]{1,9} *[smhdw] *$"})
+AGE = Form(parsers.age, {"type": "string", "pattern": r"^ *[0-9]{1,9}(\.[0-9]{1,3})? *[smhdw] *$"})
 _SIZE_TEXT = "^ *[0-9]{1,15} *[kKmMgG]?([iI]?[bB])? *$"
 SIZE = Form(
     parsers.size,

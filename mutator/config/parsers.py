@@ -262,6 +262,18 @@ def duration(text: str) -> int:
     return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[match[2]]
 
 
+def age(text: str) -> float:
+    """Read a duration that may have a fraction, such as 0.5s; return seconds.
+
+    >>> age("0.5s"), age("2m")
+    (0.5, 120.0)
+    """
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])", text.strip())
+    if not match:
+        raise ValueError("must be a duration such as 0.5s, 45s or 30m")
+    return float(match[1]) * duration(f"1{match[2]}")
+
+
 def size(text: str) -> int:
     """Read a size such as 64m; return bytes.
 

@@ -91,7 +91,7 @@ class Config:
     # A promise: an ID has one row in an unmanaged master.
     master_unique: bool = _setting("master.unique")
     # --- settings of the workflow
-    claim_min_age: int = _setting("claim.min.age")  # seconds
+    claim_min_age: float = _setting("claim.min.age")  # seconds
     claim_ready_suffix: str | None = _setting("claim.ready.suffix")
     backup_keep: int = _setting("backup.keep")
     lock_timeout: int = _setting("lock.timeout")  # seconds

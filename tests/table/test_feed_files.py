@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mutator.errors import MutatorError
@@ -120,3 +121,23 @@ def test_a_header_alone_beside_rows(table: Table, tmp_path: Path) -> None:
     put(tmp_path / "feed" / "rows_2.csv", "id,at,name,op\n")
     table.apply(str(tmp_path / "feed"))
     assert columns(table) == ["id", "at", "name", "price"]
+
+
+# --- names and formats
+
+
+def test_a_missing_sequence_is_noted_whatever_decides_the_order(table: Table, tmp_path: Path) -> None:
+    table.apply(put(tmp_path / "rows_1.csv", "id,at,name,op\n3,1,shelf,U\n"))
+    third = put(tmp_path / "rows_3.csv", "id,at,name,op\n4,1,stool,U\n")
+    note = 'gaps: these sequences have not arrived: 2; if none is missing, set sequence_gaps="ignore"'
+    assert note in table.apply(third, dry_run=True).notes
+    assert not any("gaps" in one for one in table.apply(third, sequence_gaps="ignore").notes)
+
+
+def test_files_of_two_formats(table: Table, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    put(tmp_path / "feed" / "rows.csv", "id,at,name,op\n3,1,shelf,U\n")
+    frame = pa.table({"id": ["4"], "at": ["1"], "name": ["stool"], "op": ["U"]})
+    pq.write_table(frame, tmp_path / "feed" / "rows.parquet")
+    refused(table, str(tmp_path / "feed"), 3, "the feed has files of several formats (1 csv, 1 parquet)")
+    assert table.apply([str(tmp_path / "feed" / "rows.csv"), frame]).counts["feed inserted"] == 2

@@ -442,7 +442,7 @@ def test_commands_for_a_master_say_what_a_table_has(base: TableBase, capfd: pyte
 
 def test_watch_applies_files_as_they_arrive(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
     base.arrive("ups_1.csv", "1,1,U,a")
-    words = ("workflow", "watch", base.path, "--min-age", 1, "--interval", 0.05, "--runs", 1, "--json")
+    words = ("workflow", "watch", base.path, "--min-age", 0.75, "--interval", 0.05, "--runs", 1, "--json")
     old = time.time() - 0.5
     os.utime(base.path / "incr" / "ups_1.csv", (old, old))
     assert command(*words) == 0

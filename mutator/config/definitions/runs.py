@@ -120,7 +120,7 @@ RUNS = (
         (
             Setting(
                 "claim.min.age",
-                forms.DURATION,
+                forms.AGE,
                 "5s",
                 "minimum age of a feed file that a run claims",
             ),

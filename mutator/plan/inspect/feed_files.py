@@ -125,7 +125,8 @@ def sequence_notes(
     if missing and config.sequence_gaps == "fail":
         raise error("feed.gaps", gaps=sequence_gaps.gaps_text(missing))
     if missing and (config.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
-        notes.append(f"gaps: these sequences have not arrived: {sequence_gaps.gaps_text(missing)}")
+        found = sequence_gaps.gaps_text(missing)
+        notes.append(f"gaps: these sequences have not arrived: {found}; if none is missing, set sequence.gaps=ignore")
     return tuple(notes)
 
 

@@ -102,11 +102,12 @@ class _Ages:
             return None
         self.seconds.append(self._least - quiet)
         if not ahead:
-            return f"is {quiet:.0f} s old, and claim.min.age is {self._least} s"
+            digits = 0 if self._least == int(self._least) else 1
+            return f"is {quiet:.{digits}f} s old, and claim.min.age is {_shown(self._least)} s"
         seconds = max(entry.last_write for entry in ahead) - self._now
         return (
             f"has a time that is {seconds:,.0f} s ahead of this machine's clock, which may have been set back; it is "
-            f"claimed after it has stayed unchanged for claim.min.age ({self._least} s) by this clock"
+            f"claimed after it has stayed unchanged for claim.min.age ({_shown(self._least)} s) by this clock"
         )
 
     def _quiet(self, entry: Entry) -> float:
@@ -114,6 +115,10 @@ class _Ages:
         age = self._now - entry.last_write
         first = self._seen().get(entry.path) if age < self._least else None
         return max(age, 0.0 if first is None else first.quiet(entry, self._now), 0.0)
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds:.3f}".rstrip("0").removesuffix(".")
 
 
 def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: float | None = None) -> Arrivals:
