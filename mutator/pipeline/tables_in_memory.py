@@ -19,7 +19,7 @@ from mutator.pipeline.arguments import Given
 from mutator.plan.inspect.table_inputs import TableInput
 
 # Fields of errors that have texts of the user.
-_DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
+DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
 
 
 def check_feed(config: Config, parts: Sequence[Given]) -> None:
@@ -112,5 +112,5 @@ class Names:
             yield
         except MutatorError as fault:
             fields = self(fault.fields)
-            text = as_arguments(self(str(fault)), (fields[name] for name in _DATA & fields.keys()))
+            text = as_arguments(self(str(fault)), (fields[name] for name in DATA & fields.keys()))
             raise rebuilt(fault.kind, text, fields) from None

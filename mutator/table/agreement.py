@@ -1,4 +1,4 @@
-"""Refuse an apply whose key, order or partitions are not those of the table."""
+"""Refuse an apply whose key, order or partitions are not those of the table; errors in the words of a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from mutator.config.definitions import published
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import rebuilt
+from mutator.pipeline.tables_in_memory import DATA
 from mutator.rules.partition_fields import text_of
+from mutator.table.wording import of_tables
 
 KEY, ORDER, TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
 PARTITIONS, SCOPE = "partitioned.by", "key.scope"
@@ -64,13 +67,16 @@ def _agreed(config: Config) -> Mapping[str, Any]:
 
 @contextmanager
 def in_words_of_tables(snapshot: Snapshot) -> Iterator[None]:
-    """Name the cure for a table in the error of a specification that is not that of the rows."""
+    """Say table in errors that say master, with the cure for a table where the rows have another specification."""
     try:
         yield
     except MutatorError as fault:
-        if fault.kind != "manifest.spec":
+        if fault.kind == "manifest.spec":
+            raise _refused(snapshot, *(fault.fields[name] for name in ("name", "before", "now"))) from None
+        text = of_tables(str(fault), (fault.fields[name] for name in DATA & fault.fields.keys()))
+        if fault.kind == "roles.swapped" or text == str(fault):
             raise
-        raise _refused(snapshot, *(fault.fields[name] for name in ("name", "before", "now"))) from None
+        raise rebuilt(fault.kind, text, fault.fields) from None
 
 
 def _refused(snapshot: Snapshot, name: str, before: str, now: str) -> MutatorError:

@@ -83,7 +83,7 @@ def apply_feed(
     feed. Raises the errors of the catalogue; then there is no new version.
     """
     started = time.monotonic()
-    with renamed_in_errors(config.names):
+    with in_words_of_tables(snapshot), renamed_in_errors(config.names):
         for _ in range(_STARTS):
             with suppress(_StartOver):
                 found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction, run)

@@ -19,6 +19,7 @@ from mutator.pipeline.report_lines import (
 )
 from mutator.pipeline.text_tables import listed
 from mutator.table.apply import Applied
+from mutator.table.wording import of_tables
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         bytes=sum(one.bytes for one in added),
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
-        notes=tuple(map(without_secrets, plan.notes)),
-        warnings=tuple(map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result)))),
+        notes=tuple(map(of_tables, map(without_secrets, plan.notes))),
+        warnings=tuple(map(of_tables, map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result))))),
         seconds=round(applied.seconds, 3),
         runner=None if applied.runner is None else applied.runner.text(),
     )

@@ -81,7 +81,7 @@ def test_a_forgotten_op_code_field_stops_an_apply(tmp_path: Path) -> None:
     first.write_text("id,at,name\n1,1,a\n2,1,b\n")
     table.apply(str(first))
     feed = feed_of(tmp_path, "second", "1,2,U,x\n2,2,D,x\n")
-    with pytest.raises(MutatorError, match=r"field op, which the master lacks, has 'D'.*set op=\"op\"") as fault:
+    with pytest.raises(MutatorError, match=r"field op, which the table lacks, has 'D'.*set op=\"op\"") as fault:
         table.apply(feed)
     assert fault.value.kind == "op.forgotten"
     assert table.apply(feed, op="op", max_delete_fraction=1).counts["feed deleted"] == 1
