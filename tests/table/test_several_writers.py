@@ -366,7 +366,7 @@ def test_a_limit_that_only_the_sum_exceeds(tmp_path: Path) -> None:
     faster = put(tmp_path, "faster.csv", "1,1,3,D,\n2,1,3,D,\n")
     with (
         at_phase("commit", lambda: Table(table.path).apply(faster) and None),
-        pytest.raises(MutatorError, match="2 of the master's 3 records"),
+        pytest.raises(MutatorError, match="2 of the table's 3 records"),
     ):
         table.apply(put(tmp_path, "slower.csv", "3,1,3,D,\n4,1,3,D,\n"))
     assert table.refresh().version == 2
