@@ -2,7 +2,7 @@
 
 table         all of it, as an object (arguments, rows)
 new_table     create a table (create), with the rows of a dataset (take_over)
-apply         merge a feed into a new version (agreement, memory_feed, next_version, recorded, report)
+apply         merge a feed into a new version (prepare, agreement, memory_feed, next_version, recorded, report)
 follow        the versions of other writers since an apply began
 claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)

@@ -38,7 +38,8 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
-from mutator.table.apply import OpenRunner, prepare
+from mutator.table.apply import OpenRunner
+from mutator.table.prepare import prepare
 
 _FORM = ("mutator table export", 1)
 _TASK_ROWS = 1 << 20  # of several buckets that one task writes at most: their files may be in memory

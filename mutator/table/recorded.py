@@ -12,7 +12,7 @@ from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.pipeline.arguments import settings_as_arguments
 from mutator.pipeline.master_settings import settings_of_manifest
-from mutator.table.apply import manifest_of
+from mutator.table.prepare import manifest_of
 
 CALL = "mutator.Table"
 SOURCE = "in the table"  # of settings that nobody set

@@ -33,7 +33,8 @@ from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.truth_table import check_sums
 from mutator.storage import entries_of, storage_for
-from mutator.table.apply import OpenRunner, prepare
+from mutator.table.apply import OpenRunner
+from mutator.table.prepare import prepare
 from mutator.table.stray_files import stray_files
 from mutator.table.verification import TableVerification
 from mutator.table.verify_checkpoint import difference_of

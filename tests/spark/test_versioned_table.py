@@ -17,7 +17,7 @@ from pyspark import SparkContext
 from mutator import config
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.spark.runner import SparkRunner
-from mutator.table import apply
+from mutator.table import apply, prepare
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches, schema_of
@@ -50,7 +50,7 @@ def test_spark_and_this_process_make_the_same_table(
     sc: SparkContext, tmp_path: Path, scope: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(apply, "_GROUP", 500)  # bytes: several tasks on either side
+    monkeypatch.setattr(prepare, "_GROUP", 500)  # bytes: several tasks on either side
 
     @contextmanager
     def here(_: int) -> Any:
@@ -97,7 +97,7 @@ def test_a_chain_of_applies_on_spark_equals_a_chain_of_runs(
 
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 0)
-        patch.setattr(apply, "_GROUP", 1)  # bytes: several tasks
+        patch.setattr(prepare, "_GROUP", 1)  # bytes: several tasks
         of_run = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet", "split.bytes": "200"}
         table, master = work / "table", work / "master"
         master.mkdir()

@@ -18,7 +18,7 @@ from mutator.dataset.versions.merged_keys import MergedKeys
 from mutator.dataset.versions.opening import open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions import delta_files, key_search
-from mutator.table import apply
+from mutator.table import apply, prepare
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.take_over import create_of
@@ -93,8 +93,8 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
     rng = random.Random(world.seed)
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
-        patch.setattr(apply, "_GROUP", rng.choice([1, 1000, 8 << 20]))  # 8, a few and one group
-        patch.setattr(apply, "_GROUPS", rng.choice([3, 8]))
+        patch.setattr(prepare, "_GROUP", rng.choice([1, 1000, 8 << 20]))  # 8, a few and one group
+        patch.setattr(prepare, "_GROUPS", rng.choice([3, 8]))
         patch.setattr(delta_files, "_OWN", rng.choice([1, 2, 1 << 16]))
         patch.setattr(key_search, "_FEW", rng.choice([0, 1, 4]))
         patch.setattr(merged_keys, "MOST_ROWS", rng.choice([0, 2, 1 << 16]))

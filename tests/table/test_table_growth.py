@@ -20,7 +20,7 @@ from mutator.dataset.versions.snapshot import Masks, Snapshot
 from mutator.engine.versions import delta_files, export_task, live_rows
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import StateError
-from mutator.table import apply, changes
+from mutator.table import apply, changes, prepare
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
@@ -202,8 +202,8 @@ def test_a_full_snapshot_writes_one_file_of_tombstones_for_each_task(
     for number in (1, 2):
         rows = [{"id": f"{number}{n}", "at": number, "shop": f"s{n % 6}"} for n in range(24)]
         merged(table, tmp_path, number, rows)
-    monkeypatch.setattr(apply, "_GROUP", 1)
-    monkeypatch.setattr(apply, "_GROUPS", groups)
+    monkeypatch.setattr(prepare, "_GROUP", 1)
+    monkeypatch.setattr(prepare, "_GROUPS", groups)
     calls = Counter[Any]()
     entries, taken = LiveRows.entries, live_rows.taken_rows
 
@@ -233,8 +233,8 @@ def test_a_full_snapshot_writes_one_file_of_tombstones_for_each_task(
 
 @pytest.mark.parametrize("groups", [1, 3, 8])
 def test_a_large_feed_is_merged_by_several_tasks(tmp_path: Path, monkeypatch: Any, groups: int) -> None:
-    monkeypatch.setattr(apply, "_GROUP", 1)
-    monkeypatch.setattr(apply, "_GROUPS", groups)
+    monkeypatch.setattr(prepare, "_GROUP", 1)
+    monkeypatch.setattr(prepare, "_GROUPS", groups)
     settings = {"key": "id", "order_by": "at", "partitioned.by": "shop", **NO_LIMITS}
     table = Table.create(str(tmp_path / "table"), settings)
     merged(table, tmp_path, 1, [{"id": f"{n}", "at": 1, "shop": f"s{n % 3}"} for n in range(40)])

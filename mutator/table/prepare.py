@@ -1,0 +1,93 @@
+"""Survey a feed, and plan its merge into a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mutator.config import Config
+from mutator.config.written_names import renamed
+from mutator.dataset.manifest import Manifest
+from mutator.dataset.partition_index import SPEC
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors import error
+from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
+from mutator.plan.inspect.survey import Survey, survey_feed
+from mutator.plan.inspect.table_inputs import TableInput
+from mutator.plan.run_plan import Plan, make_plan
+from mutator.rules.file_names import new_run_id
+from mutator.table.agreement import check_settings, in_words_of_tables
+from mutator.table.version_times import next_time
+
+_GROUP = 8 << 20  # bytes of a feed that one task merges at least
+_GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
+_MOST_GROUPS = 1024
+
+
+def prepare(
+    snapshot: Snapshot, config: Config, feed: Sequence[str], tables: Sequence[TableInput] = ()
+) -> tuple[Survey, Plan]:
+    """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
+    config = _for_tables(config, snapshot.version.buckets)
+    known = manifest_of(snapshot)
+    if known is None:
+        check_settings(snapshot, config)
+    partitioned = None
+    if config.partitioned_by or (known is not None and SPEC in known.spec):
+        spec = known.spec if known is not None else {"format": "parquet"}
+        partitioned = PartitionedMaster(snapshot.table, spec, {}, (), ())
+    schema = None if known is None else dataset_schema(known, snapshot.table)
+    master = Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned, versioned=True)
+    survey = survey_feed(config, master, feed, tables)
+    now = next_time(time.time(), snapshot.version)
+    with in_words_of_tables(snapshot):
+        plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
+    many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
+    groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
+    warnings = tuple(renamed(warning, config.names) for warning in plan.warnings)
+    return survey, replace(plan, groups=groups, warnings=warnings)
+
+
+def _for_tables(config: Config, buckets: int) -> Config:
+    """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
+    if config.output_format not in (None, "parquet"):
+        raise error("table.format", format=config.output_format)
+    warnings = list(config.warnings)
+    if config.tombstone_retention is not None:
+        warnings.append("tombstone.retention has no effect: a table remembers all deletes")
+    if config.num_reducer not in (None, buckets):
+        warnings.append(
+            f"num.reducer has no effect: the number of buckets, {buckets}, was set when the table was created"
+        )
+    return replace(
+        config,
+        output_format="parquet",
+        num_reducer=buckets,
+        tombstone_retention=None,
+        master_adopt=False,
+        master_format=None,
+        warnings=tuple(warnings),
+    )
+
+
+def manifest_of(snapshot: Snapshot) -> Manifest | None:
+    """Return the manifest that a dataset with the rows of a snapshot would have, without files; None before any."""
+    version, spec = snapshot.version, snapshot.state.spec
+    if spec is None:
+        return None
+    return Manifest(
+        commit=version.id,
+        parent=None,
+        run=version.run,
+        committed=version.committed,
+        spec=spec,
+        buckets=None if SPEC in spec else version.buckets,
+        hash=version.hash,
+        horizon=version.horizon,
+        snapshot=version.snapshot,
+        files=(),
+        beside=(),
+        feed=snapshot.state.feed,
+        counts=version.counts,
+    )
