@@ -17,13 +17,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
 
 from bench.machine import describe, scratch
-from mutator.table import apply
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.version import TableVersion
 from mutator.table.table import Table
 
 __all__ = ["Race", "line", "main", "race"]
@@ -121,18 +121,18 @@ def _answer(process: subprocess.Popen[str]) -> Mapping[str, float]:
 
 def _write(path: str, writer: int, steps: int, rows: int) -> None:
     """Apply a feed, and then, after a line from the standard input, some more; count tries and requests."""
-    tries, requests, committed = list[int](), list[int](), apply.committed
+    tries, requests, commit = list[int](), list[int](), TableLog.commit
 
-    def counted(*given: Any) -> Any:
+    def counted(log: TableLog, version: TableVersion) -> bool:
         tries.append(1)
-        return committed(*given)
+        return commit(log, version)
 
     if path.startswith("s3:"):
         from mutator.storage.s3_client import client
 
         client(path).meta.events.register("before-call.s3", lambda **_: requests.append(1))
     table = Table(path)
-    with patch.object(apply, "committed", counted):
+    with patch.object(TableLog, "commit", counted):
         table.apply(_feed(writer, 0, rows))
         print("{}", flush=True)
         sys.stdin.readline()

@@ -97,25 +97,29 @@ class NumberedLog(Generic[Item]):
 
     def create(self, entry: Item) -> None:
         """Create an entry. Raises StorageError: ``storage.exists`` if its number is taken."""
-        content = checksummed_json.dump(self._form, self._version, self._members(entry))
-        self._files.create(_name(entry.number), content)
+        self._files.create(_name(entry.number), self.content(entry))
+
+    def content(self, entry: Item) -> bytes:
+        """Return the bytes of an entry."""
+        return checksummed_json.dump(self._form, self._version, self._members(entry))
 
     def read(self, number: int) -> Item:
         """Return an entry. Raises StateError if it is damaged or newer than this program."""
-        return self._parsed(number, read_file(self.path(number)))
+        return self.parsed(number, read_file(self.path(number)))
 
     def find(self, number: int) -> Item | None:
         """Return an entry, None if it does not exist. Raises StateError as ``read`` does."""
         data = read_if_exists(self.path(number))
-        return None if data is None else self._parsed(number, data)
+        return None if data is None else self.parsed(number, data)
 
     def find_each(self, numbers: Sequence[int]) -> Iterator[Item | None]:
         """Yield some entries in turn, None for those that do not exist. Raises StateError as ``read`` does."""
         contents = read_each_if_exists([self.path(number) for number in numbers])
         for number, data in zip(numbers, contents, strict=True):
-            yield None if data is None else self._parsed(number, data)
+            yield None if data is None else self.parsed(number, data)
 
-    def _parsed(self, number: int, data: bytes) -> Item:
+    def parsed(self, number: int, data: bytes) -> Item:
+        """Return the entry of some bytes. Raises StateError if they are damaged, or newer than this program."""
         path = self.path(number)
         try:
             members = checksummed_json.parse(data, self._form, self._version, self._oldest)

@@ -4,6 +4,7 @@ table         all of it, as an object (arguments, rows)
 new_table     create a table (create), with the rows of a dataset (take_over)
 apply         merge a feed into a new version (prepare, agreement, memory_feed, next_version, recorded, report)
 follow        the versions of other writers since an apply began
+turn          writers on one machine take turns to commit
 claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)
 find          the record of a key, and its versions

@@ -5,13 +5,14 @@ from __future__ import annotations
 import posixpath
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from mutator.config import Config
 from mutator.config.written_names import renamed_in_errors
 from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.opening import add_hint, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
@@ -35,6 +36,7 @@ from mutator.table.claiming_run import ClaimingRun, check_alive
 from mutator.table.follow import changes_plan, is_same, may_follow
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.prepare import prepare
+from mutator.table.turn import turn
 
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
 _STARTS = 50  # times that an apply begins, because other writers changed the same records
@@ -100,7 +102,7 @@ def _applied(
     run: ClaimingRun | None,
 ) -> Applied:
     """Merge a feed into the next version of a table, once. Raises _StartOver, and the errors of the catalogue."""
-    started = time.monotonic()
+    started, began = time.monotonic(), time.time()
     if run is not None:
         check_alive(snapshot.table, run, TableLog(snapshot.table).after(run.since, snapshot.version.number))
     again = snapshot.state.has_applied(transaction)
@@ -129,34 +131,43 @@ def _applied(
             return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
         if run is not None:
             run.check(version.feed, tuple(source.name for source in survey.consumed))
-        first, head, revision = placed(snapshot.table, version, _INLINE, new), snapshot, Revision()
+        version = replace(placed(snapshot.table, version, _INLINE, new), transaction=transaction)
+        first, head, revision, nearby = version, snapshot, Revision(), NearbyEntries(TableLog(snapshot.table))
         decisions = SecondDecisions(plan, snapshot, target, written, first)
-        for lost in range(_TRIES):
-            version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
-            version = replace(version, files=first.files, index=first.index, transaction=transaction)
-            if run is not None:
-                version = replace(version, run=run.claim.run, claim=run.claim)
-            version = revision.version(version)
-            began = time.monotonic()
-            after = committed(head.after(version), version)
-            if after is not None:
-                return Applied(plan, survey, result, version.counts, version, after, choice, seconds)
-            time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - began)))
-            head, winners = _newest(head, version.number)
-            if run is not None:
-                check_alive(snapshot.table, run, winners)
-            found = decisions.revised(head, winners) if may_follow(snapshot, plan, version, winners) else None
-            if found is None:
-                break
-            failpoint("apply.decided.again")
-            revision = _revised(snapshot.table, version, revision, found, new)
-            if changes_plan(config, winners):
-                survey, later = prepare(head, config, feed, tables)
-                if not is_same(plan.rows.spec, later.rows.spec):
+        with turn(snapshot.table, nearby.directory):
+            for lost in range(_TRIES):
+                if lost:
+                    head, winners = _newest(head, version.number)
+                else:  # those that were committed while it waited for its turn
+                    head, winners = _passed_on(head, nearby, began)
+                if run is not None:
+                    check_alive(snapshot.table, run, winners)
+                if winners:
+                    found = decisions.revised(head, winners) if may_follow(snapshot, plan, version, winners) else None
+                    if found is None:
+                        raise _StartOver
+                    failpoint("apply.decided.again")
+                    revision = _revised(snapshot.table, version, revision, found, new)
+                    if changes_plan(config, winners):
+                        survey, later = prepare(head, config, feed, tables)
+                        if not is_same(plan.rows.spec, later.rows.spec):
+                            raise _StartOver
+                        plan = replace(plan, rows=replace(plan.rows, spec=later.rows.spec))
+                    result = _verified(plan, survey, head, revision.receipts(receipts))
+                version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
+                version = replace(version, files=first.files, index=first.index, transaction=transaction)
+                if run is not None:
+                    version = replace(version, run=run.claim.run, claim=run.claim)
+                version = revision.version(version)
+                tried, after = time.monotonic(), head.after(version)
+                if committed(after, version):
+                    nearby.add(version)
                     break
-                plan = replace(plan, rows=replace(plan.rows, spec=later.rows.spec))
-            result = _verified(plan, survey, head, revision.receipts(receipts))
-        raise _StartOver
+                time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
+            else:
+                raise _StartOver
+        after = hinted(after)
+        return Applied(plan, survey, result, version.counts, version, after, choice, seconds)
 
 
 def _revised(table: str, version: TableVersion, before: Revision, revision: Revision, new: list[str]) -> Revision:
@@ -173,24 +184,37 @@ def _revised(table: str, version: TableVersion, before: Revision, revision: Revi
     return replace(revision, files=own.files, index=own.index, withdrawn=own.withdrawn)
 
 
+def _passed_on(head: Snapshot, nearby: NearbyEntries, began: float) -> tuple[Snapshot, list[TableVersion]]:
+    """Return as ``_newest`` does, without a request to a slow storage. began: when the apply looked for the newest."""
+    if storage_for(head.table).holds:
+        return _newest(head, head.version.number)
+    return _after(head, nearby.after(head.version, began))
+
+
 def _newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:
     """Return the newest snapshot, and the versions that it has after an earlier one. known: the number of one."""
-    winners = list(TableLog(head.table).following(head.version.number, known))
-    for version in winners:
+    return _after(head, TableLog(head.table).following(head.version.number, known))
+
+
+def _after(head: Snapshot, versions: Iterable[TableVersion]) -> tuple[Snapshot, list[TableVersion]]:
+    followed = list(versions)
+    for version in followed:
         head = head.after(version)
-    return head, winners
+    return head, followed
 
 
-def committed(after: Snapshot, version: TableVersion) -> Snapshot | None:
-    """Make a version exist; return its snapshot, to go on with; None if another writer has committed its number.
-
-    after: the snapshot of the version.
-    """
-    log = TableLog(after.table)
+def committed(after: Snapshot, version: TableVersion) -> bool:
+    """Make a version exist; return False if another writer has committed its number. after: its snapshot."""
     failpoint("table.commit")
-    if not log.commit(version):
-        return None
+    if not TableLog(after.table).commit(version):
+        return False
     failpoint("table.committed")
+    return True
+
+
+def hinted(after: Snapshot) -> Snapshot:
+    """Write the hint for a version that exists, and a checkpoint if it is due; return the snapshot to go on with."""
+    log = TableLog(after.table)
     with suppress(MutatorError):  # derived: the next version writes it
         after = add_hint(log, after, log.hinted().checkpoint)
         failpoint("table.hinted")

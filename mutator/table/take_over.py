@@ -37,7 +37,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
-from mutator.table.apply import OpenRunner, committed, new_files
+from mutator.table.apply import OpenRunner, committed, hinted, new_files
 from mutator.table.create import BUCKETS, WORK, check_free, commit_first, first_version
 from mutator.table.prepare import prepare
 from mutator.table.version_times import next_time, time_text
@@ -177,10 +177,10 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
         with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
             files: list[TableFile] = each_on(runner)(tasks, partial(_take_over, plan, target))
         version = _version(snapshot, plan, known, files, time.monotonic() - started)
-        created = committed(snapshot.after(version), version)
-        if created is None:
+        created = snapshot.after(version)
+        if not committed(created, version):
             raise error("table.exists", path=snapshot.table)
-        return created
+        return hinted(created)
 
 
 def _take_over(plan: Plan, target: Target, taken: Taken, number: int, attempt: int) -> TableFile:

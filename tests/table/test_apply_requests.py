@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mutator.dataset.versions import nearby
 from mutator.storage.s3_client import client
 from mutator.table.table import Table
 from tests.support.storage_places import s3_place
@@ -78,17 +79,25 @@ def test_an_apply_to_a_table_of_many_packs(table: Table, requests: Requests) -> 
     assert len(with_checkpoint) <= len(ALONE) + 2 + 1 + 3 * 2, "pack, checkpoint; a listing; three for each removal"
 
 
+def outrun(table: Table, requests: Requests) -> None:
+    """Apply three feeds as another process would, which is not counted."""
+    requests.counts = False
+    other = Table(table.path)
+    for number in (10, 11, 12):
+        other.apply(rows(number))
+    requests.counts = True
+
+
+@pytest.fixture(name="elsewhere")
+def other_machine(monkeypatch: Any) -> None:
+    """Let the other process be on another machine, whose versions are not passed on."""
+    monkeypatch.setattr(nearby, "_LARGEST", 0)
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_an_apply_that_others_outrun(table: Table, requests: Requests) -> None:
     table.apply(rows(0))
-
-    def outrun() -> None:
-        requests.counts = False
-        other = Table(table.path)
-        for number in (10, 11, 12):
-            other.apply(rows(number))
-        requests.counts = True
-
-    with at_phase("commit", outrun):
+    with at_phase("commit", lambda: outrun(table, requests)):
         found = counted(requests, table, 1)
     assert found[:3] == ALONE[:3]
     # Those that are read at once are in any order.
@@ -97,12 +106,25 @@ def test_an_apply_that_others_outrun(table: Table, requests: Requests) -> None:
     assert found[7:] == ["PutObject log/next + 3", *ALONE[3:]]
 
 
+def test_an_apply_that_others_on_this_machine_outrun(table: Table, requests: Requests) -> None:
+    table.apply(rows(0))
+    with at_phase("merged", lambda: outrun(table, requests)):
+        found = counted(requests, table, 1)
+    assert found == [*ALONE[:2], "PutObject log/next + 3", *ALONE[3:]]
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_an_apply_after_those_of_others(table: Table, requests: Requests) -> None:
     table.apply(rows(0))
-    other = Table(table.path)
-    for number in (10, 11, 12):
-        other.apply(rows(number))
+    outrun(table, requests)
     found = counted(requests, table, 1)
     assert found[0] == ALONE[0]
     assert sorted(found[1:5]) == ["GetObject log/next", *(f"GetObject log/next + {number}" for number in (1, 2, 3))]
     assert found[5:] == ["PutObject log/next + 3", *ALONE[3:]]
+
+
+def test_an_apply_after_those_of_others_on_this_machine(table: Table, requests: Requests) -> None:
+    table.apply(rows(0))
+    outrun(table, requests)
+    found = counted(requests, table, 1)
+    assert found == [ALONE[0], "GetObject log/next + 3", "PutObject log/next + 3", *ALONE[3:]]

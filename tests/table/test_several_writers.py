@@ -17,7 +17,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import apply_task, second_decisions
 from mutator.errors import MutatorError
-from mutator.table import apply
+from mutator.table import apply, turn
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
@@ -33,6 +33,12 @@ WORLDS: dict[str, dict[str, Any]] = {
     "partitions": {**BY_FIELD, "partitioned.by": "shop", "key.scope": "partition"},
     "moves": {**BY_FIELD, "partitioned.by": "shop", "key.scope": "table"},
 }
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: Any) -> None:
+    """Let other writers act in the turn of one, at each phase."""
+    monkeypatch.setattr(turn, "_PATIENCE", 0)
 
 
 @contextmanager

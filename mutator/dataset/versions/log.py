@@ -75,6 +75,14 @@ class TableLog:
         """Return the path of an entry."""
         return self._entries.path(number)
 
+    def content(self, version: TableVersion) -> bytes:
+        """Return the bytes of an entry."""
+        return self._entries.content(version)
+
+    def parsed(self, number: int, content: bytes) -> TableVersion:
+        """Return the version of the bytes of an entry. Raises StateError if they are damaged."""
+        return self._entries.parsed(number, content)
+
     def read(self, number: int) -> TableVersion:
         """Return a version. Raises StateError if its entry is missing, damaged, or newer than this program."""
         found = self._entries.find(number)

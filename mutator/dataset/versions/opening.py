@@ -12,6 +12,7 @@ from typing import Any
 
 from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.log import Hint, TableLog, version_of_checkpoint
+from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.packs import bytes_apart, packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot
 from mutator.dataset.versions.version import TableVersion
@@ -43,9 +44,7 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
     log = TableLog(snapshot.table)
     hint = log.hinted()
-    if hint.number is None or hint.number < snapshot.version.number:  # perhaps there is another table by now
-        _check_is_there(log, snapshot.version)
-    found = forward(log, snapshot, known=hint.number)
+    found = _newest(log, snapshot, hint)
     _check_newest(log, found, hint)
     number = found.version.number
     if number // _EVERY == snapshot.version.number // _EVERY:
@@ -59,6 +58,23 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
         if begin is not None:
             return replace(forward(log, begin, number), keys=found.keys)
     return found.folded()
+
+
+def _newest(log: TableLog, snapshot: Snapshot, hint: Hint) -> Snapshot:
+    """Return the snapshot of the newest version, given an earlier one, which the log may not have any more."""
+    found = snapshot
+    for version in NearbyEntries(log).after(snapshot.version):
+        found = found.after(version)
+    number, known = found.version.number, max(hint.number or 0, found.version.number)
+    if (number, found.version.id) == (hint.number, hint.id) or (found is snapshot and number < known):
+        return forward(log, found, known=known)
+    versions = list(log.following(number - 1, known))
+    if not versions or versions[0].id != found.version.id:
+        _check_is_there(log, snapshot.version)  # perhaps there is another table by now
+        return forward(log, snapshot, known=hint.number)
+    for version in versions[1:]:
+        found = found.after(version)
+    return found
 
 
 def _check_newest(log: TableLog, found: Snapshot, hint: Hint) -> None:
