@@ -141,3 +141,15 @@ def test_files_of_two_formats(table: Table, tmp_path: Path) -> None:
     pq.write_table(frame, tmp_path / "feed" / "rows.parquet")
     refused(table, str(tmp_path / "feed"), 3, "the feed has files of several formats (1 csv, 1 parquet)")
     assert table.apply([str(tmp_path / "feed" / "rows.csv"), frame]).counts["feed inserted"] == 2
+
+
+def test_two_sources_of_one_feed(empty: Table, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    put(tmp_path / "feed" / "names_1.csv", "id,at,name,op\n1,1,lamp,U\n")
+    put(tmp_path / "feed" / "prices_2.csv", "id,at,price,op\n2,1,5,U\n")
+    feed = str(tmp_path / "feed")
+    words = "field name of names_1.csv: left out, because prices_2.csv, the newest feed file, has no such field; "
+    assert empty.apply(feed, dry_run=True).warnings == (f"{words}output_schema keeps it",)
+    assert empty.apply(feed, dry_run=True, removed_fields="name").warnings == ()
+    report = empty.apply(feed, output_schema=SCHEMA)
+    assert (report.warnings, columns(empty)) == ((), ["id", "at", "name", "price"])

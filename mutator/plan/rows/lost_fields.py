@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.rules.file_names import base_name
+from mutator.rules.file_names import base_name, first_few
 from mutator.rules.schema_evolution import SchemaVersion
 
 
@@ -48,6 +48,24 @@ def changed_fields(
             f"them in another ({', '.join(kept)}): programs that read fields by position would confuse them"
         )
     return tuple(warnings)
+
+
+def left_out_fields(
+    config: Config, base: SchemaVersion, feed: Sequence[SchemaVersion], op: str | None
+) -> tuple[str, ...]:
+    """Return a warning on fields of CSV feed files that the newest one lacks, so that their values are left out."""
+    if base.typed:
+        return ()
+    known = {*base.schema.names, *config.removed_fields, op}
+    files = {one.path: [name for name in one.schema.names if name not in known] for one in feed if not one.typed}
+    names = list(dict.fromkeys(name for lost in files.values() for name in lost))
+    if not names:
+        return ()
+    having = first_few([base_name(path) for path, lost in files.items() if lost])
+    why = f"left out, because {base_name(base.path)}, the newest feed file, has no such "
+    one = len(names) == 1
+    kept = f"{'field' if one else 'fields'}; output.schema keeps {'it' if one else 'them'}"
+    return (f"{_listed(names)} of {having}: {why}{kept}",)
 
 
 def _listed(names: Collection[str]) -> str:

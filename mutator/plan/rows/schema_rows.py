@@ -23,7 +23,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
-from mutator.plan.rows.lost_fields import changed_fields
+from mutator.plan.rows.lost_fields import changed_fields, left_out_fields
 from mutator.plan.rows.missing_fields import check_first_rows, check_names
 from mutator.plan.rows.result_fields import base_version, with_deletes_marked
 from mutator.plan.rows.result_schema import SchemaRun
@@ -78,18 +78,27 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     return replace(
         rows,
         notes=(*rows.notes, *_notes_on_ids(config, survey)),
-        warnings=(*rows.warnings, *_warnings_on_fields(config, survey, base, master, fields.op)),
+        warnings=(*rows.warnings, *_warnings_on_fields(config, survey, base, master, feed, fields.op)),
     )
 
 
 def _warnings_on_fields(
-    config: Config, survey: Survey, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None
+    config: Config,
+    survey: Survey,
+    base: SchemaVersion,
+    master: Sequence[SchemaVersion],
+    feed: Sequence[SchemaVersion],
+    op: str | None,
 ) -> tuple[str, ...]:
-    """Return warnings where a feed file changes the master's fields. Raises DataError."""
+    """Return warnings where a feed file changes the fields of the master, or of other feed files. Raises DataError."""
     source = next((source for source in survey.feed if source.path == base.path), None)
-    if not master or survey.output_schema is not None or source is None:
+    if survey.output_schema is not None or source is None:
         return ()
-    return changed_fields(config, base, master if survey.manifest is not None else master[::-1], op, source.is_table)
+    left_out = left_out_fields(config, base, feed, op)
+    if not master:
+        return left_out
+    own = master if survey.manifest is not None else master[::-1]
+    return (*changed_fields(config, base, own, op, source.is_table), *left_out)
 
 
 def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
