@@ -84,6 +84,40 @@ def test_files_of_one_size(
         same(table, spark, version)
 
 
+def test_hidden_rows_of_large_files(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), settings, buckets=2)
+    table.apply(rows(range(9000), 1))
+    table.apply(rows([*range(0, 9000, 67), *range(4000, 4100)], 2, "D"))
+    table.apply(rows(range(6000, 8100, 3), 2))
+    for version in (1, 2, 3):
+        same(table, spark, version)
+
+
+@pytest.mark.parametrize("own", [None, "5000"], ids=["not set", "set"])
+def test_spark_looks_for_many_local_files_without_a_job(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str | None
+) -> None:
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(apply, "_INLINE", 0)
+    name, context = "spark.sql.sources.parallelPartitionDiscovery.threshold", spark.sparkContext
+    before = spark.conf.get(name)
+    if own is not None:
+        spark.conf.set(name, own)
+    table = Table.create(str(tmp_path / "t"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}, buckets=2)
+    for first in range(0, 34 * 4, 4):
+        table.apply(rows(range(first, first + 4), 1))
+    assert len(list(table.snapshot.of_role("data"))) > 32
+    context.setJobGroup("frame", "making a DataFrame")
+    try:
+        table.dataframe(spark)
+        assert list(context.statusTracker().getJobIdsForGroup("frame")) == []
+        assert spark.conf.get(name) == (own or before)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+        spark.conf.set(name, before)
+    same(table, spark)
+
+
 def test_a_field_that_was_added_again_is_null_in_earlier_rows(
     spark: SparkSession, settings: Any, tmp_path: Path
 ) -> None:

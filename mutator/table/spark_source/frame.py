@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial, reduce
 from itertools import groupby
 from typing import Any
@@ -19,6 +20,7 @@ from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.spark.frames import address, context_of, data_type_of
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.errors import error
+from mutator.storage import storage_for
 from mutator.table.scan import batches_of_files, schema_of
 from mutator.table.spark_source.arrow_frames import frame_of_arrow
 from mutator.table.spark_source.masked_files import MaskedFile, live_rows
@@ -30,6 +32,7 @@ _UNSIGNED: dict[Any, types.DataType] = {
 }
 _UNSIGNED[pa.uint64()] = types.DecimalType(20, 0)
 _MOST_DIGITS = 38  # of a decimal
+_LISTS, _LISTED = "spark.sql.sources.parallelPartitionDiscovery.threshold", 1000  # files on a local disk
 _FEW = 8  # files without hidden rows are read with the others, unless others have fewer than so many times their rows
 
 
@@ -101,7 +104,7 @@ def _frames(
         (masked if len(hidden) else whole).append(MaskedFile(path, file.data.bytes, hidden))
         rows_of_masked += file.rows if len(hidden) else 0
         rows_of_whole += 0 if len(hidden) else file.rows
-    read = partial(_read, spark, form)
+    read = partial(_read, spark, form, storage_for(snapshot.table).holds)
     if rows_of_whole * _FEW > rows_of_masked:
         yield read([file.path for file in whole])
         whole = []
@@ -109,9 +112,21 @@ def _frames(
         yield from live_rows(spark, [*masked, *whole], read)
 
 
-def _read(spark: SparkSession, form: types.StructType, paths: Sequence[str]) -> DataFrame:
+def _read(spark: SparkSession, form: types.StructType, is_local: bool, paths: Sequence[str]) -> DataFrame:
     # With a schema Spark reads no footer beforehand. Else it would take directories such as version_id=1 for columns.
-    return spark.read.schema(form).option("recursiveFileLookup", "true").parquet(*paths)
+    with _listed_here(spark) if is_local else nullcontext():
+        return spark.read.schema(form).option("recursiveFileLookup", "true").parquet(*paths)
+
+
+@contextmanager
+def _listed_here(spark: SparkSession) -> Iterator[None]:
+    """Let this process look for up to ``_LISTED`` files, for which Spark would run a job, which takes longer."""
+    before = str(spark.conf.get(_LISTS))
+    spark.conf.set(_LISTS, str(max(int(before), _LISTED)))
+    try:
+        yield
+    finally:
+        spark.conf.set(_LISTS, before)
 
 
 def _evolved(rows: DataFrame, forms: Forms, number: int, schema: pa.Schema) -> DataFrame:

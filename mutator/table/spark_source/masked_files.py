@@ -1,8 +1,9 @@
 """The rows of Parquet files that a version does not hide, as DataFrames of which Spark reads the files itself.
 
-Hidden rows are known by their positions: ``_metadata.row_index``, which Spark has for Parquet. A word of 64 bits says
-which of 64 successive rows are hidden. It is found by a broadcast join with a whole number, the fastest key of one: the
-number of the word, and the size of the file, or, for further files of the same size, a hash of the path.
+Hidden rows are known by their positions: ``_metadata.row_index``, which Spark has for Parquet. The bits of 16 words say
+which of 1,024 successive rows, a block, are hidden. They are found by a broadcast join with a whole number, the fastest
+key of one: the number of the block, and the size of the file, or, for further files of the same size, a hash of the
+path.
 """
 
 from __future__ import annotations
@@ -20,9 +21,15 @@ from mutator.rules.byte_columns import Ints
 from mutator.table.spark_source.arrow_frames import frame_of_arrow
 
 Read = Callable[[Sequence[str]], DataFrame]  # returns the rows of files; their paths as Hadoop knows them
-_ROW, _KEY, _WORD = "mutator row", "mutator key", "mutator word"  # columns
-_WORDS = types.StructType([types.StructField(name, types.LongType()) for name in (_KEY, _WORD)])
-_PLACES = 28  # bits of a key for the number of the word; the others are for the file
+_ROW, _KEY, _WORDS = "mutator row", "mutator key", "mutator words"  # columns
+_WIDTH, _ROWS = 16, 10  # words of a block; bits of a position for the row in it
+_BLOCKS = types.StructType(
+    [
+        types.StructField(_KEY, types.LongType()),
+        types.StructField(_WORDS, types.ArrayType(types.LongType(), containsNull=False)),
+    ]
+)
+_PLACES = 28  # bits of a key for the number of the block; the others are for the file
 _BY_SIZE, _BY_PATH = "_metadata.file_size", "xxhash64(_metadata.file_path)"
 _SEED = 42  # of Spark's xxhash64
 _UNSIGNED = (1 << 64) - 1
@@ -52,7 +59,7 @@ def live_rows(spark: SparkSession, files: Sequence[MaskedFile], read: Read) -> I
 
 
 def _key(number: int) -> int:
-    """Return the key of the first word of a file, by a number of the file."""
+    """Return the key of the first block of a file, by a number of the file."""
     return number << _PLACES & _UNSIGNED
 
 
@@ -69,25 +76,31 @@ def _with_own_keys(files: Iterable[tuple[int, MaskedFile]]) -> list[dict[int, Ma
 
 def _without_hidden(spark: SparkSession, rows: DataFrame, files: Mapping[int, MaskedFile], number: str) -> DataFrame:
     """Return the rows of files but for the hidden ones. files: by key. number: of the file of a row, for Spark."""
-    keys, words = zip(*(_words(key, file.hidden) for key, file in files.items()), strict=True)
-    hidden = pa.table({_KEY: np.concatenate(keys), _WORD: np.concatenate(words)})
-    key = functions.expr(f"shiftleft({number}, {_PLACES}) | shiftright(_metadata.row_index, 6)")
+    keys, words = map(np.concatenate, zip(*(_blocks(key, file.hidden) for key, file in files.items()), strict=True))
+    starts = pa.array(np.arange(0, len(words) + 1, _WIDTH, dtype=np.int32))
+    hidden = pa.table({_KEY: keys, _WORDS: pa.ListArray.from_arrays(starts, pa.array(words))})
+    key = functions.expr(f"shiftleft({number}, {_PLACES}) | shiftright(_metadata.row_index, {_ROWS})")
     placed = rows.withColumns({_KEY: key, _ROW: functions.col("_metadata.row_index")})
-    joined = placed.join(functions.broadcast(frame_of_arrow(spark, [hidden], _WORDS)), _KEY, "left")
-    is_live = functions.expr(f"`{_WORD}` IS NULL OR (shiftright(`{_WORD}`, CAST(`{_ROW}` & 63 AS INT)) & 1) = 0")
-    return joined.where(is_live).drop(_KEY, _ROW, _WORD)
+    joined = placed.join(functions.broadcast(frame_of_arrow(spark, [hidden], _BLOCKS)), _KEY, "left")
+    word = f"get(`{_WORDS}`, CAST(shiftright(`{_ROW}`, 6) & {_WIDTH - 1} AS INT))"
+    is_live = functions.expr(f"`{_WORDS}` IS NULL OR (shiftright({word}, CAST(`{_ROW}` & 63 AS INT)) & 1) = 0")
+    return joined.where(is_live).drop(_KEY, _ROW, _WORDS)
 
 
-def _words(key: int, hidden: Ints) -> tuple[Ints, Ints]:
-    """Return the keys of the words of a file that have hidden rows, and these words.
+def _blocks(key: int, hidden: Ints) -> tuple[Ints, Ints]:
+    """Return the keys of the blocks of a file that have hidden rows, and the words of these blocks.
 
-    >>> [column.tolist() for column in _words(256, np.array([1, 3, 64, 200]))]
-    [[256, 257, 259], [10, 1, 256]]
+    >>> keys, words = _blocks(256, np.array([1, 3, 64, 5000]))
+    >>> keys.tolist(), words[:2].tolist(), np.flatnonzero(words).tolist()
+    ([256, 260], [10, 1], [0, 1, 30])
     """
     numbers, starts = np.unique(hidden >> 6, return_index=True)
     bits = np.uint64(1) << (hidden & 63).astype(np.uint64)
-    words = np.bitwise_or.reduceat(bits, starts) if len(bits) else bits
-    return (numbers.astype(np.uint64) | np.uint64(key)).view(np.int64), words.view(np.int64)
+    found, blocks = np.unique(numbers // _WIDTH, return_inverse=True)
+    words = np.zeros(len(found) * _WIDTH, np.uint64)
+    if len(bits):
+        words[blocks * _WIDTH + numbers % _WIDTH] = np.bitwise_or.reduceat(bits, starts)
+    return (found.astype(np.uint64) | np.uint64(key)).view(np.int64), words.view(np.int64)
 
 
 def _bytes_of(rows: DataFrame) -> int:
