@@ -143,6 +143,13 @@ def test_files_of_two_formats(table: Table, tmp_path: Path) -> None:
     assert table.apply([str(tmp_path / "feed" / "rows.csv"), frame]).counts["feed inserted"] == 2
 
 
+def test_a_header_without_rows_leaves_nothing_out(empty: Table, tmp_path: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    put(tmp_path / "feed" / "names_1.csv", "id,at,name,op\n")
+    put(tmp_path / "feed" / "prices_2.csv", "id,at,price,op\n2,1,5,U\n")
+    assert empty.apply(str(tmp_path / "feed")).warnings == ()
+
+
 def test_two_sources_of_one_feed(empty: Table, tmp_path: Path) -> None:
     (tmp_path / "feed").mkdir()
     put(tmp_path / "feed" / "names_1.csv", "id,at,name,op\n1,1,lamp,U\n")

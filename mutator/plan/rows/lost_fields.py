@@ -57,7 +57,8 @@ def left_out_fields(
     if base.typed:
         return ()
     known = {*base.schema.names, *config.removed_fields, op}
-    files = {one.path: [name for name in one.schema.names if name not in known] for one in feed if not one.typed}
+    counted = [one for one in feed if not one.typed and not one.partial]
+    files = {one.path: [name for name in one.schema.names if name not in known] for one in counted}
     names = list(dict.fromkeys(name for lost in files.values() for name in lost))
     if not names:
         return ()
