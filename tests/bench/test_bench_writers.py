@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.writers import Race, line, race
+from bench.writers import APART, Race, line, new_tables, race
 
 
 @pytest.mark.processes
 @pytest.mark.rest
-def test_writers_share_the_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("apart", [False, True])
+def test_writers_share_the_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
-    found = race(str(tmp_path / "table"), writers=2, commits=6, rows=4)
+    tables = new_tables(str(tmp_path / "table"), writers=2, apart=apart)
+    found = race(tables, commits=6, rows=4)
+    assert [table.version for table in tables] == ([4, 4] if apart else [8, 8])
     assert found.writers == 2
     assert found.commits > 0
     assert found.cpu > 0
@@ -29,3 +32,4 @@ def test_the_sentence() -> None:
         "ratio 3.10, at least 3: reached"
     )
     assert line("memory", [[one, several]]).endswith("ratio 3.10, at least 1.5: reached")
+    assert line(APART, [[one, several]]).endswith("ratio 3.10")

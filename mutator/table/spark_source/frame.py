@@ -6,6 +6,7 @@ The rows of files that are in the log, which are few, are sent as Arrow data. Sp
 from __future__ import annotations
 
 import posixpath
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial, reduce
@@ -33,6 +34,8 @@ _UNSIGNED: dict[Any, types.DataType] = {
 _UNSIGNED[pa.uint64()] = types.DecimalType(20, 0)
 _MOST_DIGITS = 38  # of a decimal
 _LISTS, _LISTED = "spark.sql.sources.parallelPartitionDiscovery.threshold", 1000  # files on a local disk
+_DEFAULT = "32"  # of Spark; another number is a decision of the user
+_LISTING = threading.Lock()  # the setting is that of the session
 _FEW = 8  # files without hidden rows are read with the others, unless others have fewer than so many times their rows
 
 
@@ -120,13 +123,15 @@ def _read(spark: SparkSession, form: types.StructType, is_local: bool, paths: Se
 
 @contextmanager
 def _listed_here(spark: SparkSession) -> Iterator[None]:
-    """Let this process look for up to ``_LISTED`` files, for which Spark would run a job, which takes longer."""
-    before = str(spark.conf.get(_LISTS))
-    spark.conf.set(_LISTS, str(max(int(before), _LISTED)))
-    try:
-        yield
-    finally:
-        spark.conf.set(_LISTS, before)
+    """Let this process list up to ``_LISTED`` files. Spark would run a job for them, which takes longer."""
+    with _LISTING:
+        before = str(spark.conf.get(_LISTS))
+        try:
+            if before == _DEFAULT:
+                spark.conf.set(_LISTS, str(_LISTED))
+            yield
+        finally:
+            spark.conf.set(_LISTS, before)
 
 
 def _evolved(rows: DataFrame, forms: Forms, number: int, schema: pa.Schema) -> DataFrame:

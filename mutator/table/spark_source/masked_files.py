@@ -1,8 +1,8 @@
 """The rows of Parquet files that a version does not hide, as DataFrames of which Spark reads the files itself.
 
 Hidden rows are known by their positions: ``_metadata.row_index``, which Spark has for Parquet. The bits of 16 words say
-which of 1,024 successive rows, a block, are hidden. They are found by a broadcast join with a whole number, the fastest
-key of one: the number of the block, and the size of the file, or, for further files of the same size, a hash of the
+which of 1,024 successive rows, a block, are hidden. They are found by a broadcast join. Its key is a whole number, the
+fastest kind: the number of the block, and the size of the file, or, for further files of the same size, a hash of the
 path.
 """
 
