@@ -70,12 +70,16 @@ def remove_tree(path: str) -> None:
 
 
 class Lock:
-    """An open, locked directory. Closing it releases the lock."""
+    """An open, locked directory. The lock is released with the object."""
 
     def __init__(self, handle: int) -> None:
-        self._handle = handle
+        self._handle, self._process = handle, os.getpid()
 
     def __del__(self) -> None:
+        # A process that was forked in the meantime has the open directory, too, so that closing it does not suffice.
+        if os.getpid() == self._process:
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
         os.close(self._handle)
 
 

@@ -6,7 +6,7 @@ import posixpath
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from mutator.config import Config
@@ -102,7 +102,7 @@ def _applied(
     run: ClaimingRun | None,
 ) -> Applied:
     """Merge a feed into the next version of a table, once. Raises _StartOver, and the errors of the catalogue."""
-    started, began = time.monotonic(), time.time()
+    started = time.monotonic()
     if run is not None:
         check_alive(snapshot.table, run, TableLog(snapshot.table).after(run.since, snapshot.version.number))
     again = snapshot.state.has_applied(transaction)
@@ -134,12 +134,13 @@ def _applied(
         version = replace(placed(snapshot.table, version, _INLINE, new), transaction=transaction)
         first, head, revision, nearby = version, snapshot, Revision(), NearbyEntries(TableLog(snapshot.table))
         decisions = SecondDecisions(plan, snapshot, target, written, first)
-        with turn(snapshot.table, nearby.directory):
+        with ExitStack() as turns:
+            turns.enter_context(turn(snapshot.table, nearby.directory()))
             for lost in range(_TRIES):
                 if lost:
                     head, winners = _newest(head, version.number)
-                else:  # those that were committed while it waited for its turn
-                    head, winners = _passed_on(head, nearby, began)
+                else:  # those that were committed since the apply began
+                    head, winners = _passed_on(head, nearby)
                 if run is not None:
                     check_alive(snapshot.table, run, winners)
                 if winners:
@@ -163,6 +164,8 @@ def _applied(
                 if committed(after, version):
                     nearby.add(version)
                     break
+                if lost:  # writers elsewhere are faster, so those on this machine need not wait
+                    turns.close()
                 time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
             else:
                 raise _StartOver
@@ -184,11 +187,12 @@ def _revised(table: str, version: TableVersion, before: Revision, revision: Revi
     return replace(revision, files=own.files, index=own.index, withdrawn=own.withdrawn)
 
 
-def _passed_on(head: Snapshot, nearby: NearbyEntries, began: float) -> tuple[Snapshot, list[TableVersion]]:
-    """Return as ``_newest`` does, without a request to a slow storage. began: when the apply looked for the newest."""
+def _passed_on(head: Snapshot, nearby: NearbyEntries) -> tuple[Snapshot, list[TableVersion]]:
+    """Return as ``_newest`` does; from a slow storage, only the newest of the versions that have copies is read."""
     if storage_for(head.table).holds:
         return _newest(head, head.version.number)
-    return _after(head, nearby.after(head.version, began))
+    copies = list(nearby.after(head.version))
+    return _after(head, copies if copies and TableLog(head.table).has(copies[-1]) else ())
 
 
 def _newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:

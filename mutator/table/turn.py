@@ -34,6 +34,8 @@ def turn(table: str, nearby: str | None) -> Iterator[None]:
     lock: object | None = None
     with suppress(MutatorError):  # the commit reports what is wrong
         while path is not None and (lock := storage.hold(path)) is None and time.monotonic() < end:
+            if storage.stat(path) is None:
+                break
             time.sleep(_PAUSE)
     try:
         yield

@@ -110,7 +110,7 @@ def test_an_apply_that_others_on_this_machine_outrun(table: Table, requests: Req
     table.apply(rows(0))
     with at_phase("merged", lambda: outrun(table, requests)):
         found = counted(requests, table, 1)
-    assert found == [*ALONE[:2], "PutObject log/next + 3", *ALONE[3:]]
+    assert found == [*ALONE[:2], "GetObject log/next + 2", "PutObject log/next + 3", *ALONE[3:]]
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -127,4 +127,5 @@ def test_an_apply_after_those_of_others_on_this_machine(table: Table, requests: 
     table.apply(rows(0))
     outrun(table, requests)
     found = counted(requests, table, 1)
-    assert found == [ALONE[0], "GetObject log/next + 3", "PutObject log/next + 3", *ALONE[3:]]
+    assert sorted(found[1:3]) == ["GetObject log/next + 2", "GetObject log/next + 3"]  # in any order
+    assert [found[0], *found[3:]] == [ALONE[0], "PutObject log/next + 3", *ALONE[3:]]

@@ -15,9 +15,11 @@ from mutator.dataset.versions import nearby
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.opening import open_snapshot, refreshed
+from mutator.errors import MutatorError
 from mutator.storage.local import LocalStorage
 from mutator.table import turn
 from mutator.table.table import Table
+from tests.table.test_several_writers import at_phase
 
 WIDE = 0o777
 
@@ -54,9 +56,13 @@ def commit(table: Table, count: int) -> None:
 
 
 def copies(table: Table) -> list[int]:
-    directory = NearbyEntries(TableLog(table.path)).directory
+    return sorted(map(int, os.listdir(directory_of(table))))
+
+
+def directory_of(table: Table) -> str:
+    directory = NearbyEntries(TableLog(table.path)).directory()
     assert directory is not None
-    return sorted(map(int, os.listdir(directory)))
+    return directory
 
 
 def lock_of(table: Table, nearby_directory: str | None = None) -> object:
@@ -70,7 +76,7 @@ def test_a_writer_waits_until_the_others_turn_ends(table: Table, where: str, mon
     if where == "elsewhere":
         request.getfixturevalue("slow")
         commit(table, 1)
-    locks = [lock_of(table, NearbyEntries(TableLog(table.path)).directory)]
+    locks = [lock_of(table, NearbyEntries(TableLog(table.path)).directory())]
     looks: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -85,11 +91,11 @@ def test_a_writer_waits_until_the_others_turn_ends(table: Table, where: str, mon
 
 
 def test_a_writer_that_waits_too_long_goes_on(table: Table, monkeypatch: Any) -> None:
-    lock = lock_of(table)
+    locks = [lock_of(table)]  # until the end of the test
     monkeypatch.setattr(turn, "_PATIENCE", 0.02)
 
-    commit(table, 1)
-    assert (table.version, lock is None) == (1, False)
+    commit(table, len(locks))
+    assert table.version == 1
 
 
 def test_no_process_waits_for_a_turn_that_has_ended(table: Table, monkeypatch: Any) -> None:
@@ -105,25 +111,21 @@ def test_versions_of_writers_on_this_machine_are_not_read(table: Table, slow: li
     slow.clear()
 
     assert table.refresh().version == 6
-    assert slow == [7]  # the hint is of version 6
+    assert slow == [6, 7]
     assert table.scan().to_arrow().num_rows == 12
 
 
-def test_the_newest_copy_is_compared_with_the_log_if_the_hint_is_older(table: Table, slow: list[int]) -> None:
+def test_copies_that_a_hint_names_are_looked_for(table: Table, slow: list[int]) -> None:
     commit(other := Table(table.path), 4)
-    hint = Path(table.path, DIRECTORY, "hint.json")
-    earlier = hint.read_bytes()
-    commit(other, 2)
-    hint.write_bytes(earlier)
-    slow.clear()
+    for number in (3, 4):
+        os.unlink(TableLog(other.path).entry_path(number))
 
-    assert table.refresh().version == 6
-    assert slow == [6, 7]
+    with pytest.raises(MutatorError) as fault:
+        table.refresh()
+    assert fault.value.kind == "table.log.lost"
 
 
 def test_an_apply_follows_the_copies_without_a_try(table: Table, slow: list[int], monkeypatch: Any) -> None:
-    from tests.table.test_several_writers import at_phase
-
     tries: list[int] = []
     create = TableLog.commit
     monkeypatch.setattr(TableLog, "commit", lambda log, version: tries.append(version.number) or create(log, version))
@@ -157,11 +159,27 @@ def test_copies_of_versions_that_a_restored_table_lost_do_not_count(
     assert Table(table.path).verify().problems == ()
 
 
+def test_copies_of_versions_that_a_restored_table_lost_meanwhile_do_not_count(table: Table, slow: list[int]) -> None:
+    commit(table, 1)
+    log = TableLog(table.path)
+    hint = log.hinted()
+
+    def restored() -> None:
+        commit(Table(table.path), 2)
+        for number in (2, 3):
+            os.unlink(log.entry_path(number))
+        log.write_hint(log.read(1), hint.checkpoint)
+
+    with at_phase("merged", restored):
+        table.apply(rows(9))
+
+    assert (table.version, log.numbers()) == (2, [0, 1, 2])
+    assert Table(table.path).verify().problems == ()
+
+
 def test_damaged_copies_do_not_count(table: Table, slow: list[int]) -> None:
     commit(other := Table(table.path), 3)
-    directory = NearbyEntries(TableLog(table.path)).directory
-    assert directory is not None
-    Path(directory, "2").write_bytes(b"{}")
+    Path(directory_of(table), "2").write_bytes(b"{}")
 
     assert table.refresh().version == 3
     assert slow[-3:] == [2, 3, 4]
@@ -187,8 +205,7 @@ def test_old_copies_are_removed(table: Table, slow: list[int], monkeypatch: Any)
 
 def test_copies_of_tables_that_nobody_writes_are_removed(table: Table, slow: list[int], tmp_path: Path) -> None:
     commit(table, 1)
-    first = NearbyEntries(TableLog(table.path)).directory
-    assert first is not None
+    first = directory_of(table)
     os.utime(first, (1, 1))
     Table.create(str(tmp_path / "second"), key="id", order_by="at").apply(rows(1))
 
@@ -210,7 +227,7 @@ def test_a_directory_that_others_can_write_to_is_not_used(table: Table, slow: li
     own.mkdir()
     own.chmod(WIDE)
 
-    assert NearbyEntries(TableLog(table.path)).directory is None
+    assert NearbyEntries(TableLog(table.path)).directory() is None
     commit(table, 2)
     assert Table(table.path).refresh().version == 2
 
@@ -218,4 +235,70 @@ def test_a_directory_that_others_can_write_to_is_not_used(table: Table, slow: li
 def test_only_this_user_reads_the_copies(table: Table, slow: list[int], tmp_path: Path) -> None:
     commit(table, 1)
 
-    assert (tmp_path / f"mutator-{os.getuid()}").stat().st_mode & WIDE == 0o700
+    for directory in (directory_of(table), os.path.dirname(directory_of(table))):
+        assert os.stat(directory).st_mode & WIDE == 0o700
+
+
+def test_a_link_in_the_place_of_the_copies_is_not_followed(table: Table, slow: list[int], tmp_path: Path) -> None:
+    old = tmp_path / "mine" / ("0" * 32)
+    old.mkdir(parents=True)
+    os.utime(old, (1, 1))
+    os.symlink(old.parent, tmp_path / f"mutator-{os.getuid()}")
+    commit(table, 1)
+
+    assert [path.name for path in old.parent.iterdir()] == [old.name]
+
+
+def test_only_copies_are_removed(table: Table, slow: list[int], tmp_path: Path) -> None:
+    other = tmp_path / f"mutator-{os.getuid()}" / "photos"
+    commit(table, 1)
+    other.mkdir()
+    os.utime(other, (1, 1))
+    Table.create(str(tmp_path / "second"), key="id", order_by="at").apply(rows(1))
+
+    assert other.exists()
+
+
+def test_a_machine_without_a_directory_for_temporary_files(table: Table, slow: list[int], monkeypatch: Any) -> None:
+    def missing() -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    commit(Table(table.path), 2)
+    monkeypatch.setattr(tempfile, "gettempdir", missing)
+    assert NearbyEntries(TableLog(table.path)).directory() is None
+    assert table.refresh().version == 2
+
+
+def test_a_reader_makes_no_directory(table: Table, slow: list[int], tmp_path: Path) -> None:
+    table.refresh()
+    assert not (tmp_path / f"mutator-{os.getuid()}").exists()
+
+
+def test_what_a_killed_writer_left_of_a_copy_is_removed(table: Table, slow: list[int], monkeypatch: Any) -> None:
+    monkeypatch.setattr(nearby, "_KEPT", 2)
+    commit(table, 1)
+    Path(directory_of(table), "1-").write_bytes(b"{")
+    commit(table, 3)
+
+    assert copies(table) == [3, 4]
+
+
+def test_a_turn_ends_although_a_forked_process_goes_on(table: Table) -> None:
+    ended, end = os.pipe()
+    lock = lock_of(table)
+    if (child := os.fork()) == 0:
+        os.close(end)
+        os.read(ended, 1)
+        os._exit(0)
+    del lock
+    lock_of(table)
+    os.close(end)
+    os.waitpid(child, 0)
+    os.close(ended)
+
+
+def test_a_writer_does_not_wait_for_a_directory_that_is_gone(table: Table, monkeypatch: Any) -> None:
+    monkeypatch.setattr(turn.time, "sleep", pytest.fail)
+
+    with turn.turn("s3://lake/t", str(Path(table.path, "gone"))):
+        pass

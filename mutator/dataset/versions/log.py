@@ -75,6 +75,11 @@ class TableLog:
         """Return the path of an entry."""
         return self._entries.path(number)
 
+    def has(self, version: TableVersion) -> bool:
+        """Return whether the log has this version. Raises StateError if the entry of its number is damaged."""
+        found = self._entries.find(version.number)
+        return found is not None and found.id == version.id
+
     def content(self, version: TableVersion) -> bytes:
         """Return the bytes of an entry."""
         return self._entries.content(version)

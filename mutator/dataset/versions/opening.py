@@ -66,7 +66,7 @@ def _newest(log: TableLog, snapshot: Snapshot, hint: Hint) -> Snapshot:
     for version in NearbyEntries(log).after(snapshot.version):
         found = found.after(version)
     number, known = found.version.number, max(hint.number or 0, found.version.number)
-    if (number, found.version.id) == (hint.number, hint.id) or (found is snapshot and number < known):
+    if found is snapshot and hint.number is not None and number <= hint.number:
         return forward(log, found, known=known)
     versions = list(log.following(number - 1, known))
     if not versions or versions[0].id != found.version.id:
