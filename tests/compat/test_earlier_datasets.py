@@ -110,7 +110,7 @@ def in_words_of_now(text: str) -> str:
     """Return a text in the words of today: a singular after 1, another verb for the op code column, a cure for gaps."""
     text = re.sub(r"(?<![\d,.])1 (ID|bucket|read task|file|row|field|data file|tombstone)s\b", r"1 \1", text)
     text = re.sub(
-        r"(have not arrived: [^\s\";]+)(?![^\n\"]*;)", r"\1; if none is missing, set sequence.gaps=ignore", text
+        r"(have not arrived: [^\";\n]+)(?=[\"\n]|$)", r"\1; if none is missing, set sequence.gaps=ignore", text
     )
     text = re.sub(r"rows are (with the|without the) op code", lambda found: _HAVE[found[1]], text)
     return text.replace("1 file were", "1 file was")
