@@ -24,6 +24,7 @@ from mutator.cli.messages import warn
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
 from mutator.errors import MutatorError, error
+from mutator.errors.display import seconds_text
 from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
     if arguments.min_age is not None:
-        age = f"{arguments.min_age:.3f}".rstrip("0").removesuffix(".")
-        arguments.settings = [*arguments.settings, f"claim.min.age={age}s"]
+        arguments.settings = [*arguments.settings, f"claim.min.age={seconds_text(arguments.min_age)}s"]
     left = arguments.runs
     with ExitStack() as stack:
 

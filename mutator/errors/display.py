@@ -79,3 +79,12 @@ def quoted(value: bytes, most: int = 40) -> str:
     """
     text = value[:most].decode("utf-8", "backslashreplace")
     return f"'{one_line(text)}{'…' if len(value) > most else ''}'"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return seconds with up to three decimals.
+
+    >>> seconds_text(5.0), seconds_text(0.25)
+    ('5', '0.25')
+    """
+    return f"{seconds:.3f}".rstrip("0").removesuffix(".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -33,7 +33,7 @@ from mutator.plan.runner_choice import RunnerChoice
 from mutator.storage import storage_for
 from mutator.table.agreement import in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
-from mutator.table.follow import changes_plan, is_same, may_follow
+from mutator.table.follow import changes_plan, is_same, may_follow, newest, passed_on
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.prepare import prepare
 from mutator.table.turn import turn
@@ -138,9 +138,9 @@ def _applied(
             turns.enter_context(turn(snapshot.table, nearby.directory()))
             for lost in range(_TRIES):
                 if lost:
-                    head, winners = _newest(head, version.number)
+                    head, winners = newest(head, version.number)
                 else:  # those that were committed since the apply began
-                    head, winners = _passed_on(head, nearby)
+                    head, winners = passed_on(head, nearby)
                 if run is not None:
                     check_alive(snapshot.table, run, winners)
                 if winners:
@@ -185,26 +185,6 @@ def _revised(table: str, version: TableVersion, before: Revision, revision: Revi
             new.remove(one.path)
     own = placed(table, revision.version(replace(version, files=(), index=())), _INLINE, new)
     return replace(revision, files=own.files, index=own.index, withdrawn=own.withdrawn)
-
-
-def _passed_on(head: Snapshot, nearby: NearbyEntries) -> tuple[Snapshot, list[TableVersion]]:
-    """Return as ``_newest`` does; from a slow storage, only the newest of the versions that have copies is read."""
-    if storage_for(head.table).holds:
-        return _newest(head, head.version.number)
-    copies = list(nearby.after(head.version))
-    return _after(head, copies if copies and TableLog(head.table).has(copies[-1]) else ())
-
-
-def _newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:
-    """Return the newest snapshot, and the versions that it has after an earlier one. known: the number of one."""
-    return _after(head, TableLog(head.table).following(head.version.number, known))
-
-
-def _after(head: Snapshot, versions: Iterable[TableVersion]) -> tuple[Snapshot, list[TableVersion]]:
-    followed = list(versions)
-    for version in followed:
-        head = head.after(version)
-    return head, followed
 
 
 def committed(after: Snapshot, version: TableVersion) -> bool:

@@ -245,10 +245,11 @@ def _packed(units: Sequence[MergeUnit], extents: Mapping[MergeUnit, Sequence[Liv
 
 def _earlier(storage: Storage, path: str, table: str) -> _Earlier | None:
     """Return the export at a path; None if nothing is there. Raises StateError for anything else."""
-    if not has_manifest(storage, path) and (what := _occupant(storage, path)) is not None:
-        raise error("table.export", path=path, why=what)
-    if storage.stat(path) is None or (not storage.renames and not has_manifest(storage, path)):
-        return None
+    if not has_manifest(storage, path):
+        if (what := _occupant(storage, path)) is not None:
+            raise error("table.export", path=path, why=what)
+        if not storage.renames or storage.stat(path) is None:
+            return None
     known = read_manifest(storage, path)
     record = None if known is None else next((side for side in known.beside if side.role == ROLE), None)
     if known is None or record is None:

@@ -7,15 +7,38 @@ versions, with their totals. In some cases it starts over instead. So the result
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mutator.config import Config
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
+from mutator.storage import storage_for
+
+
+def newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:
+    """Return the newest snapshot, and the versions that it has after an earlier one. known: the number of one."""
+    return _followed(head, TableLog(head.table).following(head.version.number, known))
+
+
+def passed_on(head: Snapshot, nearby: NearbyEntries) -> tuple[Snapshot, list[TableVersion]]:
+    """Return as ``newest`` does; from a slow storage, only the newest of the versions that have copies is read."""
+    if storage_for(head.table).holds:
+        return newest(head, head.version.number)
+    copies = list(nearby.after(head.version))
+    return _followed(head, copies if copies and TableLog(head.table).has(copies[-1]) else ())
+
+
+def _followed(head: Snapshot, versions: Iterable[TableVersion]) -> tuple[Snapshot, list[TableVersion]]:
+    followed = list(versions)
+    for version in followed:
+        head = head.after(version)
+    return head, followed
 
 
 def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Sequence[TableVersion]) -> bool:

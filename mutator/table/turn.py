@@ -26,11 +26,8 @@ def turn(table: str, nearby: str | None) -> Iterator[None]:
 
     nearby: directory on this machine, for a table on a storage that cannot lock one; None: there is no turn.
     """
-    storage, path, end = storage_for(table), nearby, time.monotonic() + _PATIENCE
-    if storage.holds:
-        path = posixpath.join(table, DIRECTORY, "log")
-    else:
-        storage = LocalStorage()
+    own, end = storage_for(table), time.monotonic() + _PATIENCE
+    storage, path = (own, posixpath.join(table, DIRECTORY, "log")) if own.holds else (LocalStorage(), nearby)
     lock: object | None = None
     with suppress(MutatorError):  # the commit reports what is wrong
         while path is not None and (lock := storage.hold(path)) is None and time.monotonic() < end:

@@ -65,10 +65,10 @@ def _newest(log: TableLog, snapshot: Snapshot, hint: Hint) -> Snapshot:
     found = snapshot
     for version in NearbyEntries(log).after(snapshot.version):
         found = found.after(version)
-    number, known = found.version.number, max(hint.number or 0, found.version.number)
+    number = found.version.number
     if found is snapshot and hint.number is not None and number <= hint.number:
-        return forward(log, found, known=known)
-    versions = list(log.following(number - 1, known))
+        return forward(log, found, known=hint.number)
+    versions = list(log.following(number - 1, max(hint.number or 0, number)))
     if not versions or versions[0].id != found.version.id:
         _check_is_there(log, snapshot.version)  # perhaps there is another table by now
         return forward(log, snapshot, known=hint.number)

@@ -31,8 +31,8 @@ def changed_fields(
     if lost and not base.typed:
         cure = (
             "have the file delivered with them; or set output.schema to an Avro schema of all fields, so that rows of "
+            f"the file get NULL there; or, if they should be removed, set removed.fields={','.join(lost)}"
         )
-        cure += f"the file get NULL there; or, if they should be removed, set removed.fields={','.join(lost)}"
         raise error("schema.lost", path=base.path, fields=_listed(lost), cure=cure)
     warnings = []
     if lost:

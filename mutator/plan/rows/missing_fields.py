@@ -10,6 +10,7 @@ from mutator.errors import error
 from mutator.errors.display import quoted
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.headers import is_name
+from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import RunFields
 from mutator.plan.rows.setting_faults import raise_all
@@ -28,12 +29,14 @@ def check_first_rows(
     """
     if not config.header_check:
         return
-    headed = {source.path for source in survey.feed if _has_header(survey, source.path)}
-    known = {name for version in others if version not in feed for name in version.schema.names}
+    headed = {source.path for source in survey.feed if _has_header(source)}
+    of_feed = {version.path for version in feed}
+    known = {name for version in others if version.path not in of_feed for name in version.schema.names}
     wanted = list(dict.fromkeys(name for name in (*fields.ids, fields.order, fields.op) if name is not None))
+    expected = {*wanted, *known}
     for version in feed:
         names = version.schema.names
-        if version.path not in headed or not {*wanted, *known}.isdisjoint(names):
+        if version.path not in headed or not expected.isdisjoint(names):
             continue
         if known.isdisjoint(wanted) and all(map(is_name, names)):
             continue  # nothing shows that the settings are right
@@ -47,8 +50,7 @@ def check_first_rows(
         )
 
 
-def _has_header(survey: Survey, path: str) -> bool:
-    source = next(source for source in survey.feed if source.path == path)
+def _has_header(source: Source) -> bool:
     return not FILE_FORMATS[source.file_format].typed and source.file_format != "text" and source.dialect.header
 
 

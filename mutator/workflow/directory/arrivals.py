@@ -7,6 +7,7 @@ from functools import cache
 
 from mutator.config import Config
 from mutator.dataset.version_log import Arrived
+from mutator.errors.display import seconds_text
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory import sightings
@@ -103,11 +104,11 @@ class _Ages:
         self.seconds.append(self._least - quiet)
         if not ahead:
             digits = 0 if self._least == int(self._least) else 1
-            return f"is {quiet:.{digits}f} s old, and claim.min.age is {_shown(self._least)} s"
+            return f"is {quiet:.{digits}f} s old, and claim.min.age is {seconds_text(self._least)} s"
         seconds = max(entry.last_write for entry in ahead) - self._now
         return (
             f"has a time that is {seconds:,.0f} s ahead of this machine's clock, which may have been set back; it is "
-            f"claimed after it has stayed unchanged for claim.min.age ({_shown(self._least)} s) by this clock"
+            f"claimed after it has stayed unchanged for claim.min.age ({seconds_text(self._least)} s) by this clock"
         )
 
     def _quiet(self, entry: Entry) -> float:
@@ -115,10 +116,6 @@ class _Ages:
         age = self._now - entry.last_write
         first = self._seen().get(entry.path) if age < self._least else None
         return max(age, 0.0 if first is None else first.quiet(entry, self._now), 0.0)
-
-
-def _shown(seconds: float) -> str:
-    return f"{seconds:.3f}".rstrip("0").removesuffix(".")
 
 
 def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: float | None = None) -> Arrivals:
