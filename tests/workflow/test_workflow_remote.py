@@ -253,18 +253,12 @@ def is_merged(base, name):
 @pytest.mark.thorough(keep=0)
 def test_two_processes_on_one_base(root):
     base, commits = new_base(f"{root}/base", 1), 4
-    children = []
-    for own in (1, 2):
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                worker(base, own, commits)
-                code = 0
-            finally:
-                os._exit(code)
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    children = [FRESH.Process(target=worker, args=(base, own, commits), daemon=True) for own in (1, 2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(2 * PATIENCE)
+    assert [child.exitcode for child in children] == [0, 0]
 
     run_it(base)
     each = [(own, number) for own in (1, 2) for number in range(commits)]
