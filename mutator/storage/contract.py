@@ -30,6 +30,10 @@ class Storage(Protocol):
     empty_directories: bool = True  # whether a directory without entries exists
     waits: bool = False  # whether reading a small file is mostly waiting for a network
 
+    def service(self, path: str) -> str:
+        """Return the address of the service that has a path, which on another service may be another file."""
+        return ""
+
     @abstractmethod
     def exclusive(self, path: str) -> bool:
         """Return whether exactly one of several writers succeeds that create the same file at or below a path."""

@@ -40,6 +40,10 @@ class HdfsStorage(Storage):
     renames = True
     waits = True
 
+    def service(self, path: str) -> str:
+        """Return the directory of the configuration, which says what the names of file systems mean."""
+        return os.environ.get("HADOOP_CONF_DIR") or os.environ.get("HADOOP_HOME", "")
+
     def exclusive(self, path: str) -> bool:
         """Return True: of two writers that create one file, or rename to one path, the NameNode lets one win."""
         return True

@@ -30,6 +30,10 @@ class S3Storage(Storage):
     empty_directories = False
     waits = True
 
+    def service(self, path: str) -> str:
+        """Return the endpoint."""
+        return str(client(path).meta.endpoint_url)
+
     def exclusive(self, path: str) -> bool:
         """Return whether the service honours conditional puts; tested with real puts, once per process and bucket."""
         address = Address(path)

@@ -102,7 +102,7 @@ def _applied(
     run: ClaimingRun | None,
 ) -> Applied:
     """Merge a feed into the next version of a table, once. Raises _StartOver, and the errors of the catalogue."""
-    started = time.monotonic()
+    started, began = time.monotonic(), time.monotonic_ns()
     if run is not None:
         check_alive(snapshot.table, run, TableLog(snapshot.table).after(run.since, snapshot.version.number))
     again = snapshot.state.has_applied(transaction)
@@ -140,7 +140,7 @@ def _applied(
                 if lost:
                     head, winners = newest(head, version.number)
                 else:  # those that were committed since the apply began
-                    head, winners = passed_on(head, nearby)
+                    head, winners = passed_on(head, nearby, began)
                 if run is not None:
                     check_alive(snapshot.table, run, winners)
                 if winners:

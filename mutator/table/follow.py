@@ -26,12 +26,16 @@ def newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:
     return _followed(head, TableLog(head.table).following(head.version.number, known))
 
 
-def passed_on(head: Snapshot, nearby: NearbyEntries) -> tuple[Snapshot, list[TableVersion]]:
-    """Return as ``newest`` does; from a slow storage, only the newest of the versions that have copies is read."""
+def passed_on(head: Snapshot, nearby: NearbyEntries, began: int) -> tuple[Snapshot, list[TableVersion]]:
+    """Return as ``newest`` does; from a slow storage, at most the newest of the versions with copies is read.
+
+    began: when the apply knew the newest version, in ns by ``time.monotonic_ns``.
+    """
     if storage_for(head.table).holds:
         return newest(head, head.version.number)
-    copies = list(nearby.after(head.version))
-    return _followed(head, copies if copies and TableLog(head.table).has(copies[-1]) else ())
+    copies = nearby.after(head.version)
+    is_there = copies.are_new(began) or (copies.versions and TableLog(head.table).has(copies.versions[-1]))
+    return _followed(head, copies.versions if is_there else ())
 
 
 def _followed(head: Snapshot, versions: Iterable[TableVersion]) -> tuple[Snapshot, list[TableVersion]]:

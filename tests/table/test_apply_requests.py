@@ -106,11 +106,16 @@ def test_an_apply_that_others_outrun(table: Table, requests: Requests) -> None:
     assert found[7:] == ["PutObject log/next + 3", *ALONE[3:]]
 
 
-def test_an_apply_that_others_on_this_machine_outrun(table: Table, requests: Requests) -> None:
+@pytest.mark.parametrize("moment", [60_000_000_000, 0], ids=["just now", "earlier"])
+def test_an_apply_that_others_on_this_machine_outrun(
+    table: Table, requests: Requests, monkeypatch: Any, moment: int
+) -> None:
+    monkeypatch.setattr(nearby, "_MOMENT", moment)
     table.apply(rows(0))
     with at_phase("merged", lambda: outrun(table, requests)):
         found = counted(requests, table, 1)
-    assert found == [*ALONE[:2], "GetObject log/next + 2", "PutObject log/next + 3", *ALONE[3:]]
+    looks = [] if moment else ["GetObject log/next + 2"]
+    assert found == [*ALONE[:2], *looks, "PutObject log/next + 3", *ALONE[3:]]
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -159,7 +159,9 @@ def test_copies_of_versions_that_a_restored_table_lost_do_not_count(
     assert Table(table.path).verify().problems == ()
 
 
-def test_copies_of_versions_that_a_restored_table_lost_meanwhile_do_not_count(table: Table, slow: list[int]) -> None:
+def test_copies_of_versions_that_a_restored_table_lost_meanwhile_do_not_count(
+    table: Table, slow: list[int], monkeypatch: Any
+) -> None:
     commit(table, 1)
     log = TableLog(table.path)
     hint = log.hinted()
@@ -170,11 +172,19 @@ def test_copies_of_versions_that_a_restored_table_lost_meanwhile_do_not_count(ta
             os.unlink(log.entry_path(number))
         log.write_hint(log.read(1), hint.checkpoint)
 
+    monkeypatch.setattr(nearby, "_MOMENT", 0)
     with at_phase("merged", restored):
         table.apply(rows(9))
 
     assert (table.version, log.numbers()) == (2, [0, 1, 2])
     assert Table(table.path).verify().problems == ()
+
+
+def test_tables_of_two_services_have_copies_apart(table: Table, slow: list[int], monkeypatch: Any) -> None:
+    commit(table, 2)
+    monkeypatch.setattr(LocalStorage, "service", lambda storage, path: "another")
+
+    assert copies(table) == []
 
 
 def test_damaged_copies_do_not_count(table: Table, slow: list[int]) -> None:

@@ -2,7 +2,9 @@
 
 Every writer has to see the versions of the others. Where each request takes some milliseconds, the writers on one
 machine pass their versions on to each other, in a directory of temporary files. Whoever uses copies must first see the
-newest of them on the storage: each entry names the one before it, so the others were created, too.
+newest of them on the storage: each entry names the one before it, so the others were created, too. An apply that has
+looked for the newest version when it began need not look again for versions that were committed since then, the last of
+them less than a second ago.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import TableVersion
@@ -24,6 +26,7 @@ from mutator.storage import storage_for
 
 _KEPT = 32  # versions
 _LARGEST = 1 << 18  # bytes of an entry
+_MOMENT = 1_000_000_000  # ns
 _ABANDONED = 86_400  # seconds after which the copies of another table are removed
 _NAME = re.compile(r"[0-9a-f]{32}")
 
@@ -34,7 +37,8 @@ class NearbyEntries:
     def __init__(self, log: TableLog) -> None:
         """Make nothing yet. A local disk needs no copies."""
         self._log = log
-        self._path = None if storage_for(log.path).holds else _path(log.path)
+        storage = storage_for(log.path)
+        self._path = None if storage.holds else _path(f"{storage.service(log.path)} {log.path}")
 
     def directory(self) -> str | None:
         """Return the directory of the copies, which is made if it is missing; None if there can be none."""
@@ -63,7 +67,7 @@ class NearbyEntries:
         with suppress(OSError):
             path = os.path.join(directory, str(version.number))
             with open(f"{path}-", "wb") as stream:
-                stream.write(content)
+                stream.write(b"%d\n" % time.monotonic_ns() + content)
             os.replace(f"{path}-", path)
             for name in os.listdir(directory):
                 number = name.rstrip("-")
@@ -72,20 +76,47 @@ class NearbyEntries:
             if version.number % _KEPT == 0:
                 _remove_abandoned(os.path.dirname(directory))
 
-    def after(self, before: TableVersion) -> Iterator[TableVersion]:
-        """Yield the versions after one, as far as there are copies. The storage may not have them."""
-        while self._path is not None:
-            found = None
-            with suppress(OSError, MutatorError), open(os.path.join(self._path, str(before.number + 1)), "rb") as file:
-                found = self._log.parsed(before.number + 1, file.read())
-            if found is None or found.parent != before.id:
-                return
-            yield found
-            before = found
+    def after(self, before: TableVersion) -> Copies:
+        """Return the versions after one, as far as there are copies."""
+        versions, times = list[TableVersion](), list[int]()
+        while (found := self._copy(before.number + 1)) is not None and found[0].parent == before.id:
+            before = found[0]
+            versions.append(before)
+            times.append(found[1])
+        return Copies(tuple(versions), tuple(times))
+
+    def _copy(self, number: int) -> tuple[TableVersion, int] | None:
+        if self._path is None:
+            return None
+        with suppress(OSError, ValueError, MutatorError), open(os.path.join(self._path, str(number)), "rb") as file:
+            committed, _, content = file.read().partition(b"\n")
+            return self._log.parsed(number, content), int(committed)
+        return None
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Successive versions that writers on this machine have committed. The storage may have lost them."""
+
+    versions: tuple[TableVersion, ...]
+    _committed: tuple[int, ...]  # ns by time.monotonic_ns
+
+    def are_new(self, began: int) -> bool:
+        """Return whether all were committed since a time, and the last of them a moment ago.
+
+        began: ns by ``time.monotonic_ns``, which starts anew with the machine.
+        """
+        if not self.versions:
+            return False
+        first, last, now = self._committed[0], self._committed[-1], time.monotonic_ns()
+        return began <= first <= last <= now <= last + _MOMENT
 
 
 def _path(log: str) -> str | None:
-    """Return the path of the directory for the copies of a log; None without a directory for temporary files."""
+    """Return the path of the directory for the copies of a log; None without a directory for temporary files.
+
+    log: its service and path.
+    """
     with suppress(OSError):
         own = os.path.join(tempfile.gettempdir(), f"mutator-{os.getuid()}")
         return os.path.join(own, hashlib.sha256(log.encode()).hexdigest()[:32])

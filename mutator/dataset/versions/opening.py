@@ -63,7 +63,7 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
 def _newest(log: TableLog, snapshot: Snapshot, hint: Hint) -> Snapshot:
     """Return the snapshot of the newest version, given an earlier one, which the log may not have any more."""
     found = snapshot
-    for version in NearbyEntries(log).after(snapshot.version):
+    for version in NearbyEntries(log).after(snapshot.version).versions:
         found = found.after(version)
     number = found.version.number
     if found is snapshot and hint.number is not None and number <= hint.number:
