@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import posixpath
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
 
 from mutator.config import Config
 from mutator.config.written_names import renamed_in_errors
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.nearby import NearbyEntries
-from mutator.dataset.versions.opening import add_hint, refreshed
+from mutator.dataset.versions.opening import refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.engine.receipts import Receipts
@@ -21,7 +18,7 @@ from mutator.engine.runner import Runner
 from mutator.engine.versions.apply_task import Written
 from mutator.engine.versions.delta_files import Target
 from mutator.engine.versions.second_decisions import Revision, SecondDecisions
-from mutator.errors import MutatorError, error
+from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up
@@ -30,19 +27,15 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
-from mutator.storage import storage_for
 from mutator.table.agreement import in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
-from mutator.table.follow import changes_plan, is_same, may_follow, newest, passed_on
+from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
+from mutator.table.follow import changes_plan, is_same, may_follow
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.prepare import prepare
-from mutator.table.turn import turn
 
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
 _STARTS = 50  # times that an apply begins, because other writers changed the same records
-_TRIES = 200  # commits that it tries each time
-_WAITS = 8  # times the duration of a try, that an apply waits at most before the next one, so that fewer are lost
-_INLINE = 1 << 16  # bytes of the files of a version that is one log entry
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
 
 
@@ -80,15 +73,11 @@ def apply_feed(
     started = time.monotonic()
     with in_words_of_tables(snapshot), renamed_in_errors(config.names):
         for _ in range(_STARTS):
-            with suppress(_StartOver):
+            with suppress(StartOver):
                 found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction, run)
                 return replace(found, seconds=time.monotonic() - started)
             snapshot = refreshed(snapshot)
     raise error("table.outrun", path=snapshot.table, count=_STARTS)
-
-
-class _StartOver(Exception):
-    """Another writer committed a version that an apply must have seen."""
 
 
 def _applied(
@@ -101,7 +90,7 @@ def _applied(
     transaction: tuple[str, int] | None,
     run: ClaimingRun | None,
 ) -> Applied:
-    """Merge a feed into the next version of a table, once. Raises _StartOver, and the errors of the catalogue."""
+    """Merge a feed into the next version of a table, once. Raises StartOver, and the errors of the catalogue."""
     started, began = time.monotonic(), time.monotonic_ns()
     if run is not None:
         check_alive(snapshot.table, run, TableLog(snapshot.table).after(run.since, snapshot.version.number))
@@ -131,46 +120,75 @@ def _applied(
             return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
         if run is not None:
             run.check(version.feed, tuple(source.name for source in survey.consumed))
-        version = replace(placed(snapshot.table, version, _INLINE, new), transaction=transaction)
-        first, head, revision, nearby = version, snapshot, Revision(), NearbyEntries(TableLog(snapshot.table))
-        decisions = SecondDecisions(plan, snapshot, target, written, first)
-        with ExitStack() as turns:
-            turns.enter_context(turn(snapshot.table, nearby.directory()))
-            for lost in range(_TRIES):
-                if lost:
-                    head, winners = newest(head, version.number)
-                else:  # those that were committed since the apply began
-                    head, winners = passed_on(head, nearby, began)
-                if run is not None:
-                    check_alive(snapshot.table, run, winners)
-                if winners:
-                    found = decisions.revised(head, winners) if may_follow(snapshot, plan, version, winners) else None
-                    if found is None:
-                        raise _StartOver
-                    failpoint("apply.decided.again")
-                    revision = _revised(snapshot.table, version, revision, found, new)
-                    if changes_plan(config, winners):
-                        survey, later = prepare(head, config, feed, tables)
-                        if not is_same(plan.rows.spec, later.rows.spec):
-                            raise _StartOver
-                        plan = replace(plan, rows=replace(plan.rows, spec=later.rows.spec))
-                    result = _verified(plan, survey, head, revision.receipts(receipts))
-                version = version_of_result(head, plan, result, written, snapshot.version.number, seconds)
-                version = replace(version, files=first.files, index=first.index, transaction=transaction)
-                if run is not None:
-                    version = replace(version, run=run.claim.run, claim=run.claim)
-                version = revision.version(version)
-                tried, after = time.monotonic(), head.after(version)
-                if committed(after, version):
-                    nearby.add(version)
-                    break
-                if lost:  # writers elsewhere are faster, so those on this machine need not wait
-                    turns.close()
-                time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
-            else:
-                raise _StartOver
-        after = hinted(after)
-        return Applied(plan, survey, result, version.counts, version, after, choice, seconds)
+        version = replace(placed(snapshot.table, version, INLINE, new), transaction=transaction)
+        merge = _Merge(
+            snapshot, config, feed, tables, run, receipts, written, new, seconds, plan, survey, result, version
+        )
+        merge.decide_with(SecondDecisions(plan, snapshot, target, written, version))
+        after = commit_next(snapshot, began, merge.next_version)
+        return Applied(
+            merge.plan, merge.survey, merge.result, merge.version.counts, merge.version, after, choice, seconds
+        )
+
+
+@dataclass
+class _Merge:
+    """A merge of a feed into a snapshot, which follows the versions of other writers."""
+
+    snapshot: Snapshot
+    config: Config
+    feed: Sequence[str]
+    tables: Sequence[TableInput]
+    run: ClaimingRun | None
+    receipts: Receipts
+    written: Sequence[Written]
+    new: list[str]  # paths of files that no version names yet
+    seconds: float
+    plan: Plan
+    survey: Survey
+    result: Result
+    version: TableVersion
+    revision: Revision = field(default_factory=Revision)
+
+    def __post_init__(self) -> None:
+        self._first = self.version
+
+    def decide_with(self, decisions: SecondDecisions) -> None:
+        """Set what decides again about common keys."""
+        self._decisions = decisions
+
+    def next_version(self, head: Snapshot, winners: Sequence[TableVersion]) -> TableVersion:
+        """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
+
+        Raises StartOver if it cannot follow them.
+        """
+        snapshot, run = self.snapshot, self.run
+        if run is not None:
+            check_alive(snapshot.table, run, winners)
+        if winners:
+            self._follow(head, winners)
+        version = version_of_result(head, self.plan, self.result, self.written, snapshot.version.number, self.seconds)
+        first = self._first
+        version = replace(version, files=first.files, index=first.index, transaction=first.transaction)
+        if run is not None:
+            version = replace(version, run=run.claim.run, claim=run.claim)
+        self.version = self.revision.version(version)
+        return self.version
+
+    def _follow(self, head: Snapshot, winners: Sequence[TableVersion]) -> None:
+        """Decide again about the keys that other versions changed."""
+        can = may_follow(self.snapshot, self.plan, self.version, winners)
+        found = self._decisions.revised(head, winners) if can else None
+        if found is None:
+            raise StartOver
+        failpoint("apply.decided.again")
+        self.revision = _revised(self.snapshot.table, self.version, self.revision, found, self.new)
+        if changes_plan(self.config, winners):
+            self.survey, later = prepare(head, self.config, self.feed, self.tables)
+            if not is_same(self.plan.rows.spec, later.rows.spec):
+                raise StartOver
+            self.plan = replace(self.plan, rows=replace(self.plan.rows, spec=later.rows.spec))
+        self.result = _verified(self.plan, self.survey, head, self.revision.receipts(self.receipts))
 
 
 def _revised(table: str, version: TableVersion, before: Revision, revision: Revision, new: list[str]) -> Revision:
@@ -178,49 +196,12 @@ def _revised(table: str, version: TableVersion, before: Revision, revision: Revi
 
     new: paths of files that no version names yet.
     """
-    for one in before.stored():
-        if one.is_apart:
-            with suppress(MutatorError):
-                storage_for(table).remove(posixpath.join(table, one.path))
-            new.remove(one.path)
-    own = placed(table, revision.version(replace(version, files=(), index=())), _INLINE, new)
+    old = [one.path for one in before.stored() if one.is_apart]
+    remove_files(table, old)
+    for path in old:
+        new.remove(path)
+    own = placed(table, revision.version(replace(version, files=(), index=())), INLINE, new)
     return replace(revision, files=own.files, index=own.index, withdrawn=own.withdrawn)
-
-
-def committed(after: Snapshot, version: TableVersion) -> bool:
-    """Make a version exist; return False if another writer has committed its number. after: its snapshot."""
-    failpoint("table.commit")
-    if not TableLog(after.table).commit(version):
-        return False
-    failpoint("table.committed")
-    return True
-
-
-def hinted(after: Snapshot) -> Snapshot:
-    """Write the hint for a version that exists, and a checkpoint if it is due; return the snapshot to go on with."""
-    log = TableLog(after.table)
-    with suppress(MutatorError):  # derived: the next version writes it
-        after = add_hint(log, after, log.hinted().checkpoint)
-        failpoint("table.hinted")
-    return after
-
-
-@contextmanager
-def new_files(table: str) -> Iterator[list[str]]:
-    """Yield a list to which the ``with`` block adds the paths of files, before it commits the version that names them.
-
-    The files are removed if the block starts over, or raises an error of the catalogue, unless the version may exist.
-    An interrupt leaves them, because it may come after the commit.
-    """
-    paths: list[str] = []
-    try:
-        yield paths
-    except (MutatorError, _StartOver) as fault:
-        if getattr(fault, "kind", None) != "commit.uncertain":
-            for path in paths:
-                with suppress(MutatorError):
-                    storage_for(table).remove(posixpath.join(table, path))
-        raise
 
 
 def _paths(receipts: Receipts, written: Sequence[Written]) -> list[str]:

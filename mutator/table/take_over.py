@@ -37,7 +37,8 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
-from mutator.table.apply import OpenRunner, committed, hinted, new_files
+from mutator.table.apply import OpenRunner
+from mutator.table.commit import committed, hinted, new_files
 from mutator.table.create import BUCKETS, WORK, check_free, commit_first, first_version
 from mutator.table.prepare import prepare
 from mutator.table.version_times import next_time, time_text

@@ -144,7 +144,7 @@ def test_spark_prunes_columns_and_pushes_filters_into_a_data_frame(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mutator.table.apply._INLINE_FEED", 0)
-    monkeypatch.setattr("mutator.table.apply._INLINE", 0)
+    monkeypatch.setattr("mutator.table.apply.INLINE", 0)
     table = mutator.Table.create(tmp_path / "t", {"key": "id", "order_by": "changed", "op": "op", **NO_LIMITS})
     for number in range(1, 4):
         table.apply(rows(number))

@@ -87,7 +87,7 @@ def test_rows_are_those_of_the_version_at_which_the_rdd_was_made(sc: Any, tmp_pa
 
 def test_a_part_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
     table = Table.create(tmp_path / "t", {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS})
     for first in range(0, 10_000, 500):
         table.apply(rows(range(first, first + 500), 1))

@@ -31,7 +31,7 @@ def spark(sc: Any) -> SparkSession:
 def settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     if request.param == "in files":
         monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-        monkeypatch.setattr(apply, "_INLINE", 0)
+        monkeypatch.setattr(apply, "INLINE", 0)
     return {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}
 
 
@@ -65,7 +65,7 @@ def test_files_of_one_size(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str | None
 ) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
     if fault == "sizes that differ from the log":
         monkeypatch.setattr(masked_files, "_bytes_of", lambda rows: 0)
     table = Table.create(str(tmp_path / "t"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS})
@@ -99,7 +99,7 @@ def test_spark_looks_for_many_local_files_without_a_job(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str | None
 ) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
     name, context = "spark.sql.sources.parallelPartitionDiscovery.threshold", spark.sparkContext
     before = spark.conf.get(name)
     if own is not None:

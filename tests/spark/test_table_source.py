@@ -27,7 +27,7 @@ def spark(sc: Any) -> SparkSession:
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> mutator.Table:
-    monkeypatch.setattr(apply, "_INLINE", 4000)  # bytes: some versions are in the log, others in files
+    monkeypatch.setattr(apply, "INLINE", 4000)  # bytes: some versions are in the log, others in files
     found = mutator.Table.create(tmp_path / "t", {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}, buckets=2)
     found.apply(rows(range(200), 1))
     found.apply(rows(range(0, 50, 7), 2))

@@ -60,7 +60,7 @@ def small_files() -> Iterator[None]:
     """Let an apply write files of its own, however few rows it has, and a checkpoint every second version."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 0)
-        patch.setattr(apply, "_INLINE", 0)
+        patch.setattr(apply, "INLINE", 0)
         patch.setattr(delta_files, "_OWN", 1)
         patch.setattr(opening, "_EVERY", 2)
         yield

@@ -38,6 +38,9 @@ class ModelStorage:
         self.dead = False
         self._step = threading.RLock()
 
+    def service(self, path: str) -> str:
+        return ""
+
     # --- faults
 
     @contextmanager

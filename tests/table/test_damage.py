@@ -50,7 +50,7 @@ def swap(path, other):
 def place(tmp_path, monkeypatch):
     """A table of three versions, with files of equal sizes: all have the same keys, and the third is current."""
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
     monkeypatch.setattr(delta_files, "_OWN", 1)
     monkeypatch.setattr(opening, "_EVERY", 2)
     table = Table.create(str(tmp_path / "t"), {**SETTINGS, **NO_LIMITS}, buckets=1)

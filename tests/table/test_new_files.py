@@ -14,7 +14,7 @@ from mutator import config
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
-from mutator.table import apply, take_over
+from mutator.table import apply, commit, take_over
 from mutator.table.table import Table
 from tests.support import local_engine
 
@@ -122,7 +122,7 @@ def rows_of_feed(directory: Path, name: str, order: int) -> str:
 def test_a_lost_race_leaves_no_files_that_were_too_large_for_the_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at"}, buckets=2)
     table.apply(rows_of_feed(tmp_path, "first", 1))
     table.apply(rows_of_feed(tmp_path, "second", 2))
@@ -130,7 +130,7 @@ def test_a_lost_race_leaves_no_files_that_were_too_large_for_the_entry(
     assert any("/version_id=2/" in path for path in before)
     monkeypatch.setattr(TableLog, "commit", lambda *_: False)  # as if another writer had committed it
     monkeypatch.setattr(apply, "_STARTS", 1)
-    monkeypatch.setattr(apply, "_TRIES", 1)
+    monkeypatch.setattr(commit, "_TRIES", 1)
     with pytest.raises(MutatorError) as fault:
         table.apply(rows_of_feed(tmp_path, "third", 3))
     assert fault.value.kind == "table.outrun"

@@ -40,7 +40,7 @@ def test_a_table_may_have_more_versions_than_a_process_open_files(tmp_path: Path
 def act(work: str, whole: int) -> None:
     """Apply many feeds, then read the table in each way. whole: up to how many bytes an index is read at once."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
-    apply._INLINE = 0
+    apply.INLINE = 0
     paged_file._WHOLE = whole
 
     table = Table.create(f"{work}/table", SETTINGS, buckets=1)

@@ -45,7 +45,7 @@ def runner(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def table(runner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)  # as for large batches: files, in directories of versions
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
     monkeypatch.setattr(delta_files, "_OWN", 1)  # not in the workers of Spark: their few rows are in one packed file
     monkeypatch.chdir(SAMPLE_DATA.parent)
     settings = {**tomllib.loads((EXAMPLE / "table.toml").read_text()), "split.bytes": 60}  # several tasks read a batch

@@ -48,7 +48,7 @@ def apply_outrun(path: str, slower: str, faster: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_at_any_call(kind: str, what: str, inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not inline:
-        monkeypatch.setattr(apply, "_INLINE", 0)
+        monkeypatch.setattr(apply, "INLINE", 0)
     begun = faults.new_table(kind)
     with mounted(begun):
         faults.put(begun, f"{FEED}/faster.csv", FASTER)
@@ -88,7 +88,7 @@ def start_acting() -> Iterator[Callable[..., Any]]:
 
 def outrun_placed(table: str, slower: str, faster: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply, "_INLINE", 0)
+        patch.setattr(apply, "INLINE", 0)
         apply_outrun(table, slower, faster)
 
 
@@ -122,7 +122,7 @@ def test_killed_while_it_decides_again(act: Callable[..., Any], point: str, tmp_
 def new_outrun(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     """Return a table whose version 3 was decided against version 1, and follows version 2."""
     if not request.param:
-        monkeypatch.setattr(apply, "_INLINE", 0)
+        monkeypatch.setattr(apply, "INLINE", 0)
     table = Table.create(str(tmp_path / "table"), BY_FIELD)
     table.apply(put(tmp_path, "base.csv", "1,1,2,U,x\n2,1,2,U,x\n3,1,2,U,x\n"))
     faster = put(tmp_path, "faster.csv", "1,1,9,U,z\n2,1,1,U,z\n4,1,9,D,\n")

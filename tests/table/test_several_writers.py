@@ -17,7 +17,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import apply_task, second_decisions
 from mutator.errors import MutatorError
-from mutator.table import apply, turn
+from mutator.table import apply, commit, turn
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
@@ -160,7 +160,7 @@ def test_the_result_is_that_of_the_order_of_the_log(
     with scratch() as directory, pytest.MonkeyPatch.context() as patch, counted_starts() as starts:
         patch.setattr(opening, "_EVERY", 2)
         if not inline:
-            patch.setattr(apply, "_INLINE", 0)
+            patch.setattr(apply, "INLINE", 0)
         names = [f"feed_{number:02d}.csv" for number in range(len(mutations))]
         paths = {name: put(directory, name, rows) for name, rows in zip(names, mutations, strict=True)}
         table = Table.create(str(directory / "table"), WORLDS[world])
@@ -210,7 +210,7 @@ def test_two_writers(case: str, world: str, tmp_path: Path, monkeypatch: pytest.
     slower, faster = "f_2.csv", "f_3.csv"
     for phase in PHASES[:3]:
         slower, faster = faster, slower
-        monkeypatch.setattr(apply, "_INLINE", 0 if phase == "merged" else 1 << 16)
+        monkeypatch.setattr(apply, "INLINE", 0 if phase == "merged" else 1 << 16)
         work = tmp_path / phase
         work.mkdir()
         table = Table.create(str(work / "table"), WORLDS[world])
@@ -252,7 +252,7 @@ def test_hot_keys_outrun_an_apply_many_times(
 ) -> None:
     monkeypatch.setattr(opening, "_EVERY", 2)
     if not inline:
-        monkeypatch.setattr(apply, "_INLINE", 0)
+        monkeypatch.setattr(apply, "INLINE", 0)
     table = Table.create(str(tmp_path / "table"), WORLDS[world])
     paths = {"base_1.csv": put(tmp_path, "base_1.csv", BASE)}
     table.apply(paths["base_1.csv"])
@@ -273,8 +273,8 @@ def test_hot_keys_outrun_an_apply_many_times(
 
 def test_an_apply_that_is_always_outrun_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_STARTS", 2)
-    monkeypatch.setattr(apply, "_TRIES", 3)
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(commit, "_TRIES", 3)
+    monkeypatch.setattr(apply, "INLINE", 0)
     table = Table.create(str(tmp_path / "table"), BY_FIELD)
     table.apply(put(tmp_path, "base.csv", BASE))
 

@@ -86,7 +86,7 @@ def after_fault(begun: ModelStorage, number: int, what: str, act: Callable[[], A
 def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_EVERY", 2)  # the apply writes a checkpoint, and removes that of version 0
     monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 30 if "feed" in inline else 0)
-    monkeypatch.setattr(apply, "_INLINE", 1 << 30 if "entry" in inline else 0)
+    monkeypatch.setattr(apply, "INLINE", 1 << 30 if "entry" in inline else 0)
     begun = new_table(kind)
     number, versions = 0, []
     while (storage := after_fault(begun, number, what, lambda: apply_to(TABLE, f"{FEED}/second.csv"))) is not None:

@@ -48,14 +48,14 @@ CREATE = ("table.created", "table.linked", "table.commit", "table.committed")
 def apply_one(table: str, feed: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 0)
-        patch.setattr(apply, "_INLINE", 0)
+        patch.setattr(apply, "INLINE", 0)
         patch.setattr(opening, "_EVERY", 2)
         apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
 
 
 def apply_placed(table: str, feed: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply, "_INLINE", 0)
+        patch.setattr(apply, "INLINE", 0)
         apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
 
 

@@ -39,7 +39,7 @@ CONFIG = config.parse(SETTINGS)
 @pytest.fixture(autouse=True)
 def with_files_and_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(apply, "_INLINE", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
     monkeypatch.setattr(delta_files, "_OWN", 1)
     monkeypatch.setattr(opening, "_EVERY", 2)
 
@@ -67,7 +67,7 @@ def apply_sixth(root: Path) -> None:
 def apply_second_inline(root: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 1 << 20)
-        patch.setattr(apply, "_INLINE", 1 << 20)
+        patch.setattr(apply, "INLINE", 1 << 20)
         apply_to(root, "second")
 
 

@@ -17,7 +17,7 @@ from mutator.table.table import Table
 def table(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Table:
     if request.param == "in files":
         monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-        monkeypatch.setattr(apply, "_INLINE", 0)
+        monkeypatch.setattr(apply, "INLINE", 0)
     found = Table.create(str(tmp_path / "t"), key="id", order_by="at", max_delete_fraction=1)
     found.apply(rows([1, 2, 3, 4], pa.array([5, 5, 5, 50]), "IIII"), op="op")
     found.apply(rows([4], pa.array([50]), "D"), op="op")

@@ -51,7 +51,7 @@ def feed_of(writer: int, step: int, writers: int) -> pa.Table:
 
 def write(path: str, writer: str, writers: str, steps: str, step_of_stop: str = "-1") -> None:
     if int(writer) % 2:
-        apply._INLINE = apply._INLINE_FEED = 0  # files apart from the log
+        apply.INLINE = apply._INLINE_FEED = 0  # files apart from the log
     for step in range(int(steps)):
         with stopped_in_creation(path, step == int(step_of_stop)):
             Table(path).apply(feed_of(int(writer), step, int(writers)))

@@ -142,7 +142,7 @@ def after(table: Table, feed: str) -> dict[str, Any]:
 def write(case: str, directory: Path) -> None:
     """Write one case."""
     if case == "by_integer":
-        apply._INLINE = apply._INLINE_FEED = 0
+        apply.INLINE = apply._INLINE_FEED = 0
     table, feed = CASES[case](str(directory / "table"))
     (directory / "answers.json").write_text(json.dumps(answers(table), indent=1) + "\n")
     name = "next_50.parquet" if case == "by_file_name" else "next.parquet"

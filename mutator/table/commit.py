@@ -1,0 +1,99 @@
+"""Commit the next version of a table: a turn on this machine, the versions of other writers, and the log entry."""
+
+from __future__ import annotations
+
+import posixpath
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.nearby import NearbyEntries
+from mutator.dataset.versions.opening import add_hint
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import TableVersion
+from mutator.errors import MutatorError
+from mutator.errors.failpoints import failpoint
+from mutator.storage import storage_for
+from mutator.table.follow import newest, passed_on
+from mutator.table.turn import turn
+
+INLINE = 1 << 16  # bytes of the files of a version that is one log entry
+_TRIES = 200  # commits of an operation, before it starts over
+_WAITS = 8  # times the duration of a try, that a writer waits at most before the next one, so that fewer are lost
+
+# (the newest snapshot, the versions that it has and the last call's had not) -> the version that follows it
+NextVersion = Callable[[Snapshot, Sequence[TableVersion]], TableVersion]
+
+
+class StartOver(Exception):
+    """Another writer committed a version that an operation must have seen."""
+
+
+def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Snapshot:
+    """Commit the version that follows a snapshot, or the versions that were committed since; return its snapshot.
+
+    began: when the operation knew that the snapshot was the newest, in ns by ``time.monotonic_ns``. Raises StartOver if
+    other writers are always faster.
+    """
+    head, version, nearby = snapshot, snapshot.version, NearbyEntries(TableLog(snapshot.table))
+    with ExitStack() as turns:
+        turns.enter_context(turn(snapshot.table, nearby.directory()))
+        for lost in range(_TRIES):
+            if lost:
+                head, winners = newest(head, version.number)
+            else:  # those that were committed since the operation began
+                head, winners = passed_on(head, nearby, began)
+            version = next_version(head, winners)
+            tried, after = time.monotonic(), head.after(version)
+            if committed(after, version):
+                nearby.add(version)
+                break
+            if lost:  # writers elsewhere are faster, so those on this machine need not wait
+                turns.close()
+            time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
+        else:
+            raise StartOver
+    return hinted(after)
+
+
+def committed(after: Snapshot, version: TableVersion) -> bool:
+    """Make a version exist; return False if another writer has committed its number. after: its snapshot."""
+    failpoint("table.commit")
+    if not TableLog(after.table).commit(version):
+        return False
+    failpoint("table.committed")
+    return True
+
+
+def hinted(after: Snapshot) -> Snapshot:
+    """Write the hint for a version that exists, and a checkpoint if it is due; return the snapshot to go on with."""
+    log = TableLog(after.table)
+    with suppress(MutatorError):  # derived: the next version writes it
+        after = add_hint(log, after, log.hinted().checkpoint)
+        failpoint("table.hinted")
+    return after
+
+
+@contextmanager
+def new_files(table: str) -> Iterator[list[str]]:
+    """Yield a list to which the ``with`` block adds the paths of files, before it commits the version that names them.
+
+    The files are removed if the block starts over, or raises an error of the catalogue, unless the version may exist.
+    An interrupt leaves them, because it may come after the commit.
+    """
+    paths: list[str] = []
+    try:
+        yield paths
+    except (MutatorError, StartOver) as fault:
+        if getattr(fault, "kind", None) != "commit.uncertain":
+            remove_files(table, paths)
+        raise
+
+
+def remove_files(table: str, paths: Sequence[str]) -> None:
+    """Remove files that no version names, as far as the storage lets it. paths: relative to the table."""
+    for path in paths:
+        with suppress(MutatorError):
+            storage_for(table).remove(posixpath.join(table, path))
