@@ -16,6 +16,7 @@ from mutator.cli.command import Answer, Command, Group, Report, option, option_t
 from mutator.cli.messages import warn
 from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
+from mutator.cli.table_upkeep_commands import COMPACT_TABLE
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted
@@ -58,6 +59,7 @@ def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
         arguments.feed,
         config=config,
         dry_run=arguments.dry_run,
+        compact_after=arguments.compact_after,
         open_runner=table_runner(config.runner, arguments),
     )
     yield Report(options.shown(report, arguments), report.warnings)
@@ -89,7 +91,15 @@ CREATE = Command(
 APPLY = Command(
     "apply",
     "merge feed files into a new version of a table",
-    (TABLE, options.FEED, *options.CONFIG, options.RUNNER, options.DRY_RUN, options.JSON),
+    (
+        TABLE,
+        options.FEED,
+        *options.CONFIG,
+        option("--compact-after", action="store_true", help="then compact the buckets that need it"),
+        options.RUNNER,
+        options.DRY_RUN,
+        options.JSON,
+    ),
     _apply,
     when_stopped="no version was committed",
     examples=("mutator table apply products --feed incr", "mutator table apply products --feed incr --dry-run --json"),
@@ -97,5 +107,5 @@ APPLY = Command(
 TABLES = Group(
     "table",
     "versioned tables, which take mutations without touching existing data",
-    (CREATE, APPLY, SCAN, GET, LOG, DESCRIBE, CHANGES, EXPORT_TABLE, VERIFY_TABLE),
+    (CREATE, APPLY, SCAN, GET, LOG, DESCRIBE, CHANGES, EXPORT_TABLE, COMPACT_TABLE, VERIFY_TABLE),
 )

@@ -37,6 +37,9 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.columns": "{path}: the table has no column {column}{near}; its columns are {known}",
         "table.columns.twice": "{path}: column {column} is named twice; name each column once",
         "table.buckets": "{path}: a table with its rows has {found}, not {wanted}, because {why}",
+        "table.compact.where": (
+            "{path}: no partition field is made of column {column}, and a compaction writes whole partitions; {known}"
+        ),
         "table.filter": (
             "the filter {text} cannot be read at {part}; write conditions such as price > 5 and name = 'x' and "
             "note is not null"
@@ -97,6 +100,10 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.outrun": (
             "{path}: other writers changed the same records in the meantime, {count} times, so the result is out of "
             "date and was removed; run again, or let fewer writers work at the same time"
+        ),
+        "table.outrun.compact": (
+            "{path}: other writers were always faster, so the compacted files were removed; run again, or let fewer "
+            "writers work at the same time"
         ),
         "table.given_up": (
             "{path}: version {version} says that run {run} counts as dead, because it did not renew its lock for "

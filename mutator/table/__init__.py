@@ -3,12 +3,14 @@
 table         all of it, as an object (arguments, rows)
 new_table     create a table (create), with the rows of a dataset (take_over)
 apply         merge a feed into a new version (prepare, agreement, memory_feed, next_version, recorded, report)
-follow        the versions of other writers since an apply began
+commit        make the next version exist, after those of other writers
+follow        the versions of other writers since an operation began
 turn          writers on one machine take turns to commit
 claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)
 find          the record of a key, and its versions
-changes       the changes between two versions
+changes       the changes between two versions (images)
+compact       write buckets with many files or hidden rows anew (compact_choice, compact_report)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)
 verify        a table compared with its log (verify_file, verify_checkpoint, stray_files, verification)

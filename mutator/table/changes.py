@@ -7,7 +7,7 @@ are an update. Tombstones are no rows: a delete is a change if it removed a reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
@@ -18,20 +18,18 @@ import pyarrow.compute as pc
 
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import FILES, files_of
+from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot, unknown
-from mutator.dataset.versions.snapshot import Snapshot, damaged, index_of, older_rows
-from mutator.dataset.versions.version import DATA, TableFile, TableVersion
-from mutator.engine.versions.earlier_forms import Forms
-from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
+from mutator.dataset.versions.snapshot import Snapshot, index_of, older_rows, own_rows
+from mutator.dataset.versions.version import COMPACT, DATA, TableFile, TableVersion
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
 from mutator.formats.blocks.contract import unequal
-from mutator.formats.content import NotReadable
-from mutator.formats.files.arrow_files import faults
-from mutator.formats.files.parquet import opened
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
+from mutator.table.images import ImageReader, Images, by_position, chosen_of, keys_of, with_versions
 from mutator.table.rows import Rows
 from mutator.table.scan import schema_of
 
@@ -44,67 +42,6 @@ FIELDS = (
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _NONE = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True)
-class _Images:
-    """Old or new images: rows of one data file."""
-
-    file: TableFile
-    positions: Ints  # ascending
-    keys: Any  # encoded, with the partition where keys are unique only within one; None: not read
-    versions: Ints  # that changed the records
-
-    def chosen(self, rows: Ints) -> _Images:
-        """Return some of the images."""
-        keys = None if self.keys is None else self.keys.take(pa.array(rows))
-        return replace(self, positions=self.positions[rows], keys=keys, versions=self.versions[rows])
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Reads the images of a table with the types of one version."""
-
-    snapshot: Snapshot  # of that version
-    wanted: Any  # pa.Schema of the rows
-    live: LiveRows
-
-    def batches(self, images: _Images) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the first image, pa.RecordBatch of some images)."""
-        table, file = self.snapshot.table, images.file
-        forms = Forms(self.snapshot.state, table)
-        names, is_whole = forms.stored(file.schema, self.wanted.names), len(images.positions) == file.rows
-        read = names if is_whole else forms.schema(file.schema).names
-        try:
-            with faults("Parquet"), (verified_file if is_whole else opened_file)(table, file.data) as stream:
-                found = opened(stream)
-                if found.metadata.num_rows != file.rows:
-                    raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
-                start = 0
-                entries = None if is_whole else self.live.entry_numbers(file)[images.positions]
-                for number in range(found.metadata.num_row_groups):
-                    end = start + found.metadata.row_group(number).num_rows
-                    first, last = np.searchsorted(images.positions, [start, end])
-                    if first < last:
-                        rows = found.read_row_group(number, columns=read, use_threads=False)
-                        rows = rows.take(pa.array(images.positions[first:last] - start))
-                        if entries is not None:
-                            rows = self.live.checked(file, rows, entries[first:last])
-                        batches = forms.evolved(rows.select(names), file.schema, self.wanted).to_batches()
-                        for batch in batches:
-                            yield int(first), batch
-                            first += batch.num_rows
-                    start = end
-        except NotReadable as fault:
-            raise damaged(table, file.data, fault) from None
-
-    def rows(self, parts: Sequence[_Images]) -> Any:
-        """Return all images as a pa.StructArray, in order."""
-        found = [batch for images in parts for _, batch in self.batches(images)]
-        return pa.StructArray.from_arrays(
-            [column.combine_chunks() for column in pa.Table.from_batches(found, self.wanted).columns],
-            fields=list(self.wanted),
-        )
 
 
 def changes_schema(snapshot: Snapshot) -> Any:
@@ -144,7 +81,8 @@ def _each(before: Snapshot, after: Snapshot) -> Iterator[Any]:
     log, files = TableLog(after.table), _Files(before)
     for version in log.chain(before.version, after.version.number):
         following = replace(before, files=FILES.empty_table()).after(version)
-        yield from _Changes(before, following, [version], files, after).batches()
+        if version.action != COMPACT:
+            yield from _Changes(before, following, [version], files, after).batches()
         files.follow(version)
         before = following
 
@@ -201,23 +139,27 @@ class _Changes:
         self._added: dict[str, tuple[TableFile, int]] = {}  # data files of the later snapshot, with their versions
         self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
         self._live = LiveRows(after)
-        self._reader = _Reader(typed_as, schema_of(typed_as), self._live)
+        self._reader = ImageReader(typed_as, schema_of(typed_as), self._live)
         self._committed: dict[int, int] = {}  # version -> commit time in microseconds
-        self._hidden: dict[str, list[_Images]] = {}  # file of the earlier snapshot -> images
-        self._ends: list[_Images] = []  # of all hidden rows, in the order of the versions
+        self._hidden: dict[str, list[Images]] = {}  # file of the earlier snapshot -> images
+        self._ends: list[Images] = []  # of all hidden rows, in the order of the versions
         self._several = after.version.number > before.version.number + 1  # versions
         self._replaced = False  # some version removed whole files
+        self._moved = False  # some version was a compaction
+        self._written: list[Images] = []  # rows that other versions added, if there was a compaction, oldest first
         self._withdrawn = set[str]()  # files of versions that have withdrawn rows
         self._survey(versions)
 
     def batches(self) -> Iterator[Any]:
         """Yield the changes: old images first, then new ones."""
         old, new = self._old(), self._new()
+        if self._moved:
+            old, new = self._without_moved(old, new)
         if not old:
             inserted = np.zeros(sum(len(images.positions) for images in new), np.bool_)
             yield from self._typed(new, inserted, ~inserted, (INSERT, AFTER))
             return
-        old_keys, new_keys = _keys(old), _keys(new)
+        old_keys, new_keys = keys_of(old), keys_of(new)
         partners = pc.index_in(old_keys, value_set=new_keys)
         updated_old, updated_new = flags(partners.is_valid()), flags(pc.is_in(new_keys, value_set=old_keys))
         pairs = partners.drop_null().cast(pa.int64()).to_numpy()
@@ -228,14 +170,30 @@ class _Changes:
             kept_new[pairs[unchanged]] = False
         versions = self._versions(old_keys)
         versions[updated_old] = np.concatenate([_NONE, *(images.versions for images in new)])[pairs]
-        yield from self._typed(_with_versions(old, versions), updated_old, kept_old, (DELETE, BEFORE))
+        yield from self._typed(with_versions(old, versions), updated_old, kept_old, (DELETE, BEFORE))
         yield from self._typed(new, updated_new, kept_new, (INSERT, AFTER))
+
+    def _without_moved(self, old: list[Images], new: list[Images]) -> tuple[list[Images], list[Images]]:
+        """Leave out the rows that compactions alone moved; return (old images, new ones with the version of each)."""
+
+        def changed(parts: Sequence[Images], by: Sequence[Images]) -> Iterator[Images]:
+            keys, last = keys_of(by[::-1]), np.concatenate([_NONE, *(images.versions for images in by[::-1])])
+            for images in parts:
+                at = pc.index_in(images.keys, value_set=keys)
+                rows = np.flatnonzero(flags(at.is_valid()))
+                if len(rows):
+                    yield replace(images.chosen(rows), versions=last[at.drop_null().to_numpy()])
+
+        return list(changed(old, self._ends)), list(changed(new, self._written))
 
     def _survey(self, versions: Iterable[TableVersion]) -> None:
         """Collect the hidden rows of data files, and the rows of files that were removed."""
         added: dict[str, TableFile] = {}
+        versions = list(versions)
+        self._moved = any(version.action == COMPACT for version in versions)
         for version in versions:
             self._committed[version.number] = _microseconds(version.committed)
+            is_change = version.action != COMPACT
             index = index_of(version)
             self._withdrawn |= index.own
             for found in older_rows(self._after.table, index):
@@ -246,7 +204,8 @@ class _Changes:
                     if file is None or not len(positions):
                         continue
                     images = self._images(file, positions, found.hidden_keys(path), version.number)
-                    self._ends.append(images)
+                    if is_change:
+                        self._ends.append(images)
                     if path in known:
                         self._hidden.setdefault(path, []).append(images)
             for path, file in self._files.find(version.removed).items():
@@ -257,8 +216,17 @@ class _Changes:
             new = {file.path: file for file in version.files if file.role == DATA}
             added |= new
             self._added |= {path: (file, version.number) for path, file in new.items()}
+            if self._moved and is_change:
+                out = own_rows(self._after.table, index)
+                self._written += [self._of_version(file, version.number, out) for file in new.values()]
 
-    def _removed(self, file: TableFile, version: int) -> _Images:
+    def _of_version(self, file: TableFile, version: int, withdrawn: Sequence[Hidden]) -> Images:
+        """Return the rows of a file that a version added, without those that it has withdrawn."""
+        gone = np.concatenate([_NONE, *(one.hidden(file.path) for one in withdrawn)])
+        positions = np.setdiff1d(np.arange(file.rows), gone)
+        return self._images(file, positions, self._keys_at(file, positions), version)
+
+    def _removed(self, file: TableFile, version: int) -> Images:
         """Return the rows of a file that were live when it was removed."""
         gone = [self._before.masks.hidden(file.path), *(images.positions for images in self._hidden.get(file.path, ()))]
         positions = np.setdiff1d(np.arange(file.rows), np.concatenate(gone))
@@ -269,19 +237,19 @@ class _Changes:
         keys = self._live.keys(file)
         return keys if len(positions) == file.rows else keys.take(pa.array(positions))
 
-    def _images(self, file: TableFile, positions: Ints, keys: Any, version: int) -> _Images:
+    def _images(self, file: TableFile, positions: Ints, keys: Any, version: int) -> Images:
         if self._by_partition:
             ends = np.cumsum([extent.rows for extent in file.extents])
             numbers = np.searchsorted(ends, positions, "right")
             names = pa.array([(extent.partition or "").encode() for extent in file.extents], pa.large_binary())
             keys = encoded_keys([names.take(pa.array(numbers)), keys])
-        return _Images(file, positions, keys, np.full(len(positions), version))
+        return Images(file, positions, keys, np.full(len(positions), version))
 
-    def _old(self) -> list[_Images]:
+    def _old(self) -> list[Images]:
         """Return the old images, file by file."""
-        return [_by_position(parts) for parts in self._hidden.values()]
+        return [by_position(parts) for parts in self._hidden.values()]
 
-    def _new(self) -> list[_Images]:
+    def _new(self) -> list[Images]:
         """Return the new images, file by file; without keys if there are no old ones."""
         found = []
         for file, version in self._added.values():
@@ -289,10 +257,10 @@ class _Changes:
             is_masked = self._several or file.path in self._withdrawn
             hidden = self._after.masks.hidden(file.path) if is_masked else _NONE
             positions = np.setdiff1d(np.arange(file.rows), hidden) if len(hidden) else np.arange(file.rows)
-            if self._hidden:
+            if self._hidden or self._moved:
                 found.append(self._images(file, positions, self._keys_at(file, positions), version))
             else:  # all of them are inserts
-                found.append(_Images(file, positions, None, np.full(len(positions), version)))
+                found.append(Images(file, positions, None, np.full(len(positions), version)))
         return found
 
     def _versions(self, keys: Any) -> Ints:
@@ -300,22 +268,22 @@ class _Changes:
         latest = self._ends[::-1]
         if self._replaced:
             latest += [images for parts in self._hidden.values() for images in parts]
-        rows = pc.index_in(keys, value_set=_keys(latest)).to_numpy()
+        rows = pc.index_in(keys, value_set=keys_of(latest)).to_numpy()
         found: Ints = np.concatenate([images.versions for images in latest])[rows]
         return found
 
-    def _equal(self, old: Sequence[_Images], updated: Flags, new: Sequence[_Images], pairs: Ints) -> Flags:
+    def _equal(self, old: Sequence[Images], updated: Flags, new: Sequence[Images], pairs: Ints) -> Flags:
         """Return which pairs have two equal images. updated: of the old ones. pairs: numbers of the new ones."""
         order = np.argsort(pairs)
         chosen = np.zeros(sum(len(images.positions) for images in new), np.bool_)
         chosen[pairs] = True
-        one = self._reader.rows(_chosen(old, updated))
-        other = self._reader.rows(_chosen(new, chosen))
+        one = self._reader.rows(chosen_of(old, updated))
+        other = self._reader.rows(chosen_of(new, chosen))
         back = np.empty(len(pairs), np.int64)
         back[order] = np.arange(len(pairs))
         return ~unequal(one, other.take(pa.array(back)))
 
-    def _typed(self, parts: Sequence[_Images], updated: Flags, kept: Flags, names: tuple[str, str]) -> Iterator[Any]:
+    def _typed(self, parts: Sequence[Images], updated: Flags, kept: Flags, names: tuple[str, str]) -> Iterator[Any]:
         """Yield images with the fields of a change. names: of the change of a record alone, and of one of a pair."""
         schema, start = changes_schema(self._reader.snapshot), 0
         for images in parts:
@@ -336,29 +304,6 @@ class _Changes:
                     times.slice(first, batch.num_rows),
                 ]
                 yield pa.RecordBatch.from_arrays([*added, *batch.columns], schema=schema)
-
-
-def _keys(parts: Sequence[_Images]) -> Any:
-    return pa.concat_arrays([pa.array([], pa.large_binary()), *(images.keys for images in parts)])
-
-
-def _by_position(parts: Sequence[_Images]) -> _Images:
-    """Return images of one file as one, by position."""
-    positions = np.concatenate([part.positions for part in parts])
-    versions = np.concatenate([part.versions for part in parts])
-    whole = _Images(parts[0].file, positions, _keys(parts), versions)
-    return whole.chosen(np.argsort(positions))
-
-
-def _with_versions(parts: Sequence[_Images], versions: Ints) -> list[_Images]:
-    ends = np.cumsum([len(images.positions) for images in parts])
-    return [replace(images, versions=own) for images, own in zip(parts, np.split(versions, ends[:-1]), strict=True)]
-
-
-def _chosen(parts: Sequence[_Images], rows: Flags) -> list[_Images]:
-    """Return some of the images of several files. rows: for each image, whether it is wanted."""
-    ends = np.cumsum([len(images.positions) for images in parts])
-    return [images.chosen(np.flatnonzero(own)) for images, own in zip(parts, np.split(rows, ends[:-1]), strict=True)]
 
 
 def _times(versions: Ints, committed: dict[int, int]) -> Any:

@@ -79,6 +79,7 @@ def _abandoning(before: TableVersion, run: str) -> TableVersion:
         claim=None,
         given_up=(run,),
         parent=before.id,
+        compacted=before.last_compaction,
         defaults=None,
         seconds=0.0,
     )

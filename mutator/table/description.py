@@ -33,7 +33,7 @@ class VersionEntry:
     """A version of a table, as its log has it."""
 
     version: int
-    kind: str  # create | apply
+    kind: str  # create | apply | abandon | compact
     committed: str  # ISO 8601, UTC
     run: str
     counts: Mapping[str, int]  # number of rows of each outcome

@@ -31,7 +31,8 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.engine.versions.earlier_forms import Forms
-from mutator.engine.versions.export_task import Exported, OfFiles, directories_of, fingerprint, units_of, write_units
+from mutator.engine.versions.export_task import Exported, directories_of, fingerprint, write_units
+from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.errors import error
 from mutator.errors.display import counted, text_of
 from mutator.plan.merge_unit import MergeUnit

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged, index_of, own_rows
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
+from mutator.dataset.versions.version import COMPACT, DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of
@@ -67,27 +68,54 @@ class Finder:
         return found
 
     def history(self, key: Key, partition: str | None = None) -> list[RecordVersion]:
-        """Return the versions of the record of a key that are still there, oldest first."""
-        log, snapshot = TableLog(self._snapshot.table), self._snapshot
-        added = dict(
-            zip(snapshot.files.column("path").to_pylist(), snapshot.files.column("version").to_pylist(), strict=True)
-        )
-        found: list[tuple[int, bool, LiveExtent, int, Any]] = []
-        wanted = self._checked(partition)
-        for role in (DATA, TOMBSTONES):
-            partitions = wanted if wanted is None or role == DATA else wanted | {""}
-            for extent, position, entry in self._rows(role, key, partitions):
-                number = added[extent.file.path]
-                row = self._row(extent, position, entry) if role == DATA else None
-                found.append((number, role == TOMBSTONES, extent, position, row))
-        found.sort(key=lambda one: one[:2])
-        entries = {number: log.read(number) for number in {one[0] for one in found}}
-        withdrawn = {number: own_rows(snapshot.table, index_of(entry)) for number, entry in entries.items()}
+        """Return the versions of the record of a key that are still there, oldest first.
+
+        The rows of a compaction are those of earlier versions, whose files are searched instead.
+        """
+        log, wanted = TableLog(self._snapshot.table), self._checked(partition)
+        entries: dict[int, TableVersion] = {}
+        found: dict[tuple[str, int], tuple[int, bool, LiveExtent, int, int]] = {}
+        for finder in self._before_compactions():
+            for number, deleted, extent, position, entry in finder._versions(key, wanted):
+                if number not in entries:
+                    entries[number] = log.read(number)
+                if entries[number].action != COMPACT:
+                    found[extent.file.path, position] = number, deleted, extent, position, entry
+        withdrawn = {number: own_rows(self._snapshot.table, index_of(entry)) for number, entry in entries.items()}
         return [
-            RecordVersion(number, entries[number].committed, deleted, extent.extent.partition, row)
-            for number, deleted, extent, position, row in found
+            RecordVersion(
+                number,
+                entries[number].committed,
+                deleted,
+                extent.extent.partition,
+                None if deleted else self._row(extent, position, entry),
+            )
+            for number, deleted, extent, position, entry in sorted(found.values(), key=lambda one: one[:2])
             if not any(position in part.hidden(extent.file.path) for part in withdrawn[number])
         ]
+
+    def _before_compactions(self) -> Iterator[Finder]:
+        """Yield this finder, and that of the version before each compaction."""
+        table, number = self._snapshot.table, self._snapshot.version.last_compaction
+        yield self
+        while number is not None:
+            before = open_snapshot(table, number - 1)
+            yield Finder(before)
+            number = before.version.last_compaction
+
+    def _versions(
+        self, key: Key, partitions: frozenset[str] | None
+    ) -> Iterator[tuple[int, bool, LiveExtent, int, int]]:
+        """Yield (version, whether it is a tombstone, extent, position, entry in the key index) of each row with a key.
+
+        version: that added the file of the row.
+        """
+        columns = self._snapshot.files.column("path"), self._snapshot.files.column("version")
+        added = dict(zip(*(column.to_pylist() for column in columns), strict=True))
+        for role in (DATA, TOMBSTONES):
+            own = partitions if partitions is None or role == DATA else partitions | {""}
+            for extent, position, entry in self._rows(role, key, own):
+                yield added[extent.file.path], role == TOMBSTONES, extent, position, entry
 
     def positions(self, key: Key, partitions: frozenset[str] | None) -> dict[str, tuple[TableFile, list[int]]]:
         """Return the files with rows of a key, by path, and the positions of these rows, hidden ones too.
@@ -102,7 +130,9 @@ class Finder:
     def _checked(self, partition: str | None) -> frozenset[str] | None:
         """Return a partition as a set; None for all partitions. Raises ConfigError for an unknown one."""
         known = self._snapshot.partitions
-        if partition is not None and partition not in known:
+        if partition is not None and not any(
+            partition in finder._snapshot.partitions for finder in self._before_compactions()
+        ):
             cure = f"name one that it has, such as {', '.join(known[:3])}" if known else "leave the partition out"
             raise error("table.partition", path=self._snapshot.table, partition=partition, cure=cure)
         return None if partition is None else frozenset([partition])

@@ -14,7 +14,7 @@ from mutator.config import Config
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.version import COMPACT, TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
@@ -51,7 +51,9 @@ def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Seque
     base: the snapshot that it has seen. version: that it would have become.
     """
     names, spec = {file.name for file in version.feed}, base.state.spec
-    if plan.full or spec is None or not all(is_same(spec, one.spec) and not one.removed for one in (version, *winners)):
+    if plan.full or spec is None or not all(is_same(spec, one.spec) for one in (version, *winners)):
+        return False
+    if any(one.removed and one.action != COMPACT for one in winners):  # a compaction has the keys that it moved
         return False
     if any(file.name in names for one in winners for file in one.feed):
         return False

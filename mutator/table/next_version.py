@@ -56,6 +56,7 @@ def version_of_result(
         rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
         seconds=round(seconds, 3),
         parent=before.id,
+        compacted=before.last_compaction,
         defaults=_defaults_of(snapshot, plan),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mutator.config import Config
+from mutator.config.definitions import published
 from mutator.config.written_names import renamed
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
@@ -29,7 +30,7 @@ def prepare(
     snapshot: Snapshot, config: Config, feed: Sequence[str], tables: Sequence[TableInput] = ()
 ) -> tuple[Survey, Plan]:
     """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
-    config = _for_tables(config, snapshot.version.buckets)
+    config = _for_tables(config, snapshot)
     known = manifest_of(snapshot)
     if known is None:
         check_settings(snapshot, config)
@@ -49,13 +50,14 @@ def prepare(
     return survey, replace(plan, groups=groups, warnings=warnings)
 
 
-def _for_tables(config: Config, buckets: int) -> Config:
+def _for_tables(config: Config, snapshot: Snapshot) -> Config:
     """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
     if config.output_format not in (None, "parquet"):
         raise error("table.format", format=config.output_format)
-    warnings = list(config.warnings)
-    if config.tombstone_retention is not None:
-        warnings.append("tombstone.retention has no effect: a table remembers all deletes")
+    warnings, buckets = list(config.warnings), snapshot.version.buckets
+    is_recorded = any(published(key) == "tombstone.retention" for key in snapshot.state.settings)
+    if config.tombstone_retention is not None and not is_recorded:
+        warnings.append("tombstone.retention has no effect here: only a compaction forgets deletes of a table")
     if config.num_reducer not in (None, buckets):
         warnings.append(
             f"num.reducer has no effect: the number of buckets, {buckets}, was set when the table was created"

@@ -22,10 +22,13 @@ _OF_DELETES = (
 )
 
 
-def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any]) -> Config:
-    """Return the configuration of an apply with some settings, by their keys: the others are those of the table."""
+def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any], call: str = "apply") -> Config:
+    """Return the configuration of an apply with some settings, by their keys: the others are those of the table.
+
+    call: the method that errors name.
+    """
     with settings_as_arguments():
-        return completed(given, recorded_settings(snapshot, given), f"{CALL}.apply()", source=SOURCE)
+        return completed(given, recorded_settings(snapshot, given), f"{CALL}.{call}()", source=SOURCE)
 
 
 def config_of_snapshot(snapshot: Snapshot) -> Config:

@@ -19,6 +19,7 @@ from mutator.pipeline.report_lines import (
 )
 from mutator.pipeline.text_tables import listed
 from mutator.table.apply import Applied
+from mutator.table.compact_report import CompactionReport
 from mutator.table.wording import of_tables
 
 
@@ -44,6 +45,7 @@ class ApplyReport:
     warnings: tuple[str, ...]
     seconds: float
     runner: str | None = None  # where the tasks ran, and why
+    compaction: CompactionReport | None = None  # that followed, if it made a version
 
     def json(self) -> str:
         """Return the report as a JSON document."""
@@ -70,6 +72,8 @@ class ApplyReport:
             lines.append(f"dry run: nothing was written; {self.seconds:.1f} s")
         else:
             lines.append(f"added {counted(self.files, 'file')} ({counted(self.bytes, 'byte')}); {self.seconds:.1f} s")
+        if self.compaction is not None:
+            lines += ["", *self.compaction.text().splitlines()]
         return text_of(lines)
 
 

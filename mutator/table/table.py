@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.config import Config
 from mutator.dataset.versions.opening import open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, without_secrets
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset
@@ -30,6 +31,9 @@ from mutator.storage import located
 from mutator.table.apply import OpenRunner, apply_feed
 from mutator.table.arguments import filter_in, names_in, number_in, path_in, transaction_in
 from mutator.table.changes import changes_of
+from mutator.table.compact import compact_table
+from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
+from mutator.table.compact_report import CompactionReport, report_of_compaction
 from mutator.table.conditions import Where
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
 from mutator.table.export import ExportReport, export
@@ -52,7 +56,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.python_merge import Table as Frame
 
 _OF_CREATE = ("path", "settings", "dataset", "buckets", "default")
-_OF_APPLY = ("feed", "config", "scratch", "dry_run", "txn", "default")
+_OF_APPLY = ("feed", "config", "scratch", "dry_run", "txn", "compact_after", "default")
 _DATASET = "a Dataset, the path of one, or None for an empty table, to which apply() adds rows in memory"
 
 
@@ -158,6 +162,7 @@ class Table:
         scratch: PathLike | None = None,
         dry_run: bool = False,
         txn: tuple[str, int] | None = None,
+        compact_after: bool = False,
         open_runner: OpenRunner | None = None,
         **settings: object,
     ) -> ApplyReport:
@@ -168,11 +173,13 @@ class Table:
         others are those of the table. config: all of them. scratch: a directory that Spark's workers share with this
         process, for tables in memory. dry_run: count, and write nothing. txn: the name of an application and a number
         that rises from one of its applies to the next; an apply with a number that is not higher than the last one
-        merges nothing. Raises the errors of the catalogue; then there is no new version.
+        merges nothing. compact_after: then compact the buckets that need it; if that fails, the report warns of it.
+        Raises the errors of the catalogue; then there is no new version.
         """
         with named(f"{CALL}.apply()"):
             parts, shared = feed_of(feed), scratch_of(scratch)
             flag("dry_run", dry_run)
+            flag("compact_after", compact_after)
             transaction_in("txn", txn)
             own = settings_by_key(settings, _OF_APPLY)
             if config is not None and not isinstance(config, Config):
@@ -188,7 +195,8 @@ class Table:
             runner = open_runner or run_here
             applied = apply_feed(self._snapshot, config, paths, runner, dry_run=dry_run, transaction=txn)
             self._snapshot = self._snapshot if dry_run else applied.snapshot
-            return report_of(applied, paths, dry_run=dry_run)
+            report = report_of(applied, paths, dry_run=dry_run)
+            return self._compacted(report, runner) if compact_after else report
         snapshot, report = apply_parts(
             self._snapshot,
             config,
@@ -199,7 +207,17 @@ class Table:
             transaction=txn,
         )
         self._snapshot = self._snapshot if dry_run else snapshot
-        return report
+        return self._compacted(report, open_runner or run_here) if compact_after else report
+
+    def _compacted(self, report: ApplyReport, open_runner: OpenRunner) -> ApplyReport:
+        """Compact after an apply; return its report with that of the compaction."""
+        if not report.is_new or report.dry_run:
+            return report
+        try:
+            found = self.compact(open_runner=open_runner)
+        except MutatorError as fault:
+            return replace(report, warnings=(*report.warnings, f"the compaction after it failed: {fault}"))
+        return replace(report, compaction=found if found.is_new else None)
 
     def scan(
         self,
@@ -313,6 +331,40 @@ class Table:
             output = path_in("directory", directory, "the path of a new directory, or of an earlier export")
         snapshot = self.at(version)
         return export(snapshot, config_of_snapshot(snapshot), output, open_runner)
+
+    def compact(
+        self,
+        *,
+        everything: bool = False,
+        files: int = MOST_FILES,
+        hidden: float = MOST_HIDDEN,
+        where: Where = None,
+        tombstone_retention: str | None = None,
+        dry_run: bool = False,
+        open_runner: OpenRunner = run_here,
+    ) -> CompactionReport:
+        """Write the rows of buckets that need it into base files, in a new version with the same rows.
+
+        A bucket needs it if it has rows in more than ``files`` data files or tombstone files, if more than the part
+        ``hidden`` of its rows is hidden, or if tombstones have expired. everything: all buckets in which
+        anything changes. where: conditions on the columns of partition fields; only the partitions that may have such
+        rows. tombstone_retention: a duration such as ``30d`` after which tombstones expire; by default that of the
+        table. dry_run: count, and write nothing. Raises the errors of the catalogue; then there is no new version.
+        """
+        with named(f"{CALL}.compact()"):
+            flag("everything", everything)
+            flag("dry_run", dry_run)
+            number_in("files", files, "a number from 1", first=1)
+            if isinstance(hidden, bool) or not isinstance(hidden, int | float) or not 0 <= hidden <= 1:
+                raise wrong("hidden", hidden, "a number from 0 to 1")
+            filter_in("where", where)
+            own = settings_by_key({"tombstone_retention": tombstone_retention}, ())
+        self.refresh()
+        need = Need(everything, files, hidden, where)
+        config = config_of_apply(self._snapshot, own, "compact")
+        done = compact_table(self._snapshot, config, need, open_runner, dry_run=dry_run)
+        self._snapshot = done.snapshot
+        return report_of_compaction(done, dry_run=dry_run)
 
     def verify(self, *, repair: bool = False, open_runner: OpenRunner = run_here) -> TableVerification:
         """Compare every file with the log; return the differences.

@@ -22,7 +22,7 @@ from mutator.dataset.versions.log import TableLog, version_of_checkpoint
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
-from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, DATA, TOMBSTONES, Stored, TableFile, TableVersion
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.errors import MutatorError, error
@@ -123,13 +123,14 @@ class _Walk:
         self._compare_withdrawn(withdrawn, list(index.values()), added)
         for stored, found in index.items():
             for path in found.files:
-                if path not in self.files:
+                # A compaction hides rows of its own files that were hidden elsewhere meanwhile.
+                file = self.files.get(path) or (added.get(path) if version.action == COMPACT else None)
+                if file is None:
                     what = f"it names {path}, which no earlier version has"
                     self.differences.append(Difference(what, stored.path))
                     continue
-                positions = found.hidden(path)
-                self._hide(self.files[path], positions, found.hidden_keys(path))
-                if (found.touched(path)[0] >= self.files[path].rows).any():
+                self._hide(file, found.hidden(path), found.hidden_keys(path))
+                if (found.touched(path)[0] >= file.rows).any():
                     self.differences.append(Difference(f"it touches rows that {path} does not have", stored.path))
         for stored in version.rejected:
             try:

@@ -71,6 +71,7 @@ CASES = [
     ("mutator table get", [CREATE, APPLY, "table get versioned 2 --all"]),
     ("mutator table log", [CREATE, APPLY, "table log versioned"]),
     ("mutator table describe", [CREATE, APPLY, "table describe versioned"]),
+    ("mutator table compact", [CREATE, APPLY, "table compact versioned --all --runner local"]),
     ("mutator table export", [CREATE, APPLY, "table export versioned exported --runner local"]),
     ("mutator table verify", [CREATE, APPLY, "table verify versioned --runner local"]),
     ("mutator run-many", ["run-many sample_data/tables.toml"]),

@@ -17,8 +17,10 @@ from pyspark import SparkContext
 from mutator import config
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.spark.runner import SparkRunner
-from mutator.table import apply, prepare
+from mutator.table import apply, compact_choice, prepare
 from mutator.table.apply import apply_feed
+from mutator.table.compact import compact_table
+from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches, schema_of
 from mutator.table.take_over import create_of
@@ -40,9 +42,13 @@ def feed_of(path: Path, ids: range, at: int, op: str) -> str:
 
 
 def rows_of(table: Path) -> list[Any]:
-    snapshot = open_snapshot(str(table))
-    rows = pa.Table.from_batches(scan_batches(snapshot), schema_of(snapshot)).to_pylist()
-    return sorted(rows, key=repr)
+    return sorted(rows_of_version(table), key=repr)
+
+
+def rows_of_version(table: Path, version: int | None = None) -> list[Any]:
+    snapshot = open_snapshot(str(table), version)
+    found: list[Any] = pa.Table.from_batches(scan_batches(snapshot), schema_of(snapshot)).to_pylist()
+    return found
 
 
 @pytest.mark.parametrize("scope", [{}, {"partitioned.by": "shop", "key.scope": "table"}])
@@ -51,6 +57,7 @@ def test_spark_and_this_process_make_the_same_table(
 ) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(prepare, "_GROUP", 500)  # bytes: several tasks on either side
+    monkeypatch.setattr(compact_choice, "_TASK_ROWS", 10)
 
     @contextmanager
     def here(_: int) -> Any:
@@ -72,8 +79,11 @@ def test_spark_and_this_process_make_the_same_table(
         table = tmp_path / name
         create_empty(str(table), scope, buckets=4)
         counts = [apply_feed(open_snapshot(str(table)), known, [feed], runner).counts for feed in feeds]
-        found.append((rows_of(table), counts))
+        done = compact_table(open_snapshot(str(table)), known, Need(everything=True), runner)
+        assert rows_of(table) == sorted(rows_of_version(table, 3), key=repr)
+        found.append((rows_of(table), counts, done.buckets, done.moves.rows, done.moves.tombstones))
     assert found[0] == found[1]
+    assert found[0][2] >= 4
     assert len(found[0][0]) == 40
 
     begun = tmp_path / "begun"

@@ -17,10 +17,13 @@ from mutator.dataset.versions import merged_keys, opening
 from mutator.dataset.versions.merged_keys import MergedKeys
 from mutator.dataset.versions.opening import open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.engine.versions import delta_files, key_search
-from mutator.table import apply, prepare
+from mutator.engine.versions import base_files, compact_task, delta_files, key_search
+from mutator.table import apply, compact_choice, prepare
 from mutator.table.apply import apply_feed
+from mutator.table.compact import compact_table
+from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
+from mutator.table.table import Table
 from mutator.table.take_over import create_of
 from tests.support import local_engine
 from tests.support.effort import law
@@ -102,6 +105,13 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
         patch.setattr(merged_keys, "_FEW", rng.choice([1, 2, 16]))
         patch.setattr(merged_keys, "_RATIO", rng.choice([0, 1, 2, 1 << 30]))
         patch.setattr(opening, "_EVERY", rng.choice([1, 2, 8]))
+        patch.setattr(base_files, "OWN", rng.choice([1, 3, 1 << 12]))
+        patch.setattr(compact_choice, "OWN", base_files.OWN)
+        patch.setattr(base_files, "MOST", rng.choice([1, 2, 1 << 22]))
+        patch.setattr(compact_choice, "MOST", base_files.MOST)
+        patch.setattr(base_files, "_FULL", rng.choice([1, 1 << 16]))
+        patch.setattr(compact_task, "_ROWS", rng.choice([1, 2, 1 << 18]))
+        patch.setattr(compact_choice, "_TASK_ROWS", rng.choice([1, 3, 1 << 20]))
         settings = {**world.settings("parquet", feed_format), **scope, "output.format": "parquet"}
         settings["memory.bytes"] = str(rng.choice([1, 200, 1 << 27]))
         table, master = work / "table", work / "master"
@@ -136,3 +146,12 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
             left = left_of(snapshot, applied.counts)
             assert left == left_by_run(output)
             assert (snapshot.version.records, snapshot.version.tombstones) == (len(left.rows), len(left.tombstones))
+            if rng.random() < 0.5:  # law T3
+                need = Need(rng.random() < 0.5, rng.choice([1, 2]), rng.choice([0, 0.3]))
+                done = compact_table(kept or snapshot, config.parse(settings), need, partial(open_runner, seed=number))
+                kept = None if kept is None else done.snapshot
+                assert left_of(open_snapshot(str(table)), applied.counts) == left
+                assert done.version is None or left_of(done.snapshot, applied.counts) == left
+                if need.everything and done.version is not None and done.version.as_of == snapshot.version.number:
+                    assert compact_table(done.snapshot, config.parse(settings), need, open_runner).version is None
+        assert Table(table).verify().problems == ()

@@ -15,9 +15,12 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, suppressed
 from mutator.table import apply
 from mutator.table.apply import apply_feed
+from mutator.table.compact import compact_table
+from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
 from mutator.table.export import export
 from mutator.table.scan import scan_batches, schema_of
+from mutator.table.table import Table
 from mutator.table.take_over import create_of
 from tests.support import local_engine
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
@@ -141,3 +144,36 @@ def test_a_fault_at_any_call_of_create(create: Callable[[], None], what: str, ki
             assert not [path for path in storage.tree if "/work" in path], number
         number += 1
     assert {None, whole} <= set(versions)
+
+
+def compact() -> int:
+    snapshot = open_snapshot(TABLE)
+    return compact_table(snapshot, config.parse(SETTINGS), Need(everything=True), open_runner).snapshot.version.number
+
+
+@pytest.mark.thorough(keep=2)
+@pytest.mark.parametrize("inline", ["feed and entry", "nothing"])
+@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_at_any_call_of_a_compaction(
+    kind: str, what: str, inline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_EVERY", 3)  # the compaction writes a checkpoint
+    monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 30 if "feed" in inline else 0)
+    monkeypatch.setattr(apply, "INLINE", 1 << 30 if "entry" in inline else 0)
+    begun = new_table(kind)
+    with mounted(begun):
+        apply_to(TABLE, f"{FEED}/second.csv")
+    number, versions = 0, []
+    while (storage := after_fault(begun, number, what, compact)) is not None:
+        with mounted(storage):
+            versions.append(open_snapshot(TABLE).version.number)
+            assert rows_of(TABLE) == NEW, number
+            assert compact() == 3, number  # again, or nothing is left to compact
+            assert rows_of(TABLE) == NEW, number
+            assert Table(TABLE).verify(open_runner=open_runner).problems == (), number
+            assert list(Table(TABLE).changes(2).to_arrow().to_pylist()) == []
+        number += 1
+    assert {2, 3} == set(versions)
+    if what == "kill":
+        assert versions == sorted(versions)

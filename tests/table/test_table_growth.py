@@ -17,7 +17,7 @@ from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Masks, Snapshot
-from mutator.engine.versions import delta_files, export_task, live_rows
+from mutator.engine.versions import delta_files, extent_rows, live_rows
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import StateError
 from mutator.table import apply, changes, prepare
@@ -123,7 +123,7 @@ def test_an_export_reads_each_file_once(tmp_path: Path, monkeypatch: Any, order:
         monkeypatch.setattr(owner, name, counted)
 
     count(live_rows, "taken_rows", lambda _, data, *rest: data.path)
-    count(export_task, "taken_tombstones", lambda _, data, *rest: data.path)
+    count(extent_rows, "taken_tombstones", lambda _, data, *rest: data.path)
     count(LiveRows, "entry_numbers", lambda _, file: file.path)
     count(Masks, "hidden", lambda _, path: "")
     count(Snapshot, "extents", lambda _, role, *rest: role)

@@ -17,6 +17,8 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import suppressed
 from mutator.table import apply
 from mutator.table.apply import apply_feed
+from mutator.table.compact import compact_table
+from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
 from mutator.table.export import export
 from mutator.table.recorded import config_of_snapshot
@@ -41,6 +43,16 @@ APPLY = (
     "table.checkpoint.removed",
     "table.hinted",
 )
+COMPACT = (
+    "compact.data.written",
+    "compact.keys.written",
+    "compact.tombstones.written",
+    "table.commit",
+    "table.committed",
+    "table.checkpoint.written",
+    "table.hint.written",
+    "table.hinted",
+)
 PLACED = ("table.placed", "table.commit", "table.committed")  # of files that are too large for the log entry
 CREATE = ("table.created", "table.linked", "table.commit", "table.committed")
 
@@ -59,6 +71,14 @@ def apply_placed(table: str, feed: str) -> None:
         apply_feed(open_snapshot(table), config.parse(SETTINGS), [feed], open_runner)
 
 
+def compact_one(table: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "INLINE", 0)
+        patch.setattr(opening, "_EVERY", 2)
+        config_of_table = config.parse(SETTINGS)
+        compact_table(open_snapshot(table), config_of_table, Need(everything=True), open_runner)
+
+
 def create_one(table: str, dataset: str) -> None:
     create_of(table, config.parse(SETTINGS), {}, dataset, None, open_runner)
 
@@ -72,7 +92,7 @@ def start_acting() -> Iterator[Callable[..., Any]]:
 @pytest.fixture(scope="module", name="places")
 def new_places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("tables")
-    for name, rows in (("first", FIRST), ("second", SECOND)):
+    for name, rows in (("first", FIRST), ("second", SECOND), ("third", "id,at,op,name\n11,3,D,\n9,3,D,\n")):
         (root / f"{name}.csv").write_text(rows)
     create_empty(str(root / "table"), {}, buckets=2)
     apply_one(str(root / "table"), str(root / "first.csv"))
@@ -100,6 +120,26 @@ def test_killed_apply(act: Callable[..., Any], places: Path, tmp_path: Path, poi
     assert found.problems == ()
     assert found.stray is not None
     assert bool(found.stray.files) == (point.startswith("apply.") or point == "table.commit")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", COMPACT)
+def test_killed_compaction(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    apply_one(table, str(places / "second.csv"))
+    apply_one(table, str(places / "third.csv"))  # a second file of tombstones
+    killed, _ = act("compact_one", point, table=table)
+    assert killed
+    is_new = point in COMPACT[COMPACT.index("table.committed") :]
+    assert open_snapshot(table).version.number == (4 if is_new else 3)
+    assert rows_of(table) == NEW
+    compact_one(table)
+    assert rows_of(table) == NEW
+    assert open_snapshot(table).version.number == 4
+    found = verify_table(table, config_of_snapshot, open_runner)
+    assert found.problems == ()
+    assert found.stray is not None
+    assert bool(found.stray.files) != is_new
 
 
 @pytest.mark.processes

@@ -45,7 +45,7 @@ def apply_to(path: str, feed: str) -> int:
 @pytest.mark.parametrize("inline", [True, pytest.param(False, marks=pytest.mark.rest)])
 def test_every_command(root: str, inline: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 16 if inline else 0)
-    monkeypatch.setattr(apply, "_INLINE", 1 << 16 if inline else 0)
+    monkeypatch.setattr(apply, "INLINE", 1 << 16 if inline else 0)
     table, output = f"{root}/table", f"{root}/out"
     create_empty(table, SETTINGS, buckets=2)
     assert apply_to(table, f"{root}/first.csv") == 1
@@ -76,6 +76,10 @@ def test_every_command(root: str, inline: bool, monkeypatch: pytest.MonkeyPatch)
     assert opened.verify(repair=True, open_runner=open_runner).problems == ()
     assert opened.verify(open_runner=open_runner).problems == ()
     assert rows_of(table) == NEW
+    assert opened.compact(everything=True, open_runner=open_runner).version == 3
+    assert (rows_of(table), opened.get("4")["name"], opened.get("2")) == (NEW, "d", None)
+    assert [one.version for one in opened.history("2")] == [1, 2]
+    assert opened.verify(open_runner=open_runner).problems == ()
     assert storage_for(root).unfinished(root) == []
 
 

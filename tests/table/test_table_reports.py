@@ -140,7 +140,7 @@ def test_settings_without_effect_on_a_table_are_named(table: Table) -> None:
     rows = table.scan().to_arrow()
     report = table.apply(rows, tombstone_retention="1d", num_reducer=3)
     assert report.warnings == (
-        "tombstone_retention has no effect: a table remembers all deletes",
+        "tombstone_retention has no effect here: only a compaction forgets deletes of a table",
         "num_reducer has no effect: the number of buckets, 2, was set when the table was created",
     )
     with pytest.raises(MutatorError, match="the files of a table are Parquet"):

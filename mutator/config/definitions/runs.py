@@ -63,7 +63,7 @@ RUNS = (
                 "tombstone.retention",
                 forms.DURATION,
                 None,
-                "forget a tombstone after this time: `90d`, `12h`",
+                "forget a tombstone after this time: `90d`, `12h`; of a versioned table, when it is compacted",
                 unset="for ever",
             ),
             Setting(

@@ -190,6 +190,12 @@ class Hidden:
         rows = begin + np.flatnonzero(self._hides[begin:end])
         return self.table.column("key").combine_chunks().take(pa.array(rows))
 
+    def rows(self, file: str) -> Any:
+        """Return the rows of a file that are hidden or touched, a pa.Table of ``SCHEMA`` by position."""
+        begin, end = self._ranges.get(file, (0, 0))
+        rows = begin + np.flatnonzero(self._hides[begin:end] | self._touched[begin:end])
+        return self.table.take(pa.array(rows))
+
     def touched(self, file: str) -> tuple[Ints, Any]:
         """Return the positions of the touched rows of a file, ascending, and their order values as text."""
         if not self._any_touched:

@@ -17,7 +17,8 @@ from mutator.dataset.version_log import Arrived
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
-_ACTIONS = ("create", "apply", "abandon")  # a program that knows more of them writes a newer format
+COMPACT = "compact"  # an action
+_ACTIONS = ("create", "apply", "abandon", COMPACT)  # a program that knows more of them writes a newer format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,9 @@ class TableVersion:
 
     number: int
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
-    action: str  # create | apply | abandon: it only says which runs are given up; in JSON its name is "kind"
+    # create | apply | abandon: it only says which runs are given up | compact: it has the rows of the version before,
+    # in other files. In JSON its name is "kind".
+    action: str
     run: str
     committed: str  # ISO 8601, UTC
     as_of: int  # version that the decisions of this commit were made against
@@ -107,8 +110,14 @@ class TableVersion:
     claim: Claim | None = None  # of the run of a workflow that made this version
     given_up: tuple[str, ...] = ()  # runs of workflows that no later version may be of, because they count as dead
     parent: str | None = None  # ID of the version before; None for version 0
+    compacted: int | None = None  # the newest compaction before this version
     defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``checkpoint.defaults_text``
     seconds: float = 0.0
+
+    @property
+    def last_compaction(self) -> int | None:
+        """The newest compaction up to this version."""
+        return self.number if self.action == COMPACT else self.compacted
 
     def stored(self) -> Iterator[Stored]:
         """Yield every file that the version added, those in the entry too."""

@@ -9,4 +9,6 @@ second_decisions  what an apply changes because other writers were faster (commo
 absent            the deletes of a full snapshot
 apart             keys that are unique only within a partition
 export_task       a version as a dataset
+compact_task      buckets as base files (indexed_rows, base_files), while versions follow (moved_rows)
+extent_rows       the live rows of extents (live_extents)
 """

@@ -1,0 +1,67 @@
+"""The commands ``mutator table …`` that keep a table fast and small.
+
+mutator table compact TABLE [--all]     write buckets with many files or hidden rows anew
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from mutator.cli import options
+from mutator.cli.command import Command, Report, option, option_type
+from mutator.cli.table_output_commands import TABLE, table_runner
+from mutator.config import parsers
+
+
+def _compact(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN
+    from mutator.table.table import Table
+
+    report = Table(arguments.table).compact(
+        everything=arguments.everything,
+        files=MOST_FILES if arguments.files is None else arguments.files,
+        hidden=MOST_HIDDEN if arguments.hidden is None else arguments.hidden,
+        where=arguments.where,
+        tombstone_retention=arguments.retention,
+        dry_run=arguments.dry_run,
+        open_runner=table_runner(arguments.runner, arguments),
+    )
+    yield Report(options.shown(report, arguments))
+
+
+COMPACT_TABLE = Command(
+    "compact",
+    "write the buckets of a table anew that have many files or many hidden rows",
+    (
+        TABLE,
+        option("--all", dest="everything", action="store_true", help="every bucket that would change"),
+        option(
+            "--files",
+            type=option_type(parsers.positive),
+            metavar="N",
+            help="buckets with rows in more than N files (default 4)",
+        ),
+        option(
+            "--hidden",
+            type=option_type(parsers.fraction),
+            metavar="PART",
+            help="buckets of whose rows more than this part is hidden (default 0.1)",
+        ),
+        option(
+            "--where", metavar="CONDITIONS", help="only the partitions that may have such rows: \"day >= '2026-01-01'\""
+        ),
+        option(
+            "--tombstone-retention",
+            dest="retention",
+            metavar="DURATION",
+            help="forget deletes of these buckets that are older (default: the table's tombstone.retention, or none)",
+        ),
+        options.RUNNER,
+        options.DRY_RUN,
+        options.JSON,
+    ),
+    _compact,
+    when_stopped="no version was committed",
+    examples=("mutator table compact products", "mutator table compact sales --all --where \"day = '2026-01-31'\""),
+)

@@ -1,0 +1,209 @@
+"""The base files that a compaction adds to a table: rows of whole buckets, each file with its key index.
+
+A partition with many rows has files of its own; the rows of the others share packed files. An extent of a file is a
+bucket of a partition, sorted by key.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, suppress
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.versions.key_index import encoded_keys
+from mutator.dataset.versions.log import DIRECTORY
+from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
+from mutator.engine.task_files import file_name
+from mutator.engine.versions.delta_files import Target, created, key_index_of, text_of_order, write_tombstones
+from mutator.engine.versions.indexed_rows import IndexedRows
+from mutator.errors import MutatorError
+from mutator.errors.failpoints import failpoint
+from mutator.formats.files.parquet import table_writer
+from mutator.plan.run_plan import Plan
+from mutator.rules.order_columns import from_texts, to_texts
+from mutator.storage import storage_for
+
+OWN = 1 << 12  # rows of a partition that has files of its own
+MOST = 1 << 22  # rows of a file
+_FULL = 1 << 16  # rows of a file with several buckets
+
+
+class BaseWriter:
+    """Writes the base files of one task."""
+
+    def __init__(self, plan: Plan, target: Target, task: int, attempt: int) -> None:
+        """Create no file yet."""
+        self._plan, self._target, self._task, self._attempt = plan, target, task, attempt
+        self._open: dict[str, _BaseFile] = {}  # by directory
+        self._count = 0
+        self._made: list[str] = []  # paths of all files
+        self.files: list[TableFile] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *fault: Any) -> None:
+        """End the files; after an error, remove them."""
+        try:
+            if fault[0] is None:
+                for file in list(self._open.values()):
+                    self._close(file)
+                return
+        except BaseException:
+            self._discard(*sys.exc_info())
+            raise
+        self._discard(*fault)
+
+    def _discard(self, *fault: Any) -> None:
+        """Remove all files, because of an error."""
+        for file in self._open.values():
+            file.abandon(*fault)
+        for path in self._made:
+            with suppress(MutatorError):
+                storage_for(str(self._target.table)).remove(f"{self._target.table}/{path}")
+
+    def write(self, partition: str | None, bucket: int, rows: IndexedRows, size: int, *, packed: bool) -> None:
+        """Write the next rows of a bucket.
+
+        size: about the number of rows of the bucket. packed: whether the file may have rows of other partitions.
+        """
+        version = f"version_id={self._target.version}"
+        directory = f"{DIRECTORY}/packed" if packed else f"{partition}/{version}" if partition else version
+        while len(rows):
+            file = self._open.get(directory)
+            if file is not None and file.is_full(partition, bucket, size):
+                self._close(file)
+                file = None
+            if file is None:
+                file = self._open[directory] = _BaseFile(self._plan, str(self._target.table), self._path(directory))
+            count = min(len(rows), MOST - file.rows)
+            file.write(partition, bucket, rows.slice(0, count))
+            rows = rows.slice(count, len(rows))
+
+    def end_partition(self) -> None:
+        """Close the files that only the present partition has rows of."""
+        for directory, file in list(self._open.items()):
+            if directory != f"{DIRECTORY}/packed":
+                self._close(file)
+
+    def bury(self, extents: list[tuple[str | None, int, Any]]) -> None:
+        """Write tombstones: a pa.Table for each partition and bucket, with the column "hash"."""
+        path, plan = self._path(f"{DIRECTORY}/tombstones"), self._plan
+        whole = pa.concat_tables([table for _, _, table in extents]).combine_chunks()
+        keys = [whole.column(f"key_{number}").cast(pa.large_binary()) for number in range(plan.key_width)]
+        orders = from_texts(plan.rows.order_type, whole.column("order").combine_chunks())
+        described, start = [], 0
+        for partition, bucket, table in extents:
+            high = _high(plan, orders.slice(start, table.num_rows))
+            described.append(Extent(partition=partition, bucket=bucket, rows=table.num_rows, high=high))
+            start += table.num_rows
+        with created(plan, str(self._target.table), path) as stream:
+            write_tombstones(stream, whole, plan.key_width)  # type: ignore[arg-type]  # as much of a stream as it needs
+        failpoint("compact.tombstones.written", self._attempt)
+        columns = whole.column("hash").to_numpy(), encoded_keys([key.combine_chunks() for key in keys])
+        self._add(TOMBSTONES, stream, tuple(described), *columns, np.zeros(start, np.uint32), orders)
+
+    def _path(self, directory: str) -> str:
+        number, self._count = self._count, self._count + 1
+        name = file_name(self._plan, self._task, self._attempt)
+        path = f"{directory}/{name}{f'.{number}' if number else ''}.parquet"
+        self._made += (path, self._target.index_path(path))
+        return path
+
+    def _close(self, file: _BaseFile) -> None:
+        stream = file.close()
+        self._open = {directory: one for directory, one in self._open.items() if one is not file}
+        failpoint("compact.data.written", self._attempt)
+        columns = [np.concatenate(column) for column in (file.hashes, file.row_hashes)]
+        keys, orders = pa.concat_arrays(file.keys), pa.concat_arrays(file.orders)
+        extents, start = [], 0
+        for partition, bucket, rows in file.extents:
+            high = _high(self._plan, orders.slice(start, rows))
+            extents.append(Extent(partition=partition, bucket=bucket, rows=rows, high=high))
+            start += rows
+        self._add(DATA, stream, tuple(extents), columns[0], keys, columns[1], orders)
+
+    def _add(
+        self,
+        role: str,
+        stream: StagedFile,
+        extents: tuple[Extent, ...],
+        hashes: Any,
+        keys: Any,
+        row_hashes: Any,
+        orders: Any,
+    ) -> None:
+        """Write the key index of a file, and describe both."""
+        counts = np.array([one.rows for one in extents])
+        order_type = self._plan.rows.order_type
+        content, checksum = key_index_of(stream.path, hashes, keys, row_hashes, counts, order_type, orders)
+        path = self._target.index_path(stream.path)
+        with created(self._plan, str(self._target.table), path) as sink:
+            sink.write(content)
+        failpoint("compact.keys.written", self._attempt)
+        self.files.append(
+            TableFile(
+                role=role,
+                rows=int(counts.sum()),
+                data=Stored(path=stream.path, bytes=stream.bytes, checksum=stream.checksum.text()),
+                index=Stored(path=path, bytes=len(content), checksum=checksum),
+                extents=extents,
+                schema=self._target.schema,
+            )
+        )
+
+
+class _BaseFile:
+    """A data file that is being written, and the columns of its key index so far."""
+
+    def __init__(self, plan: Plan, table: str, path: str) -> None:
+        self._schema, self._stack = plan.rows.output.schema, ExitStack()
+        self._stream = self._stack.enter_context(created(plan, table, path))
+        codec = plan.rows.output.dialect.codec
+        self._write = self._stack.enter_context(table_writer(self._stream, self._schema, codec))  # type: ignore[arg-type]
+        self.extents: list[tuple[str | None, int, int]] = []  # partition, bucket, rows
+        self.hashes: list[Any] = []
+        self.row_hashes: list[Any] = []
+        self.keys: list[Any] = []
+        self.orders: list[Any] = []
+        self.rows = 0
+
+    def is_full(self, partition: str | None, bucket: int, size: int) -> bool:
+        """Return whether the next rows of a bucket belong into another file. size: rows of the bucket.
+
+        Several buckets share a file only if they are small, because a task that needs some of them reads them at once.
+        """
+        is_same = self.extents[-1][:2] == (partition, bucket)
+        return self.rows >= MOST if is_same else self.rows + size > _FULL
+
+    def write(self, partition: str | None, bucket: int, rows: IndexedRows) -> None:
+        """Write the next rows of a bucket."""
+        self._write(pa.RecordBatch.from_arrays(rows.rows.flatten(), schema=self._schema))
+        self.hashes.append(rows.hashes)
+        self.row_hashes.append(rows.row_hashes)
+        self.keys.append(rows.encoded())
+        self.orders.append(rows.orders)
+        self.rows += len(rows)
+        if self.extents and self.extents[-1][:2] == (partition, bucket):
+            self.extents[-1] = (partition, bucket, self.extents[-1][2] + len(rows))
+        else:
+            self.extents.append((partition, bucket, len(rows)))
+
+    def close(self) -> StagedFile:
+        """End the file; return its description."""
+        self._stack.close()
+        return self._stream
+
+    def abandon(self, *fault: Any) -> None:
+        """Leave no file, because of an error."""
+        self._stack.__exit__(*fault)
+
+
+def _high(plan: Plan, orders: Any) -> str | None:
+    texts = to_texts(plan.rows.order_type, pa.array([pc.max(orders)], orders.type))
+    return text_of_order(texts[0].as_py())

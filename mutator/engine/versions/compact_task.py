@@ -1,0 +1,109 @@
+"""The task of a compaction: the live rows and tombstones of some buckets in, base files out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
+from mutator.engine.malloc import keep_freed_memory
+from mutator.engine.versions.base_files import BaseWriter
+from mutator.engine.versions.delta_files import Target, text_of_order
+from mutator.engine.versions.extent_rows import ExtentRows
+from mutator.engine.versions.indexed_rows import IndexedRows, merged, read_rows
+from mutator.engine.versions.live_rows import LiveRows
+from mutator.errors.failpoints import failpoint
+from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.run_plan import Plan
+from mutator.rules.order_columns import flags, from_texts, to_texts
+
+_ROWS = 1 << 18  # of an extent that are in memory at once, at most
+_BYTES = 32 << 20  # of Parquet, of all extents of a bucket, that are in memory at once
+
+Unit = tuple[MergeUnit, Sequence[LiveExtent]]
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """The result of a task."""
+
+    files: tuple[TableFile, ...]
+    rows: int
+    tombstones: int  # that it wrote
+    expired: int  # tombstones that it did not write
+    horizon: str | None  # highest order value of these, as text
+
+
+def compact_units(
+    plan: Plan,
+    snapshot: Snapshot,
+    target: Target,
+    packed: frozenset[str | None],
+    units: Sequence[Unit],
+    number: int,
+    attempt: int,
+) -> Compacted:
+    """Write the live rows of some buckets, sorted by partition, bucket and key; tombstones expire.
+
+    packed: partitions whose rows share files. units: sorted by partition and bucket, each with its extents. number: of
+    the task.
+    """
+    failpoint("task.started", attempt)
+    keep_freed_memory()
+    live = LiveRows(snapshot)
+    extents = [extent for _, found in units for extent in found]
+    read = partial(read_rows, plan, live)
+    at_once = min(_ROWS, *(_rows_at_once(found) for _, found in units))
+    rows = ExtentRows[IndexedRows](live, extents, read, width=plan.key_width, indexed=True, at_once=at_once)
+    buried = list[tuple[str | None, int, Any]]()
+    written, expired = 0, [pa.array([], from_texts(plan.rows.order_type, pa.array([], pa.large_binary())).type)]
+    with BaseWriter(plan, target, number, attempt) as writer:
+        before: MergeUnit | None = None
+        for unit, found in units:
+            if before is not None and before.partition != unit.partition:
+                writer.end_partition()
+            before = unit
+            data = [extent for extent in found if extent.file.role == DATA]
+            size = sum(extent.extent.rows for extent in data)
+            for part in merged([rows.data(extent) for extent in data]):
+                writer.write(unit.partition, unit.group, part, size, packed=unit.partition in packed)
+                written += len(part)
+            tables = [rows.tombstones(extent) for extent in found if extent.file.role == TOMBSTONES]
+            if tables:
+                kept, gone = _kept(plan, pa.concat_tables(tables).combine_chunks())
+                expired.append(gone)
+                buried += [(unit.partition, unit.group, kept)] if kept.num_rows else []
+        if buried:
+            writer.bury(buried)
+    gone = pa.concat_arrays(expired)
+    highest = to_texts(plan.rows.order_type, pa.array([pc.max(gone)], gone.type))[0].as_py() if len(gone) else None
+    return Compacted(
+        files=tuple(writer.files),
+        rows=written,
+        tombstones=sum(table.num_rows for _, _, table in buried),
+        expired=len(gone),
+        horizon=text_of_order(highest),
+    )
+
+
+def _rows_at_once(extents: Sequence[LiveExtent]) -> int:
+    """Return how many rows of each extent of a bucket may be in memory."""
+    bytes_of_row = sum(one.file.data.bytes / max(one.file.rows, 1) for one in extents)
+    return max(int(_BYTES / max(bytes_of_row, 1.0)), 1 << 12)
+
+
+def _kept(plan: Plan, table: Any) -> tuple[Any, Any]:
+    """Return (the tombstones that have not expired, by key; the order values of the others)."""
+    keys = [(f"key_{number}", "ascending") for number in range(plan.key_width)]
+    table = table.sort_by(keys).combine_chunks()
+    orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks())
+    if plan.expire_before is None:
+        return table, orders.slice(0, 0)
+    old = flags(pc.less(table.column("committed").cast(pa.int64()).combine_chunks(), plan.expire_before))
+    return table.filter(pa.array(~old)).combine_chunks(), orders.filter(pa.array(old))

@@ -1,0 +1,215 @@
+"""Compact a table: write the rows of buckets with many files or hidden rows into base files, and commit these."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.config import Config
+from mutator.dataset.checksum import whole
+from mutator.dataset.versions.checkpoint import FILES
+from mutator.dataset.versions.hidden_rows import written_index
+from mutator.dataset.versions.log import DIRECTORY
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import COMPACT, Stored, TableVersion, stored_here
+from mutator.engine.each import checked, guarded
+from mutator.engine.runner import each_on
+from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
+from mutator.engine.versions.delta_files import Target, order_bytes, text_of_order
+from mutator.engine.versions.moved_rows import MovedRows, Moves
+from mutator.errors import error
+from mutator.errors.interrupts import check_signals
+from mutator.plan.run_plan import Plan
+from mutator.rules.key_hash import HASH_NAME
+from mutator.rules.order_columns import from_texts, to_texts
+from mutator.table.apply import OpenRunner
+from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
+from mutator.table.compact_choice import Choice, Need
+from mutator.table.next_version import placed
+from mutator.table.prepare import prepare
+from mutator.table.version_times import next_time, time_text
+
+
+@dataclass(frozen=True)
+class CompactionDone:
+    """The result of a compaction, or of a dry run."""
+
+    snapshot: Snapshot  # after it
+    version: TableVersion | None  # None: there is no new one
+    buckets: int  # that needed it
+    given_up: int  # buckets that another compaction has written meanwhile
+    moves: Moves
+    files: tuple[int, int]  # live data and tombstone files, before and after
+    seconds: float
+
+
+def compact_table(
+    snapshot: Snapshot, config: Config, need: Need, open_runner: OpenRunner, *, dry_run: bool = False
+) -> CompactionDone:
+    """Compact the buckets of a table that need it.
+
+    snapshot: the newest one. config: of the table; its ``tombstone.retention`` says which tombstones of these buckets
+    are forgotten. Raises ConfigError for conditions on fields that are no partition fields, StateError for damaged
+    files; then there is no new version.
+    """
+    began, started = time.monotonic_ns(), time.monotonic()
+    if snapshot.state.spec is None:
+        return _result(snapshot, snapshot, None, 0, 0, Moves(), started)
+    _, plan = prepare(snapshot, replace(config, sync_mode="partial", tombstone_retention=None), [])
+    if config.tombstone_retention is not None:
+        plan = replace(plan, expire_before=plan.now - int(config.tombstone_retention * 1000))
+    choice = Choice(snapshot, need, plan)
+    if dry_run or not (choice.units or choice.dead):
+        moves = Moves(rows=choice.rows, tombstones=choice.tombstones)
+        return _result(snapshot, snapshot, None, len(choice.units), 0, moves, started)
+    with new_files(snapshot.table) as new:
+        tasks = choice.tasks()
+        results = _compacted(snapshot, plan, choice, tasks, open_runner, new)
+        moved = MovedRows(snapshot, list(zip(tasks, results, strict=True)))
+        compaction = _Compaction(plan, choice.dead, moved, snapshot, new, started)
+        try:
+            after = commit_next(snapshot, began, compaction.next_version)
+        except StartOver:
+            raise error("table.outrun.compact", path=snapshot.table) from None
+        except _GivenUp:
+            after = compaction.head
+        out = [one for one, is_out in zip(results, moved.given_up, strict=True) if is_out]
+        remove_files(snapshot.table, _paths(out))
+    given_up = sum(len(task) for task, is_out in zip(tasks, moved.given_up, strict=True) if is_out)
+    return _result(snapshot, after, compaction.version, len(choice.units), given_up, compaction.moves, started)
+
+
+def _result(
+    before: Snapshot,
+    after: Snapshot,
+    version: TableVersion | None,
+    buckets: int,
+    given_up: int,
+    moves: Moves,
+    started: float,
+) -> CompactionDone:
+    files = len(before.files), len(after.files)
+    return CompactionDone(after, version, buckets, given_up, moves, files, time.monotonic() - started)
+
+
+def _compacted(
+    snapshot: Snapshot,
+    plan: Plan,
+    choice: Choice,
+    tasks: Sequence[Sequence[Unit]],
+    open_runner: OpenRunner,
+    new: list[str],
+) -> list[Compacted]:
+    """Carry the tasks out; return their results. new: to which the paths of their files are added."""
+    target = Target(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.version.buckets)
+    masked = replace(snapshot, files=FILES.empty_table())  # each task has its files
+    with open_runner(choice.bytes) as (runner, _):
+        found: list[Any] = each_on(runner)(tasks, partial(_compact, plan, masked, target, choice.packed()))
+    new += _paths([one for one in found if isinstance(one, Compacted)])
+    results: list[Compacted] = checked(found)
+    check_signals()
+    moved = sum(one.rows for one in results), sum(one.tombstones + one.expired for one in results)
+    if moved != (choice.rows, choice.tombstones):
+        raise error("table.counts", path=snapshot.table, version=snapshot.version.number)
+    return results
+
+
+def _compact(
+    plan: Plan,
+    snapshot: Snapshot,
+    target: Target,
+    packed: frozenset[str | None],
+    units: Sequence[Unit],
+    number: int,
+    attempt: int,
+) -> Any:
+    return guarded(compact_units, plan, snapshot, target, packed, units, number, attempt)
+
+
+def _paths(results: Sequence[Compacted]) -> list[str]:
+    return [part.path for one in results for file in one.files for part in (file.data, file.index)]
+
+
+class _GivenUp(Exception):
+    """Other compactions have written all the buckets."""
+
+
+class _Compaction:
+    """A compaction, as it follows the versions of other writers."""
+
+    def __init__(
+        self, plan: Plan, dead: Sequence[str], moved: MovedRows, snapshot: Snapshot, new: list[str], started: float
+    ) -> None:
+        self._plan, self._dead, self._moved, self._new, self._started = plan, dead, moved, new, started
+        self._as_of, self.head = snapshot.version.number, snapshot
+        self.version: TableVersion | None = None
+        self.moves = Moves()
+
+    def next_version(self, head: Snapshot, winners: Sequence[TableVersion]) -> TableVersion:
+        """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
+
+        Raises _GivenUp if nothing is left to do.
+        """
+        self.head = head
+        self._forget_index()
+        self._moved.follow(winners)
+        moves = self._moved.at(head)
+        live = set(head.files.column("path").to_pylist())
+        removed = (*moves.removed, *(path for path in self._dead if path in live))
+        if not (moves.files or moves.index or removed):
+            self.version, self.moves = None, Moves()
+            raise _GivenUp
+        self.moves = moves
+        before, content = head.version, written_index(moves.index)
+        counts = {"rows moved": moves.rows, "tombstones moved": moves.tombstones, "tombstones expired": moves.expired}
+        version = TableVersion(
+            number=before.number + 1,
+            id=uuid.uuid4().hex,
+            action=COMPACT,
+            run=self._plan.run,
+            committed=time_text(next_time(time.time(), before)),
+            as_of=self._as_of,
+            spec=None,
+            buckets=before.buckets,
+            hash=HASH_NAME,
+            horizon=self._horizon(before.horizon),
+            snapshot=before.snapshot,
+            records=before.records,
+            tombstones=before.tombstones - moves.expired,
+            counts={name: count for name, count in counts.items() if count},
+            files=moves.files,
+            removed=removed,
+            index=() if content is None else (self._stored(content, before.number),),
+            seconds=round(time.monotonic() - self._started, 3),
+            parent=before.id,
+            compacted=before.last_compaction,
+        )
+        self.version = placed(head.table, version, INLINE, self._new)
+        return self.version
+
+    def _stored(self, content: bytes, number: int) -> Stored:
+        path = f"{DIRECTORY}/hidden/part-{self._plan.run}-{number}.arrow"
+        return stored_here(path, content, whole(content))
+
+    def _forget_index(self) -> None:
+        """Remove the version index of the last try, if it is a file of its own."""
+        for one in () if self.version is None else self.version.index:
+            if one.is_apart:
+                remove_files(self.head.table, [one.path])
+                self._new.remove(one.path)
+
+    def _horizon(self, before: str | None) -> str | None:
+        """Return the highest of the order values of all tombstones that ever expired."""
+        order_type = self._plan.rows.order_type
+        known = [order_bytes(one) for one in (before, *self.moves.horizons) if one is not None]
+        if not known:
+            return None
+        values = from_texts(order_type, pa.array(known, pa.large_binary()))
+        return text_of_order(to_texts(order_type, pa.array([pc.max(values)], values.type))[0].as_py())

@@ -1,0 +1,225 @@
+"""Compactions and other writers at the same time: the rows are those of the applies in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.dataset.versions import opening
+from mutator.dataset.versions.log import TableLog
+from mutator.engine.versions import base_files
+from mutator.table import apply, compact, compact_choice, turn
+from mutator.table.table import Table
+from tests.support.effort import law
+from tests.support.text_runs import scratch
+from tests.table.test_changes import changes, replayed, rows_at
+from tests.table.test_several_writers import BASE, PHASES, WORLDS, counted_starts, feeds, history, left, put
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: Any) -> None:
+    """Let other writers act in the turn of one, at each phase."""
+    monkeypatch.setattr(turn, "_PATIENCE", 0)
+
+
+@contextmanager
+def at_phase(phase: str, act: Callable[[], Any]) -> Iterator[None]:
+    """Act once when the next operation reaches a phase: as another process would at that time."""
+    waiting, tries = [act], list[int]()
+
+    def meanwhile() -> None:
+        if waiting:
+            waiting.pop()()
+
+    def around(work: Callable[..., Any]) -> Callable[..., Any]:
+        def working(*arguments: Any) -> Any:
+            if phase == "planned":
+                meanwhile()
+            found = work(*arguments)
+            if phase == "merged":
+                meanwhile()
+            return found
+
+        return working
+
+    commit = TableLog.commit
+
+    def committing(log: TableLog, version: Any) -> bool:
+        tries.append(version.number)
+        if phase == "commit" or (phase == "later commit" and len(tries) > 1):
+            meanwhile()
+        return commit(log, version)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "_merged", around(apply._merged))
+        patch.setattr(compact, "_compacted", around(compact._compacted))
+        patch.setattr(TableLog, "commit", committing)
+        yield
+
+
+def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths: dict[str, str]) -> None:
+    """Compare a table with one to which the same feeds were applied in the order of its log, without compactions."""
+    versions = list(TableLog(table.path).chain(None, table.refresh().version))
+    serial, same = Table.create(str(directory / "serial"), settings), [0]
+    for version in versions[1:]:
+        if version.feed:
+            serial.apply(paths[version.feed[0].name.rpartition("/")[2]])
+        else:
+            assert version.action == "compact"
+        same.append(serial.version)
+    within = 2 if settings.get("key.scope") == "partition" else 1
+
+    def key(text: str) -> Any:
+        return tuple(list(eval(text, {"Decimal": str}).values())[:within])
+
+    for number, version in enumerate(versions):
+        expected = serial.log() if version.feed else ()
+        assert all(dict(one.counts) == version.counts for one in expected if one.version == same[number])
+        assert left(table, number) == left(serial, same[number])
+        before = max(number - 1, 0)
+        own = [(kind, text) for kind, _, text in changes(table, before, number)]
+        assert sorted(own) == sorted((kind, text) for kind, _, text in changes(serial, same[before], same[number]))
+    for start in range(table.version + 1):
+        for end in range(start, table.version + 1):
+            net = changes(table, start, end, net=True)
+            others = changes(serial, same[start], same[end], net=True)
+            assert sorted((kind, text) for kind, _, text in net) == sorted((kind, text) for kind, _, text in others)
+            assert all(versions[one].feed for _, one, _ in net)
+            assert sorted(same[one] for _, one, _ in net) == sorted(one for _, one, _ in others)
+            flat = [(kind, 1, text) for kind, _, text in net]
+            assert replayed(rows_at(table, start), flat, key) == sorted(map(repr, rows_at(table, end)))
+    for number in range(1, 10):
+        own = [(same[version], *others) for version, *others in history(table, number)]
+        assert own == [tuple(one) for one in history(serial, number)]
+    verified = table.verify()
+    assert verified.problems == ()
+    assert verified.stray is not None
+    assert verified.stray.files == 0
+
+
+@law(80)
+@given(
+    feeds,
+    st.sampled_from(sorted(WORLDS)),
+    st.lists(st.sampled_from(PHASES), min_size=5, max_size=5),
+    st.lists(st.sampled_from(["apply", "apply", "compact"]), min_size=5, max_size=5),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([1, 2, 1 << 20]),
+)
+def test_the_result_is_that_of_the_order_of_the_log(
+    mutations: list[str], world: str, phases: list[str], kinds: list[str], inline: bool, nested: bool, rows: int
+) -> None:
+    with scratch() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "_EVERY", 2)
+        patch.setattr(compact_choice, "_TASK_ROWS", rows)
+        patch.setattr(base_files, "OWN", rows)
+        patch.setattr(compact_choice, "OWN", rows)
+        if not inline:
+            patch.setattr(apply, "INLINE", 0)
+            patch.setattr(compact, "INLINE", 0)
+        names = [f"feed_{number:02d}.csv" for number in range(len(mutations))]
+        paths = {name: put(directory, name, rows) for name, rows in zip(names, mutations, strict=True)}
+        table = Table.create(str(directory / "table"), WORLDS[world], buckets=2)
+        paths["first_0.csv"] = put(directory, "first_0.csv", BASE)
+        table.apply(paths["first_0.csv"])
+        left_over, steps = list(names), list(kinds)
+
+        def act() -> None:
+            """Act, while another writer does the next step."""
+            if not steps:
+                return
+            number, kind = len(steps) - 1, steps.pop()
+            meanwhile = at_phase(phases[number], act) if nested else nullcontext()
+            with meanwhile:
+                if kind == "compact":
+                    Table(table.path).compact(everything=number % 2 == 0, files=1, hidden=0)
+                elif left_over:
+                    Table(table.path).apply(paths[left_over.pop(0)])
+
+        while steps:
+            act()
+        assert_serial(table, directory, WORLDS[world], paths)
+
+
+CASES = {
+    "updates": "1,1,3,U,y\n2,1,3,U,y\n",
+    "deletes": "1,1,3,D,\n7,1,9,D,\n",
+    "inserts": "8,1,3,U,y\n9,2,3,U,y\n",
+    "a tombstone that is replaced": "6,1,9,U,y\n",
+    "equal rows": "1,1,2,U,x\n2,1,2,U,x\n",
+    "a record that moves": "3,2,5,U,y\n",
+}
+
+
+@pytest.mark.thorough(keep=8)
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("faster", ["apply", "compact"])
+def test_an_apply_and_a_compaction(
+    case: str, world: str, faster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for phase in PHASES[:3]:
+        monkeypatch.setattr(apply, "INLINE", 0 if phase == "merged" else 1 << 16)
+        work = tmp_path / phase
+        work.mkdir()
+        race(work, phase, case, world, faster)
+
+
+def race(work: Path, phase: str, case: str, world: str, faster: str) -> None:
+    table = Table.create(str(work / "table"), WORLDS[world], buckets=2)
+    given = {"base_1.csv": BASE, "more_2.csv": "1,1,2,U,z\n6,1,3,U,z\n", "less_3.csv": "6,1,4,D,\n5,1,4,D,\n"}
+    paths = {name: put(work, name, rows) for name, rows in given.items()}
+    for path in paths.values():
+        table.apply(path)
+    paths["last_4.csv"] = put(work, "last_4.csv", CASES[case])
+    other = Table(table.path)
+    if faster == "apply":
+        with at_phase(phase, lambda: other.apply(paths["last_4.csv"])):
+            assert table.compact(everything=True).given_up == 0
+    else:
+        with counted_starts() as starts, at_phase(phase, lambda: other.compact(everything=True)):
+            table.apply(paths["last_4.csv"])
+        assert len(starts) == 1  # it decides again about common keys alone
+    assert table.refresh().version == 5
+    assert_serial(table, work, WORLDS[world], paths)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("phase", PHASES[:3])
+def test_two_compactions(phase: str, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact_choice, "_TASK_ROWS", 1)
+    table = Table.create(str(tmp_path / "table"), WORLDS[world], buckets=2)
+    more = "".join(f"{number},1,2,U,x\n" for number in range(6, 20))
+    given = {"base_1.csv": BASE + more, "more_2.csv": "1,1,2,U,z\n2,1,9,D,\n"}
+    paths = {name: put(tmp_path, name, rows) for name, rows in given.items()}
+    for path in paths.values():
+        table.apply(path)
+    reports = []
+    with at_phase(phase, lambda: reports.append(Table(table.path).compact(files=1, hidden=1))):
+        report = table.compact(everything=True)
+    assert (reports[0].buckets, report.buckets, report.given_up) == (1, 2, 1)
+    assert table.refresh().version == 4
+    assert_serial(table, tmp_path, WORLDS[world], paths)
+
+
+@pytest.mark.parametrize("phase", PHASES[:3])
+def test_an_apply_follows_a_compaction_that_removed_no_file(phase: str, tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), WORLDS["partitions"], buckets=1)
+    given = {"base_1.csv": "1,1,2,U,x\n2,1,2,U,x\n1,2,2,U,x\n", "more_2.csv": "1,1,2,U,z\n3,1,2,U,z\n2,2,2,U,x\n"}
+    paths = {name: put(tmp_path, name, rows) for name, rows in given.items()}
+    for path in paths.values():
+        table.apply(path)
+    paths["last_3.csv"] = put(tmp_path, "last_3.csv", "2,1,9,D,\n3,1,9,U,y\n")
+    other = Table(table.path)
+    with counted_starts() as starts, at_phase(phase, lambda: other.compact(everything=True, where="shop = 1")):
+        table.apply(paths["last_3.csv"])
+    assert len(starts) == 1
+    assert TableLog(table.path).read(3).removed == ()
+    assert_serial(table, tmp_path, WORLDS["partitions"], paths)
