@@ -88,12 +88,13 @@ def test_kill_in_the_recovery(point: str, tmp_path: Path, act: Callable[..., Any
 PAUSED = """
 import os, signal, sys
 from mutator.cli import main
-from mutator.table import apply
-called = getattr(apply, sys.argv[2])
+from mutator.table import apply, commit
+room = commit if sys.argv[2] == "committed" else apply
+called = getattr(room, sys.argv[2])
 def paused(*given):
     os.kill(os.getpid(), signal.SIGSTOP)
     return called(*given)
-setattr(apply, sys.argv[2], paused)
+setattr(room, sys.argv[2], paused)
 sys.exit(main(["workflow", "run", sys.argv[1], "-D", "claim.min.age=0s", "-D", "lock.timeout=1s", "--runner", "local"]))
 """
 
