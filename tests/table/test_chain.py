@@ -37,6 +37,9 @@ def _row(key: str, shop: int) -> dict[str, Any]:
     return {"id": key, "shop": shop, "at": 0, "note": None, "price": None}
 
 
+_INSERT = {**_row("", -1), "op": "I"}
+
+
 def sent(snapshot: Snapshot) -> Snapshot:
     return pickle.loads(pickle.dumps(snapshot))  # type: ignore[no-any-return]
 
@@ -80,6 +83,27 @@ def live_of(keys: MergedKeys, files: Any) -> list[Any]:
     ),
     "parquet",
     SCOPES[1],
+    False,
+    "other dataset",
+)
+@example(  # a base file that is full when the rows of another bucket begin
+    World(
+        order="file name",
+        full=False,
+        op=True,
+        master=((_row("", -1),) * 2, (_row("b", -1), *(_row("", -1),) * 2)),
+        feeds=(
+            (
+                ("ups_00_0", (_INSERT,) * 3),
+                ("ups_01_0", (*(_INSERT,) * 3, {**_INSERT, "id": "b"}, _INSERT)),
+                ("ups_02_0", ({**_INSERT, "id": "a", "shop": 12},)),
+            ),
+            (("ups_10_0", (_INSERT,) * 3),),
+        ),
+        seed=36089,
+    ),
+    "parquet",
+    {},
     False,
     "other dataset",
 )

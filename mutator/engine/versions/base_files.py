@@ -179,7 +179,7 @@ class _BaseFile:
         Several buckets share a file only if they are small, because a task that needs some of them reads them at once.
         """
         is_same = self.extents[-1][:2] == (partition, bucket)
-        return self.rows >= MOST if is_same else self.rows + size > _FULL
+        return self.rows >= MOST if is_same else self.rows + size > min(_FULL, MOST)
 
     def write(self, partition: str | None, bucket: int, rows: IndexedRows) -> None:
         """Write the next rows of a bucket."""
