@@ -96,6 +96,19 @@ def _full_snapshot(config: Config, given: Given) -> Messages:
         yield "reject.policy: 'quarantine' conflicts with sync.mode = full, where a reject would be a delete"
 
 
+def _overwrite(config: Config, _: Given) -> Messages:
+    if not config.overwrites:
+        return
+    operation = f"write.operation: '{config.write_operation}'"
+    if config.full:
+        yield f"{operation} conflicts with sync.mode = full, which compares a snapshot with all records; keep one"
+    if config.reject_policy != "fail":
+        yield (
+            f"reject.policy: '{config.reject_policy}' conflicts with write.operation = {config.write_operation}, where "
+            "a reject would be a delete"
+        )
+
+
 def _suffixes(config: Config, _: Given) -> Messages:
     control, ready = config.control_suffix, config.claim_ready_suffix
     if control and ready and (control.endswith(ready) or ready.endswith(control)):
@@ -138,6 +151,18 @@ def _joint(config: Config, given: Given) -> Messages:
         yield "field.delim is ignored: rows are rejoined with the delimiter that split them"
 
 
+def _only_of_overwrites(config: Config, given: Given) -> Messages:
+    if config.replace_damaged and not config.overwrites:
+        yield "replace.damaged is ignored: write.operation = apply replaces no partition"
+    if config.allow_empty_feed and config.write_operation != "insert_overwrite_table":
+        yield "allow.empty.feed is ignored: only write.operation = insert_overwrite_table needs it"
+    if config.overwrites and given.get("consumed.files") == "skip":
+        yield f"consumed.files = skip is ignored: {config.write_operation} merges every file of its feed"
+
+
 Rule = Callable[[Config, Given], Messages]
-_FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _full_snapshot, _suffixes, _csv_null)
-_WARNINGS: tuple[Rule, ...] = (_order_in_id, _delete_prefix, _small_splits, _delete_codes, _joint)
+_FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _full_snapshot, _overwrite, _suffixes, _csv_null)
+_WARNINGS: tuple[Rule, ...] = (
+    *(_order_in_id, _delete_prefix, _small_splits, _delete_codes, _joint),
+    _only_of_overwrites,
+)

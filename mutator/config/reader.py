@@ -27,6 +27,7 @@ from mutator.errors.display import one_line
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
+_DELETED = "max.delete.fraction"
 _KNOWN = (*SETTINGS, *SHORT)
 _MOST = 40  # characters of a value in a note
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -124,6 +125,8 @@ def _config(read: _Reader) -> Config:
         if "key" in setting.metadata:
             key = setting.metadata["key"]
             values[setting.name] = read(key, unset.get(key, setting.default))
+    if values["write_operation"] != "apply" and _DELETED not in read.given:
+        values["max_delete_fraction"] = 1.0  # an overwrite deletes whatever its feed lacks
     defaults = {
         key.removeprefix(DEFAULT_OF_FIELD): shown(value)
         for key, value in read.given.items()

@@ -60,9 +60,12 @@ class Config:
     partitioned_by: tuple[PartitionField, ...] = _setting("partitioned.by", ())
     # Where a record ID is unique; None: as the master has it, or table
     key_scope: str | None = _setting("key.scope")
+    write_operation: str = _setting("write.operation")  # apply | insert_overwrite | insert_overwrite_table
     sync_mode: str = _setting("sync.mode")
     allow_older_snapshot: bool = _setting("allow.older.snapshot")
     allow_empty_master: bool = _setting("allow.empty.master")
+    allow_empty_feed: bool = _setting("allow.empty.feed")
+    replace_damaged: bool = _setting("replace.damaged")
     master_adopt: bool = _setting("master.adopt")
     reject_policy: str = _setting("reject.policy")
     reject_limit: int = _setting("reject.limit")
@@ -113,3 +116,8 @@ class Config:
     def full(self) -> bool:
         """Return whether the feed is one complete snapshot."""
         return self.sync_mode == "full"
+
+    @property
+    def overwrites(self) -> bool:
+        """Return whether the feed replaces partitions, or everything."""
+        return self.write_operation != "apply"

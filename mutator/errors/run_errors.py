@@ -71,6 +71,7 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
             "the directories beside it"
         ),
+        "overwrite.refused": "write.operation={operation}: {why}; {cure}",
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
         "op.forgotten": (
             "{path}: field {field}, which the master lacks, has {codes} in the first rows, and no op code field is "

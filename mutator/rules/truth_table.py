@@ -4,8 +4,13 @@ A run decides one key at a time, by the master's entry (a record, a tombstone, o
 mutation with the highest precedence (3.1 of the design). Winner and entry are compared by order value alone, and if
 these are equal the winner wins. Each line of ``TRUTH_TABLE`` is one case; nothing else decides.
 
+An insert overwrite replaces whole partitions. Inside of one, the winner wins even if it is older than the entry, and a
+record without a winner is deleted; each line of ``REPLACED_TABLE`` is one case. Elsewhere ``TRUTH_TABLE`` decides.
+
 >>> decide("record", "upsert", late=False, same=False)
 Decision(result='write', winner='updated', master='replaced')
+>>> decide_replaced("record", "none", older=False, same=False)
+Decision(result='bury record', winner=None, master='deleted by absence')
 """
 
 from collections import Counter
@@ -49,6 +54,22 @@ TRUTH_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
     ("tombstone", "absent", None, None): Decision("keep tombstone", None, None),
 }
 
+# In a partition that an insert overwrite replaces: (master, winner, winner older than the entry, same bytes)
+REPLACED_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
+    ("record", "none", None, None): Decision("bury record", None, "deleted by absence"),
+    ("tombstone", "none", None, None): Decision("keep tombstone", None, None),
+    ("nothing", "upsert", None, None): Decision("write", "inserted", None),
+    ("nothing", "delete", None, None): Decision("bury", "delete of unknown", None),
+    ("record", "upsert", None, True): Decision("touch", "no-op", "kept"),
+    ("record", "upsert", None, False): Decision("write", "updated", "replaced"),
+    ("tombstone", "upsert", None, None): Decision("write", "inserted", None),
+    # A tombstone has the higher of both order values, so that it still beats whatever the record or tombstone beat.
+    ("record", "delete", False, None): Decision("bury", "deleted", "removed"),
+    ("record", "delete", True, None): Decision("bury record", "deleted", "removed"),
+    ("tombstone", "delete", False, None): Decision("touch tombstone", "no-op", None),
+    ("tombstone", "delete", True, None): Decision("keep tombstone", "no-op", None),
+}
+
 FEED_OUTCOMES = (
     "inserted",
     "updated",
@@ -76,6 +97,19 @@ def decide(master: str, winner: str, *, late: bool, same: bool) -> Decision:
     """
     case = TRUTH_TABLE.get((master, winner, None, None)) or TRUTH_TABLE.get((master, winner, late, None))
     return case or TRUTH_TABLE[master, winner, late, same]
+
+
+def decide_replaced(master: str, winner: str, *, older: bool, same: bool) -> Decision:
+    """Look up one key of a partition that is replaced.
+
+    master: "record", "tombstone" or "nothing". winner: "upsert", "delete" or "none". older: the winner's order value is
+    lower than the master's. same: the bytes of record and winner are equal.
+
+    >>> decide_replaced("record", "upsert", older=True, same=False).winner
+    'updated'
+    """
+    cases = [(master, winner, None, None), (master, winner, None, same), (master, winner, older, None)]
+    return next(REPLACED_TABLE[case] for case in cases if case in REPLACED_TABLE)
 
 
 def check_sums(counts: Mapping[str, int]) -> list[str]:

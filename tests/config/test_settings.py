@@ -12,6 +12,8 @@ KEY = "id.field.ordinals"
 BY = "temporal.ordering.field.ordinal"
 OP = "op.code.field.ordinal"
 CONTRADICTS = "contradicts temporal.ordering.field.type ="
+BESIDE_OVERWRITE = "conflicts with sync.mode = full, which compares a snapshot with all records; keep one"
+REJECTS_OF_OVERWRITE = "conflicts with write.operation = insert_overwrite_table, where a reject would be a delete"
 BESIDE_FULL = "conflicts with sync.mode = full, which deletes the records that the feed lacks; leave it out"
 
 
@@ -104,6 +106,16 @@ SETTINGS = [
         [("FULL", "partial or full")],
         {},
     ),
+    (
+        "write.operation",
+        "write_operation",
+        "apply",
+        [("insert_overwrite", "insert_overwrite"), ("insert_overwrite_table", "insert_overwrite_table")],
+        [("overwrite", "must be apply, insert_overwrite or insert_overwrite_table")],
+        {},
+    ),
+    ("allow.empty.feed", "allow_empty_feed", False, [("true", True)], [("yes", "must be true or false")], {}),
+    ("replace.damaged", "replace_damaged", False, [("true", True)], [("1", "must be true or false")], {}),
     ("allow.older.snapshot", "allow_older_snapshot", False, [("true", True)], [("1", "must be true or false")], {}),
     ("allow.empty.master", "allow_empty_master", False, [("true", True)], [("on", "must be true or false")], {}),
     ("master.adopt", "master_adopt", False, [("true", True)], [("t", "must be true or false")], {}),
@@ -491,6 +503,14 @@ def test_faults_of_one_key_and_of_several_are_found_together():
             {"sync.mode": "full", "reject.policy": "quarantine"},
             ["reject.policy: 'quarantine' conflicts with sync.mode = full, where a reject would be a delete"],
         ),
+        (
+            {"write.operation": "insert_overwrite", "sync.mode": "full"},
+            [f"write.operation: 'insert_overwrite' {BESIDE_OVERWRITE}"],
+        ),
+        (
+            {"write.operation": "insert_overwrite_table", "reject.policy": "quarantine"},
+            [f"reject.policy: 'quarantine' {REJECTS_OF_OVERWRITE}"],
+        ),
     ],
 )
 def test_contradictions(settings, expected):
@@ -509,6 +529,32 @@ def test_warnings():
         "field 5 is both ID and order value: every version is then a record of its own",
         "deleted.record.file.prefix is ignored, because op.code.field.ordinal says which rows are deletes",
     )
+
+
+def test_an_overwrite_has_no_limit_of_deletes_unless_it_is_set():
+    overwrite = {KEY: "0", "write.operation": "insert_overwrite"}
+
+    assert parse(overwrite).max_delete_fraction == 1
+    assert parse({**overwrite, "max.delete.fraction": "0.5"}).max_delete_fraction == 0.5
+    assert parse({**overwrite, "write.operation": "apply"}).max_delete_fraction == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"replace.damaged": "true"}, "replace.damaged is ignored: write.operation = apply replaces no partition"),
+        (
+            {"allow.empty.feed": "true", "write.operation": "insert_overwrite"},
+            "allow.empty.feed is ignored: only write.operation = insert_overwrite_table needs it",
+        ),
+        (
+            {"consumed.files": "skip", "write.operation": "insert_overwrite_table"},
+            "consumed.files = skip is ignored: insert_overwrite_table merges every file of its feed",
+        ),
+    ],
+)
+def test_a_setting_without_effect_beside_the_operation_is_a_warning(settings, expected):
+    assert parse({KEY: "0", **settings}).warnings == (expected,)
 
 
 def test_empty_values_mean_unset():

@@ -55,7 +55,7 @@ ROWS = (
         ),
     ),
     Section(
-        "Deletes",
+        "Deletes and replacements",
         (
             Setting(
                 "op.code.field.ordinal",
@@ -101,6 +101,13 @@ ROWS = (
                 "feed files whose names start with this contain deletes, as [whole rows or IDs "
                 "alone](formats.md#delete-files); ignored, with a warning, if an op code is configured. Other "
                 "files that are [named like deletes](mistakes.md) stop the run",
+            ),
+            Setting(
+                "write.operation",
+                one_of("apply", "insert_overwrite", "insert_overwrite_table"),
+                "apply",
+                "`insert_overwrite`: replace the partitions that the feed has mutations of; "
+                "`insert_overwrite_table`: replace everything ([insert overwrite](insert_overwrite.md))",
             ),
             Setting(
                 "sync.mode",

@@ -16,6 +16,22 @@ RUNS = (
                 "(first run)",
             ),
             Setting(
+                "allow.empty.feed",
+                forms.FLAG,
+                "false",
+                "an insert overwrite of everything may have a feed without rows, and then deletes every record",
+                option="--allow-empty",
+            ),
+            Setting(
+                "replace.damaged",
+                forms.FLAG,
+                "false",
+                "an insert overwrite may replace files that cannot be read; the IDs of their records are then "
+                "unknown, so their deletes are not remembered "
+                "([repairs](insert_overwrite.md#repair-a-damaged-partition))",
+                option="--replace-damaged",
+            ),
+            Setting(
                 "master.adopt",
                 forms.FLAG,
                 "false",
@@ -57,7 +73,8 @@ RUNS = (
                 "max.delete.fraction",
                 forms.FRACTION,
                 "0.5",
-                "stop a run that would remove a larger fraction of the master, or all of it; `1` allows everything",
+                "stop a run that would remove a larger fraction of the master, or all of it; `1` allows everything; "
+                "an insert overwrite only has this limit if it is set",
             ),
             Setting(
                 "tombstone.retention",

@@ -1,7 +1,8 @@
 """Winners meet the records and tombstones of their keys, a block at a time, as the truth table says.
 
-A row that meets a winner is one of eight cases: upsert or delete, late or not, equal bytes or not. Each case is looked
-up once a block in ``outcome.TRUTH_TABLE``, and its decision is applied to all rows of the case.
+A row that meets a winner is one of sixteen cases: upsert or delete, older or not, equal bytes or not, in a partition
+that an insert overwrite replaces or not. Each case is looked up once a block in ``truth_table``, and its decision is
+applied to all rows of the case.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +21,12 @@ from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, to_column, to_texts, to_value
 from mutator.rules.order_units import units_of
-from mutator.rules.truth_table import Decision, decide
+from mutator.rules.truth_table import Decision, decide, decide_replaced
 
 _FEW = 256  # winners whose first ID values a block may be asked for
-KEEP, TOUCH, WRITE, GONE, LEAVE = range(5)  # actions on a master row that a winner met
-_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE}
+# Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
+KEEP, TOUCH, WRITE, GONE, LEAVE, OUTRANKED = range(6)
+_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE, "bury record": OUTRANKED}
 
 
 class Winners:
@@ -82,10 +84,11 @@ class Winners:
         order = np.argsort(rows, kind="stable")
         return rows[order], positions[order]
 
-    def meet_rows(self, positions: Ints, old_orders: Any, old_rows: Any) -> Ints:
+    def meet_rows(self, positions: Ints, old_orders: Any, old_rows: Any, replaced: Flags | None = None) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
 
-        positions: numbers of the winners. old_orders, old_rows: order values and rows of the records.
+        positions: numbers of the winners. old_orders, old_rows: order values and rows of the records. replaced: whether
+        the partition of each record is replaced; None if none is.
         """
         found = self.found
         actions = np.zeros(len(positions), np.int64)
@@ -104,54 +107,62 @@ class Winners:
         index = pa.array(positions)
         orders = found.orders.take(index)
         deletes = found.deletes[positions]
-        late = self.late(old_orders, orders)
+        replaced = None if replaced is None else replaced[rows]
+        older = self.older(old_orders, orders, replaced)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        actions[rows] = self.decide_rows(positions, late, same, flags(pc.equal(old_orders, orders)))
+        actions[rows] = self.decide_rows(positions, older, same, flags(pc.equal(old_orders, orders)), replaced)
         return actions
 
-    def decide_rows(self, positions: Ints, late: Flags, same: Flags, level: Flags) -> Ints:
+    def decide_rows(
+        self, positions: Ints, older: Flags, same: Flags, level: Flags, replaced: Flags | None = None
+    ) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
 
-        positions: numbers of the winners. late: the record is newer. same: the winner is an upsert with equal bytes.
-        level: the order values are equal.
+        positions: numbers of the winners. older: the winner is older than the record. same: the winner is an upsert
+        with equal bytes. level: the order values are equal. replaced: as in ``meet_rows``.
         """
         self.met[positions] = True
         actions = np.zeros(len(positions), np.int64)
         self.mixed[positions] |= level & ~same
-        for decision, chosen in _cases("record", self.found.deletes[positions], late, same):
+        for decision, chosen in _cases("record", self.found.deletes[positions], older, same, replaced):
             actions[chosen] = _ACTIONS[decision.result]
             self.tally.count(decision, int(chosen.sum()))
         return actions
 
-    def late(self, old_orders: Any, orders: Any) -> Flags:
-        """Return which winners are older than the records or tombstones that they meet, and note the order values."""
-        column = pc.greater(old_orders, orders)
-        late = flags(column)
+    def older(self, old_orders: Any, orders: Any, replaced: Flags | None = None) -> Flags:
+        """Return which winners are older than the records or tombstones that they meet.
+
+        The order values are noted, and those of the winners that are late because of it. replaced: as in ``meet_rows``.
+        """
+        older = flags(pc.greater(old_orders, orders))
         self.tally.note_units(units_of(self.plan.rows.order_type, old_orders))
+        late = older if replaced is None else older & ~replaced
         if late.any():
-            bounds = (pc.min_max(values.filter(column)) for values in (orders, old_orders))
+            bounds = (pc.min_max(values.filter(pa.array(late))) for values in (orders, old_orders))
             found = [to_value(self.plan.rows.order_type, bound.as_py()) for pair in bounds for bound in pair.values()]
             self.tally.note_late(LateOrders(*found))
-        return late
+        return older
 
     def met_rows(self) -> tuple[Ints, Ints, Ints]:
         """Return numbers of winners: those that rows met, as often as they were met; tied ones; those to be buried."""
         none = np.zeros(0, np.int64)
         return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
 
-    def meet_tombstones(self, positions: Ints, old_orders: Any) -> list[tuple[Decision, Flags]]:
+    def meet_tombstones(
+        self, positions: Ints, old_orders: Any, replaced: Flags | None = None
+    ) -> list[tuple[Decision, Flags]]:
         """Decide about tombstones and their winners, and count them; return the rows of each case.
 
-        positions: numbers of the winners. old_orders: order values of the tombstones.
+        positions: numbers of the winners. old_orders: order values of the tombstones. replaced: as in ``meet_rows``.
         """
         orders = self.found.orders.take(pa.array(positions))
         deletes = self.found.deletes[positions]
-        late = self.late(old_orders, orders)
+        older = self.older(old_orders, orders, replaced)
         self.met[positions] = True
         stays = self.found.moves[positions] != LEAVES
         self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
         decided = []
-        for decision, chosen in _cases("tombstone", deletes, late, np.zeros(len(positions), np.bool_)):
+        for decision, chosen in _cases("tombstone", deletes, older, np.zeros(len(positions), np.bool_), replaced):
             chosen &= stays
             decided.append((decision, chosen))
             self.tally.count(decision, int(chosen.sum()))
@@ -268,9 +279,15 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
     )
 
 
-def _cases(known: str, deletes: Flags, late: Flags, same: Flags) -> Any:
-    """Yield each case that occurs, as the truth table decides it, and its rows."""
-    codes = deletes.astype(np.int8) | late.astype(np.int8) << 1 | same.astype(np.int8) << 2
+def _cases(known: str, deletes: Flags, older: Flags, same: Flags, replaced: Flags | None = None) -> Any:
+    """Yield each case that occurs, as the truth tables decide it, and its rows."""
+    codes = deletes.astype(np.int8) | older.astype(np.int8) << 1 | same.astype(np.int8) << 2
+    if replaced is not None:
+        codes |= replaced.astype(np.int8) << 3
     for code in np.unique(codes):
-        decision = decide(known, "delete" if code & 1 else "upsert", late=bool(code & 2), same=bool(code & 4))
+        winner, is_older, is_same = "delete" if code & 1 else "upsert", bool(code & 2), bool(code & 4)
+        if code & 8:
+            decision = decide_replaced(known, winner, older=is_older, same=is_same)
+        else:
+            decision = decide(known, winner, late=is_older, same=is_same)
         yield decision, codes == code

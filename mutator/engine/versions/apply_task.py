@@ -188,7 +188,7 @@ class Meeting:
         rows, old = self._old_orders(met, orders)
         if len(rows):
             new = orders.take(pa.array(rows))
-            late[rows] = winners.late(old, new)
+            late[rows] = winners.older(old, new)
             level[rows] = flags(pc.equal(old, new))
             self._late[met.numbers[late]] = True
         same &= ~late
