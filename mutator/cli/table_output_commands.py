@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Report, Rows, option, option_type
-from mutator.config import parsers
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.rules.version_names import number_or_name
 
 if TYPE_CHECKING:
     from mutator.table.apply import OpenRunner
 
+VERSION_TYPE = option_type(number_or_name)  # of options whose value is a version
 TABLE = option("table", metavar="TABLE", help="directory of the table")
 FORMAT = option(
     "--format",
@@ -80,14 +81,26 @@ def table_runner(wanted: str | None, arguments: argparse.Namespace) -> OpenRunne
     return partial(runner_for, wanted or "auto", options.spark("mutator table", arguments))
 
 
-_VERSION = option_type(parsers.whole)
 CHANGES = Command(
     "changes",
     "print the changes between two versions of a table",
     (
         TABLE,
-        option("--from", dest="start", required=True, type=_VERSION, metavar="A", help="changes after version A"),
-        option("--to", dest="end", type=_VERSION, metavar="B", help="changes up to version B (default the newest)"),
+        option(
+            "--from",
+            dest="start",
+            required=True,
+            type=VERSION_TYPE,
+            metavar="A",
+            help="changes after version A (or a tag)",
+        ),
+        option(
+            "--to",
+            dest="end",
+            type=VERSION_TYPE,
+            metavar="B",
+            help="changes up to version B (or a tag; default the newest)",
+        ),
         option("--net", action="store_true", help="at most one change of each record, from A to B"),
         FORMAT,
         FILE,
@@ -107,7 +120,13 @@ EXPORT_TABLE = Command(
         option(
             "directory", metavar="DIR", help="new directory, or an earlier export, whose changed buckets are replaced"
         ),
-        option("--version", dest="version_number", type=_VERSION, metavar="V", help="version (default the newest)"),
+        option(
+            "--version",
+            dest="version_number",
+            type=VERSION_TYPE,
+            metavar="V",
+            help="version or tag (default the newest)",
+        ),
         options.RUNNER,
         options.JSON,
     ),

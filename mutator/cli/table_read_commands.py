@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Rows, option, option_type
-from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, rows_answer
+from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, VERSION_TYPE, rows_answer
 from mutator.config import parsers
 from mutator.errors import error
 
-VERSION = option("--version", type=option_type(parsers.whole), metavar="N", help="version (default the newest)")
+VERSION = option("--version", type=VERSION_TYPE, metavar="V", help="version or tag (default the newest)")
 
 
 def _scan(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:

@@ -29,6 +29,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.version": (
             "{path}: version {version} does not exist; the earliest version is {earliest}, and the newest is {newest}"
         ),
+        "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
         "table.time": (
             "{path}: no version is as old as {time}; the earliest version is {earliest}, of {since}, and the newest is "
             "{newest}, of {until}"
@@ -104,6 +105,14 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.outrun.compact": (
             "{path}: other writers were always faster, so the compacted files were removed; run again, or let fewer "
             "writers work at the same time"
+        ),
+        "table.outrun.commit": (
+            "{path}: other writers were always faster, so nothing was changed; run again, or let fewer writers work at "
+            "the same time"
+        ),
+        "table.tag.exists": (
+            "{path}: tag {name} names version {version}, which would lose its protection; choose another name, or move "
+            "the tag with --move (in Python: move=True)"
         ),
         "table.given_up": (
             "{path}: version {version} says that run {run} counts as dead, because it did not renew its lock for "

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mutator.pipeline.arguments import path_of, wrong
+from mutator.rules.version_names import FORM, is_name
 
 _CONDITION = "a (column, operator, literal), as in where=[('price', '>', 5)]"
 
@@ -23,6 +24,18 @@ def number_in(argument: str, value: Any, expected: str, first: int | None = None
     is_number = isinstance(value, int) and not isinstance(value, bool) and (first is None or value >= first)
     if value is not None and not is_number:
         raise wrong(argument, value, expected)
+
+
+def version_in(argument: str, value: Any) -> None:
+    """Raise ConfigError if the value of an argument is neither None, nor the number of a version, nor a tag."""
+    if not (isinstance(value, str) and is_name(value)):
+        number_in(argument, value, "the number of a version, a tag, or None for the newest")
+
+
+def name_in(argument: str, value: Any) -> None:
+    """Raise ConfigError if the value of an argument is no name for a tag or a bookmark."""
+    if not isinstance(value, str) or not is_name(value):
+        raise wrong(argument, value, FORM)
 
 
 def names_in(argument: str, value: Any) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 from mutator.dataset.manifest import FeedFile
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.version import Claim, TableVersion
+from mutator.dataset.versions.version import ABANDON, Claim, TableVersion
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.table.version_times import next_time, time_text
@@ -50,36 +49,7 @@ def give_up(table: str, run: str, since: int) -> bool:
                 return True
             newest = version if version.number > newest.number else newest
         failpoint("table.giving.up")
-        if log.commit(_abandoning(newest, run)):
+        committed = time_text(next_time(time.time(), newest))
+        if log.commit(newest.next(ABANDON, run=run, committed=committed, given_up=(run,))):
             failpoint("table.given.up")
             return True
-
-
-def _abandoning(before: TableVersion, run: str) -> TableVersion:
-    """Return the version that follows another one, has its rows, and gives up a run."""
-    return replace(
-        before,
-        number=before.number + 1,
-        id=uuid.uuid4().hex,
-        action="abandon",
-        run=run,
-        committed=time_text(next_time(time.time(), before)),
-        as_of=before.number,
-        spec=None,
-        settings={},
-        counts={},
-        feed=(),
-        feed_since=None,
-        files=(),
-        removed=(),
-        index=(),
-        withdrawn=(),
-        rejected=(),
-        transaction=None,
-        claim=None,
-        given_up=(run,),
-        parent=before.id,
-        compacted=before.last_compaction,
-        defaults=None,
-        seconds=0.0,
-    )

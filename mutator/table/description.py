@@ -23,6 +23,7 @@ from mutator.rules.truth_table import FEED_OUTCOMES
 from mutator.storage import entries_of
 from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
 from mutator.table.scan import schema_of
+from mutator.table.tags import in_order
 
 _UNKNOWN = "not known before the first rows"
 _GONE = ("master replaced", "master removed", "master deleted by absence")
@@ -33,7 +34,7 @@ class VersionEntry:
     """A version of a table, as its log has it."""
 
     version: int
-    kind: str  # create | apply | abandon | compact
+    kind: str  # create | apply | abandon | compact | tag
     committed: str  # ISO 8601, UTC
     run: str
     counts: Mapping[str, int]  # number of rows of each outcome
@@ -44,6 +45,8 @@ class VersionEntry:
     files_removed: int
     bytes: int  # of the files that it added
     seconds: float
+    tags: Mapping[str, int]  # that it added or moved: name -> version
+    untagged: Sequence[str]  # that it removed
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Description:
     key_bytes: int  # of the key indexes
     log_bytes: int  # entries, checkpoints and hint
     checkpoint: int | None  # version of the newest checkpoint
+    tags: Mapping[str, int]  # name -> version
     settings: Mapping[str, Any]
 
     def json(self) -> str:
@@ -107,6 +111,7 @@ class Description:
             ("tombstone files", f"{counted(self.tombstone_files, 'file')}, {counted(self.tombstone_bytes, 'byte')}"),
             ("key indexes", f"{self.key_bytes:,} bytes"),
             ("log", f"{self.log_bytes:,} bytes, {_checkpoint(self.checkpoint)}"),
+            *((f"tag {name}", f"version {number:,}") for name, number in self.tags.items()),
             *((f"column {name}", data_type) for name, data_type in self.columns.items()),
         ]
         return text_of([f"table {self.path}", *(f"  {line}" for line in aligned(rows, right=()))])
@@ -170,6 +175,7 @@ def description_of(snapshot: Snapshot) -> Description:
         key_bytes=pc.sum(files.column("index_bytes")).as_py() or 0,
         log_bytes=_log_bytes(log.path),
         checkpoint=max(checkpoints, default=None),
+        tags=in_order(snapshot.state.tags),
         settings=dict(snapshot.state.settings),
     )
 
@@ -189,6 +195,8 @@ def _entry(version: TableVersion) -> VersionEntry:
         files_removed=len(version.removed),
         bytes=sum(one.bytes for one in stored),
         seconds=version.seconds,
+        tags=dict(version.tags),
+        untagged=list(version.untagged),
     )
 
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.dataset.versions.opening import open_snapshot, refreshed
-from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, without_secrets
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset
 from mutator.pipeline.arguments import (
@@ -25,15 +20,11 @@ from mutator.pipeline.arguments import (
     settings_by_key,
     wrong,
 )
-from mutator.pipeline.runners import runner_for
 from mutator.pipeline.tables_in_memory import Names
-from mutator.storage import located
+from mutator.rules.version_names import Version
 from mutator.table.apply import OpenRunner, apply_feed
-from mutator.table.arguments import filter_in, names_in, number_in, path_in, transaction_in
+from mutator.table.arguments import filter_in, names_in, number_in, path_in, transaction_in, version_in
 from mutator.table.changes import changes_of
-from mutator.table.compact import compact_table
-from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
-from mutator.table.compact_report import CompactionReport, report_of_compaction
 from mutator.table.conditions import Where
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
 from mutator.table.export import ExportReport, export
@@ -43,10 +34,10 @@ from mutator.table.new_table import new_table, with_settings_of
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.rows import Rows
+from mutator.table.runners import run_here, run_on
 from mutator.table.scan import scan_batches, schema_of
-from mutator.table.verification import TableVerification
-from mutator.table.verify import verify_table
-from mutator.table.version_times import version_as_of
+from mutator.table.tags import number_of
+from mutator.table.upkeep import KeptTable
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -60,22 +51,7 @@ _OF_APPLY = ("feed", "config", "scratch", "dry_run", "txn", "compact_after", "de
 _DATASET = "a Dataset, the path of one, or None for an empty table, to which apply() adds rows in memory"
 
 
-def spark_context() -> AbstractContextManager[SparkContext]:
-    """Return the running Spark context, or a new one."""
-    from mutator.engine.spark.session import spark_context as opened
-
-    return opened(CALL)
-
-
-def run_on(wanted: str) -> OpenRunner:
-    """Return the function that opens a runner. wanted: auto, local or spark."""
-    return partial(runner_for, wanted, spark_context)
-
-
-run_here = run_on("auto")
-
-
-class Table:
+class Table(KeptTable):
     """A versioned table: it takes mutations without touching existing data, and keeps every version.
 
     ``version`` is the newest one that this object knows; ``refresh`` finds newer ones.
@@ -84,13 +60,6 @@ class Table:
     >>> table.apply("incr").counts["feed inserted"]                          # doctest: +SKIP
     30
     """
-
-    def __init__(self, path: PathLike) -> None:
-        """Open a table. Raises ConfigError where the path has none."""
-        with named(f"{CALL}()"):
-            storage, found = located(path_in("path", path, "the path of a table"))
-        self._snapshot = open_snapshot(storage.resolve(found))
-        self._found: tuple[int, Finder] | None = None  # the last one that was used, and its version
 
     @classmethod
     def create(
@@ -124,35 +93,6 @@ class Table:
         with Names(None, ()).in_errors():
             new_table(path, whole, config, dataset, buckets, open_runner)
         return cls(path)
-
-    def __repr__(self) -> str:
-        records = counted(self._snapshot.version.records, "record")
-        return f"<mutator.Table {without_secrets(self.path)}: version {self.version:,}, {records}>"
-
-    @property
-    def path(self) -> str:
-        """The full path."""
-        return self._snapshot.table
-
-    @property
-    def version(self) -> int:
-        """The number of the newest version that this object knows."""
-        return self._snapshot.version.number
-
-    @property
-    def schema(self) -> Any:
-        """The pa.Schema of its rows."""
-        return schema_of(self._snapshot)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The newest version that this object knows."""
-        return self._snapshot
-
-    def refresh(self) -> Table:
-        """Find the versions that were committed since; return the table."""
-        self._snapshot = refreshed(self._snapshot)
-        return self
 
     def apply(
         self,
@@ -224,7 +164,7 @@ class Table:
         columns: Sequence[str] | None = None,
         where: Where = None,
         *,
-        version: int | None = None,
+        version: Version | None = None,
         as_of: datetime | str | None = None,
     ) -> Rows:
         """Return the rows of a version: an iterator over pa.RecordBatches, or by ``to_arrow()``, ``to_pandas()`` etc.
@@ -239,7 +179,7 @@ class Table:
         return Rows(schema_of(snapshot, columns), scan_batches(snapshot, columns, where))
 
     def dataframe(
-        self, spark: SparkSession, *, version: int | None = None, as_of: datetime | str | None = None
+        self, spark: SparkSession, *, version: Version | None = None, as_of: datetime | str | None = None
     ) -> DataFrame:
         """Return the rows of a version as a Spark DataFrame, whose files Spark reads itself.
 
@@ -255,7 +195,7 @@ class Table:
         columns: Sequence[str] | None = None,
         where: Where = None,
         *,
-        version: int | None = None,
+        version: Version | None = None,
         as_of: datetime | str | None = None,
         partitions: int | None = None,
     ) -> RDD[Any]:
@@ -272,7 +212,7 @@ class Table:
 
         return rdd_of_batches(self.at(version, as_of), spark, columns, where, partitions)
 
-    def get(self, key: Any, *, version: int | None = None, partition: str | None = None) -> Any:
+    def get(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> Any:
         """Return the record of a key as a dict; None without one.
 
         key: the value of the key, or a sequence of the values of its fields. partition: directory. Where keys are
@@ -283,11 +223,11 @@ class Table:
             return found
         return found[0] if found else None
 
-    def records(self, key: Any, *, version: int | None = None, partition: str | None = None) -> list[Any]:
+    def records(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> list[Any]:
         """Return the records of a key, each a pa.Table of one row; arguments as for ``get``."""
         return self._finder(version).records(key, partition)
 
-    def history(self, key: Any, *, version: int | None = None, partition: str | None = None) -> list[RecordVersion]:
+    def history(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> list[RecordVersion]:
         """Return the versions of the record of a key that are still there, oldest first; arguments as for ``get``."""
         return self._finder(version).history(key, partition)
 
@@ -299,14 +239,14 @@ class Table:
         """Return the key, columns, sizes and other facts of the newest version."""
         return description_of(self._snapshot)
 
-    def _finder(self, version: int | None) -> Finder:
+    def _finder(self, version: Version | None) -> Finder:
         """Return the finder of a version; that of the last call is kept, with the pages that it has read."""
-        number = self.version if version is None else version
+        number = self.version if version is None else number_of(self._snapshot, version)
         if self._found is None or self._found[0] != number:
             self._found = number, Finder(self.at(version))
         return self._found[1]
 
-    def changes(self, from_version: int, to_version: int | None = None, *, net: bool = False) -> Rows:
+    def changes(self, from_version: Version, to_version: Version | None = None, *, net: bool = False) -> Rows:
         """Return the changes of the versions after ``from_version`` up to ``to_version``, as ``scan`` returns rows.
 
         to_version: by default the newest. net: at most one change of each record. The fields ``_change_type``,
@@ -315,13 +255,14 @@ class Table:
         with named(f"{CALL}.changes()"):
             flag("net", net)
             if from_version is None:
-                raise wrong("from_version", from_version, "the number of a version")
+                raise wrong("from_version", from_version, "the number of a version, or a tag")
             for name, number in (("from_version", from_version), ("to_version", to_version)):
-                number_in(name, number, "the number of a version")
-        return changes_of(self.path, from_version, self.at(to_version), net=net)
+                version_in(name, number)
+        start = number_of(self._snapshot, from_version)
+        return changes_of(self.path, start, self.at(to_version), net=net)
 
     def export(
-        self, directory: PathLike, *, version: int | None = None, open_runner: OpenRunner = run_here
+        self, directory: PathLike, *, version: Version | None = None, open_runner: OpenRunner = run_here
     ) -> ExportReport:
         """Write a version as a dataset that ``mutator run`` can continue from; return the report.
 
@@ -331,65 +272,3 @@ class Table:
             output = path_in("directory", directory, "the path of a new directory, or of an earlier export")
         snapshot = self.at(version)
         return export(snapshot, config_of_snapshot(snapshot), output, open_runner)
-
-    def compact(
-        self,
-        *,
-        everything: bool = False,
-        files: int = MOST_FILES,
-        hidden: float = MOST_HIDDEN,
-        where: Where = None,
-        tombstone_retention: str | None = None,
-        dry_run: bool = False,
-        open_runner: OpenRunner = run_here,
-    ) -> CompactionReport:
-        """Write the rows of buckets that need it into base files, in a new version with the same rows.
-
-        A bucket needs it if it has rows in more than ``files`` data files or tombstone files, if more than the part
-        ``hidden`` of its rows is hidden, or if tombstones have expired. everything: all buckets in which
-        anything changes. where: conditions on the columns of partition fields; only the partitions that may have such
-        rows. tombstone_retention: a duration such as ``30d`` after which tombstones expire; by default that of the
-        table. dry_run: count, and write nothing. Raises the errors of the catalogue; then there is no new version.
-        """
-        with named(f"{CALL}.compact()"):
-            flag("everything", everything)
-            flag("dry_run", dry_run)
-            number_in("files", files, "a number from 1", first=1)
-            if isinstance(hidden, bool) or not isinstance(hidden, int | float) or not 0 <= hidden <= 1:
-                raise wrong("hidden", hidden, "a number from 0 to 1")
-            filter_in("where", where)
-            own = settings_by_key({"tombstone_retention": tombstone_retention}, ())
-        self.refresh()
-        need = Need(everything, files, hidden, where)
-        config = config_of_apply(self._snapshot, own, "compact")
-        done = compact_table(self._snapshot, config, need, open_runner, dry_run=dry_run)
-        self._snapshot = done.snapshot
-        return report_of_compaction(done, dry_run=dry_run)
-
-    def verify(self, *, repair: bool = False, open_runner: OpenRunner = run_here) -> TableVerification:
-        """Compare every file with the log; return the differences.
-
-        repair: make damaged key indexes, checkpoints and the hint again.
-        """
-        with named(f"{CALL}.verify()"):
-            flag("repair", repair)
-        return verify_table(self.path, config_of_snapshot, open_runner, repair=repair)
-
-    def at(self, version: int | None = None, as_of: datetime | str | None = None) -> Snapshot:
-        """Return the snapshot of a version, by default the newest that this object knows.
-
-        as_of: a time, in UTC if it has no zone; the newest version that was committed at or before it. Raises
-        ConfigError if there is no such version.
-        """
-        with named(CALL):
-            number_in("version", version, "the number of a version, or None for the newest")
-            if not (as_of is None or isinstance(as_of, str | datetime)):
-                raise wrong("as_of", as_of, "a datetime, or text in ISO 8601")
-        if as_of is not None:
-            if version is not None:
-                what = "version and as_of are both given"
-                raise error("argument.both", call=CALL, what=what, cure="give one of them")
-            version = version_as_of(self._snapshot, as_of)
-        if version is None or version == self.version:
-            return self._snapshot
-        return open_snapshot(self.path, version)

@@ -72,6 +72,8 @@ CASES = [
     ("mutator table log", [CREATE, APPLY, "table log versioned"]),
     ("mutator table describe", [CREATE, APPLY, "table describe versioned"]),
     ("mutator table compact", [CREATE, APPLY, "table compact versioned --all --runner local"]),
+    ("mutator table tag", [CREATE, APPLY, "table tag versioned first --version 1"]),
+    ("mutator table tags", [CREATE, APPLY, "table tag versioned first", "table tags versioned"]),
     ("mutator table export", [CREATE, APPLY, "table export versioned exported --runner local"]),
     ("mutator table verify", [CREATE, APPLY, "table verify versioned --runner local"]),
     ("mutator run-many", ["run-many sample_data/tables.toml"]),

@@ -45,7 +45,7 @@ def test_the_page_lists_the_arguments():
 
 
 def test_the_page_lists_the_members_of_a_table():
-    public = [name for name in vars(mutator.Table) if not name.startswith("_")]
+    public = [name for name in dir(mutator.Table) if not name.startswith("_")]
     text = PAGE.read_text().split("## Versioned tables\n")[1].split("\n## ")[0]
     named = set(re.findall(r"`(?:Table\.)?([a-z]\w*)[(`]", text))
     assert set(public) <= named
@@ -73,7 +73,7 @@ def rows(path: str) -> list[dict[str, object]]:
 
 mutator.merge(master="a", feed="b", key=1.5)
 mutator.merge("a", "b")
-mutator.Table("t").scan(version="1")
+mutator.Table("t").scan(version=1.5)
 counts(1)
 """
 
@@ -93,6 +93,6 @@ def test_a_typed_program_is_checked(tmp_path):
     assert [(lines[int(number) - 1], kind) for number, kind in found] == [
         ('mutator.merge(master="a", feed="b", key=1.5)', "arg-type"),
         ('mutator.merge("a", "b")', "call-arg"),
-        ('mutator.Table("t").scan(version="1")', "arg-type"),
+        ('mutator.Table("t").scan(version=1.5)', "arg-type"),
         ("counts(1)", "arg-type"),
     ], done.stdout

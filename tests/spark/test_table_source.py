@@ -103,7 +103,7 @@ def test_a_stream_that_is_started_again(spark: SparkSession, table: mutator.Tabl
         ({"versoin": "1"}, "option versoin; expected is path, asof, changes, version"),
         ({"changes": "true", "where": "id < 10"}, "option where; expected is path, asof, changes, startingversion"),
         ({"startingVersion": "1"}, "option startingversion; expected is path, asof, changes, version"),
-        ({"version": "x"}, "option version=x; expected is a whole number"),
+        ({"version": "x"}, "no tag x; its tags are: none"),
         ({"version": "9"}, "version 9 does not exist"),
         ({"columns": "nam"}, r"no column .*nam.*; did you mean name"),
         ({"where": "id <"}, "cannot be read at"),

@@ -349,7 +349,7 @@ def test_a_compaction_that_fails_after_an_apply_is_a_warning(tmp_path: Path, mon
     def failing(*_: Any, **__: Any) -> Any:
         raise error("storage", path="there", why="is gone")
 
-    monkeypatch.setattr("mutator.table.table.compact_table", failing)
+    monkeypatch.setattr("mutator.table.upkeep.compact_table", failing)
     report = table.apply(put(tmp_path, "feed", rows(range(3), "a", 1)), compact_after=True)
     assert (table.version, report.version) == (1, 1)
     assert report.warnings[0].startswith("the compaction after it failed: there: is gone")

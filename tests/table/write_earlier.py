@@ -98,12 +98,24 @@ def outrun(path: str) -> tuple[Table, Any]:
     return table.refresh(), rows("aez", 6, "U")
 
 
+def compacted(path: str) -> tuple[Table, Any]:
+    """A compaction that forgets a tombstone, and later versions that hide rows of its files."""
+    table = Table.create(path, key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
+    table.apply(rows("abcdef", 1))
+    table.apply(pa.concat_tables([rows("bq", 2, "U"), rows("cd", 2, "D")]))
+    with at_phase("commit", lambda: Table(path).apply(rows("ar", 5, "U")) and None):
+        table.compact(everything=True, tombstone_retention="0s")
+    table.apply(pa.concat_tables([rows("e", 6, "U"), rows("f", 6, "D")]))
+    return table, rows("acf", 4, "U")
+
+
 CASES: dict[str, Callable[[str], tuple[Table, Any]]] = {
     "by_timestamp": by_timestamp,
     "by_integer": by_integer,
     "by_file_name": by_file_name,
     "partitioned": partitioned,
     "outrun": outrun,
+    "compacted": compacted,
 }
 
 

@@ -34,7 +34,7 @@ from mutator.dataset.versions.version import (
 )
 from mutator.rules.byte_columns import Ints
 
-_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 3
+_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 4
 _STATE = b"mutator.state"
 _BATCH = 256  # files that are converted at a time
 DEFAULTS = "defaults"  # in the form of files: ``TableVersion.defaults`` of the version that it began with
@@ -85,6 +85,7 @@ class State:
     known: KnownFeed = field(default_factory=KnownFeed)
     settings: Mapping[str, Any] = field(default_factory=dict)  # of version 0
     transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
+    tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
 
     @property
     def feed(self) -> tuple[FeedFile, ...]:
@@ -115,7 +116,10 @@ class State:
         if version.transaction is not None:
             application, number = version.transaction
             transactions = {**transactions, application: number}
-        return State(_bare(version), spec, schemas, known, self.settings, transactions)
+        tags = self.tags
+        if version.tags or version.untagged:
+            tags = {**{name: number for name, number in tags.items() if name not in version.untagged}, **version.tags}
+        return State(_bare(version), spec, schemas, known, self.settings, transactions, tags)
 
     def has_applied(self, transaction: tuple[str, int] | None) -> bool:
         """Return whether a version has a transaction, or a later one of its application."""
@@ -129,7 +133,7 @@ def first_state(version: TableVersion) -> State:
 
 def _bare(version: TableVersion) -> TableVersion:
     nothing: Any = {"files": (), "removed": (), "index": (), "withdrawn": (), "rejected": (), "feed": ()}
-    return replace(version, **nothing, claim=None, given_up=())
+    return replace(version, **nothing, claim=None, given_up=(), tags={}, untagged=())
 
 
 def defaults_text(defaults: Mapping[str, Any]) -> str | None:
@@ -227,6 +231,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "feed": [vars(file) for file in state.feed],
         "settings": dict(state.settings),
         "transactions": dict(state.transactions),
+        "tags": dict(state.tags),
         "masks": masks,
     }
     sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
@@ -249,6 +254,7 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
             known,
             members["settings"],
             members.get("transactions", {}),
+            members.get("tags", {}),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
         return table.select(FILES.names).cast(FILES).combine_chunks(), state, members["masks"]

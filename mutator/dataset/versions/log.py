@@ -24,7 +24,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
-FORMAT_VERSION = 4  # 3 had no compactions; 2 no claims, runs that are given up, and withdrawn rows
+FORMAT_VERSION = 5  # 4 had no tags; 3 no compactions; 2 no claims, runs that are given up, and withdrawn rows
 _OLDEST = 2  # key indexes of version 1 had no order values, and no table of it was released
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")

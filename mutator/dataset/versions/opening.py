@@ -125,6 +125,12 @@ def forward(log: TableLog, snapshot: Snapshot, number: int | None = None, known:
     return snapshot
 
 
+def check_version(snapshot: Snapshot, number: int) -> None:
+    """Raise ConfigError if a version does not exist up to that of a snapshot."""
+    if not 0 <= number <= snapshot.version.number:
+        raise unknown(TableLog(snapshot.table), snapshot.table, number)
+
+
 def unknown(log: TableLog, table: str, number: int) -> MutatorError:
     """Return the error of a version that does not exist."""
     numbers = log.numbers()

@@ -7,6 +7,7 @@ its path in either case.
 from __future__ import annotations
 
 import base64
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +18,8 @@ from mutator.dataset.version_log import Arrived
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
-COMPACT = "compact"  # an action
-_ACTIONS = ("create", "apply", "abandon", COMPACT)  # a program that knows more of them writes a newer format
+ABANDON, COMPACT, TAG = "abandon", "compact", "tag"  # actions
+_ACTIONS = ("create", "apply", ABANDON, COMPACT, TAG)  # a program that knows more of them writes a newer format
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +85,7 @@ class TableVersion:
     number: int
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
     # create | apply | abandon: it only says which runs are given up | compact: it has the rows of the version before,
-    # in other files. In JSON its name is "kind".
+    # in other files | tag: it only adds and removes tags. In JSON its name is "kind".
     action: str
     run: str
     committed: str  # ISO 8601, UTC
@@ -109,6 +110,8 @@ class TableVersion:
     transaction: tuple[str, int] | None = None  # application, and number of its transaction
     claim: Claim | None = None  # of the run of a workflow that made this version
     given_up: tuple[str, ...] = ()  # runs of workflows that no later version may be of, because they count as dead
+    tags: Mapping[str, int] = field(default_factory=dict)  # that it adds or moves: name -> version that it protects
+    untagged: tuple[str, ...] = ()  # names of tags that it removes
     parent: str | None = None  # ID of the version before; None for version 0
     compacted: int | None = None  # the newest compaction before this version
     defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``checkpoint.defaults_text``
@@ -118,6 +121,30 @@ class TableVersion:
     def last_compaction(self) -> int | None:
         """The newest compaction up to this version."""
         return self.number if self.action == COMPACT else self.compacted
+
+    def next(self, action: str, *, run: str, committed: str, **members: Any) -> TableVersion:
+        """Return the version after this one that has its rows. committed: ISO 8601, UTC. members: others that it has.
+
+        Without others it has no files, and says nothing of older rows.
+        """
+        values: dict[str, Any] = {
+            "number": self.number + 1,
+            "id": uuid.uuid4().hex,
+            "action": action,
+            "run": run,
+            "committed": committed,
+            "as_of": self.number,
+            "spec": None,
+            "buckets": self.buckets,
+            "hash": self.hash,
+            "horizon": self.horizon,
+            "snapshot": self.snapshot,
+            "records": self.records,
+            "tombstones": self.tombstones,
+            "parent": self.id,
+            "compacted": self.last_compaction,
+        }
+        return TableVersion(**{**values, **members})
 
     def stored(self) -> Iterator[Stored]:
         """Yield every file that the version added, those in the entry too."""
@@ -158,7 +185,8 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     if members.get("claim") is not None:
         claim = members["claim"]
         members["claim"] = Claim(claim["run"], tuple(Arrived(**file) for file in claim["files"]))
-    members["given_up"] = tuple(members.get("given_up", ()))
+    for name in ("given_up", "untagged"):
+        members[name] = tuple(members.get(name, ()))
     version = TableVersion(**members)
     for one in version.stored():
         if not is_safe(one.path):

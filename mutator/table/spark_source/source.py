@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
+from mutator.rules.version_names import is_name
 from mutator.table.changes import changes_of, changes_schema
 from mutator.table.scan import schema_of
 from mutator.table.scan_parts import ScanPart, parts_of
@@ -24,6 +25,7 @@ from mutator.table.spark_source.arrow_frames import arrow_schema
 from mutator.table.spark_source.batches import tasks_of
 from mutator.table.spark_source.frame import spark_schema
 from mutator.table.spark_source.sink import StreamWriter, Writer, application_of, transaction_of
+from mutator.table.tags import number_of
 from mutator.table.version_times import version_as_of
 
 Options = dict[str, str]  # names in lower case
@@ -132,7 +134,7 @@ class _Reader(DataSourceReader):
         snapshot = _snapshot(self._options)
         if not _has_changes(self._options):
             return _parts(snapshot, self._options)
-        start, end = _number(self._options, "startingversion") or 0, snapshot.version.number
+        start, end = _version(self._options, "startingversion") or 0, snapshot.version.number
         if start > end:
             raise error("table.changes.order", path=snapshot.table, start=start, end=end)
         return [_Version(number) for number in range(start + 1, end + 1)] or [_Nothing()]
@@ -151,7 +153,7 @@ class _Stream(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's names
         """Return the version after which the first changes are read."""
-        return {"version": _number(self._options, "startingversion") or 0}
+        return {"version": _version(self._options, "startingversion") or 0}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """Return the limit of a batch; Spark has no limit in versions, so it is called one of files."""
@@ -194,8 +196,8 @@ def _as_spark(batches: Iterator[Any], schema: StructType) -> Iterator[Any]:
 
 def _snapshot(options: Options) -> Snapshot:
     """Return the wanted version. Raises ConfigError."""
-    path, number = options["path"], _number(options, "endingversion" if _has_changes(options) else "version")
-    as_of = options.get("asof")
+    path, name = options["path"], "endingversion" if _has_changes(options) else "version"
+    number, as_of = _version(options, name), options.get("asof")
     if as_of is None:
         return open_snapshot(path, number)
     if number is not None:
@@ -218,6 +220,16 @@ def _columns(options: Options) -> list[str] | None:
 
 def _has_changes(options: Options) -> bool:
     return options.get("changes", "false").lower() == "true"
+
+
+def _version(options: Options, name: str) -> int | None:
+    """Return the number of the version that an option names, perhaps by a tag."""
+    text = options.get(name)
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    if not is_name(text):
+        raise error("table.frame.option", option=f"{name}={text}", known="the number of a version, or a tag")
+    return number_of(open_snapshot(options["path"]), text)
 
 
 def _number(options: Options, name: str) -> int | None:

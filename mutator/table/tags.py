@@ -1,0 +1,96 @@
+"""Tags of a table: each protects a version from being cleaned, until it is removed.
+
+Tags are in the log, so each cleaning is committed before or after a tag: before it, the version is gone and cannot be
+tagged; after it, the cleaning keeps the version.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mutator.dataset.versions.opening import check_version
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import TAG, TableVersion
+from mutator.errors import MutatorError, error
+from mutator.rules.file_names import new_run_id
+from mutator.rules.version_names import Version
+from mutator.table.commit import StartOver, commit_next
+from mutator.table.version_times import next_time, time_text
+
+
+def number_of(snapshot: Snapshot, version: Version) -> int:
+    """Return the number of a version. Raises ConfigError for a tag that a snapshot lacks."""
+    if isinstance(version, int):
+        return version
+    tags = snapshot.state.tags
+    if version not in tags:
+        raise no_tag(snapshot, version)
+    return tags[version]
+
+
+def in_order(tags: Mapping[str, int]) -> dict[str, int]:
+    """Return tags in the order of their versions."""
+    return dict(sorted(tags.items(), key=lambda one: (one[1], one[0])))
+
+
+def no_tag(snapshot: Snapshot, name: str) -> MutatorError:
+    """Return the error of a tag that a table lacks."""
+    known = ", ".join(sorted(snapshot.state.tags)) or "none"
+    return error("table.tag.unknown", path=snapshot.table, name=name, known=known)
+
+
+class _Done(Exception):
+    """The table has the tag already."""
+
+
+def tagged(snapshot: Snapshot, name: str, number: int, *, move: bool = False) -> Snapshot:
+    """Tag a version of a table; return the snapshot after it, the newest one if the version has the tag already.
+
+    snapshot: the newest one. move: another version may have the tag, and loses it. Raises ConfigError if the version
+    does not exist, StateError if another version has the tag.
+    """
+
+    def next_version(head: Snapshot) -> TableVersion:
+        has = head.state.tags.get(name)
+        if has == number:
+            raise _Done
+        if has is not None and not move:
+            raise error("table.tag.exists", path=head.table, name=name, version=has)
+        check_version(head, number)
+        return _next(head, tags={name: number})
+
+    return _committed(snapshot, next_version)
+
+
+def untagged(snapshot: Snapshot, name: str) -> Snapshot:
+    """Remove a tag; return the snapshot after it. Raises ConfigError if the table lacks it."""
+
+    def next_version(head: Snapshot) -> TableVersion:
+        if name not in head.state.tags:
+            raise no_tag(head, name)
+        return _next(head, untagged=(name,))
+
+    return _committed(snapshot, next_version)
+
+
+def _next(head: Snapshot, **members: Any) -> TableVersion:
+    now = next_time(time.time(), head.version)
+    return head.version.next(TAG, run=new_run_id(now / 1000), committed=time_text(now), **members)
+
+
+def _committed(snapshot: Snapshot, next_version: Callable[[Snapshot], TableVersion]) -> Snapshot:
+    head = snapshot
+
+    def following(newest: Snapshot, _: Sequence[TableVersion]) -> TableVersion:
+        nonlocal head
+        head = newest
+        return next_version(newest)
+
+    try:
+        return commit_next(snapshot, time.monotonic_ns(), following)
+    except StartOver:
+        raise error("table.outrun.commit", path=snapshot.table) from None
+    except _Done:
+        return head
