@@ -46,8 +46,21 @@ def prepare(
         plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
     many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
+    groups = _of_whole_buckets(groups, snapshot.version.buckets)
     warnings = tuple(renamed(warning, config.names) for warning in plan.warnings)
     return survey, replace(plan, groups=groups, warnings=warnings)
+
+
+def _of_whole_buckets(groups: int, buckets: int) -> int:
+    """Return about as many groups, so that each file has rows of few buckets: whoever reads one needs few files.
+
+    >>> _of_whole_buckets(7, 8), _of_whole_buckets(20, 8), _of_whole_buckets(2, 7)
+    (8, 24, 2)
+    """
+    if groups >= buckets:
+        return -(-groups // buckets) * buckets
+    found = next(count for count in range(groups, buckets + 1) if buckets % count == 0)
+    return found if found <= 2 * groups else groups
 
 
 def _for_tables(config: Config, snapshot: Snapshot) -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
@@ -25,6 +26,8 @@ from mutator.errors import MutatorError
 from mutator.storage import read_file, registry
 from mutator.table import apply
 from mutator.table.apply import apply_feed
+from mutator.table.compact import compact_table
+from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
 from mutator.table.table import Table
 from tests.support import local_engine
@@ -149,6 +152,42 @@ class Machine(RuleBasedStateMachine):
             rows = [line.split(",") for line in self.storage.tree[path].decode().splitlines()[1:]]
             self.models.append(self._merged(Mutation(key, int(at), name, op == "D") for key, at, op, name in rows))
 
+    def _compact(self, everything: bool, retention: float | None) -> int:
+        """Compact the table; return the number of tombstones that it forgets."""
+        settings = {"key": "id", "order_by": "at", "op": "op", "field.names": "id,at,op,name", **NO_LIMITS, **self.scope}
+        own = replace(config.parse(settings), tombstone_retention=retention)
+        need = Need(everything=everything, files=1, hidden=0.3)
+        return compact_table(open_snapshot(TABLE), own, need, open_runner).moves.expired
+
+    def _compacted(self, retention: float | None) -> None:
+        """Add the model of a compaction. retention: 0 forgets all tombstones, None none of them."""
+        after = self.models[-1]
+        if retention is not None:
+            after = {key: one for key, one in after.items() if not one.deleted}
+        self.models.append(after)
+
+    @rule(everything=st.booleans(), retention=st.sampled_from([None, None, 0]))
+    def compact(self, everything: bool, retention: float | None) -> None:
+        before = open_snapshot(TABLE).version.number
+        expired = self._compact(everything, retention)
+        assert expired == (sum(one.deleted for one in self.models[-1].values()) if retention is not None else 0)
+        if open_snapshot(TABLE).version.number > before:
+            self._compacted(retention)
+
+    @rule(
+        everything=st.booleans(),
+        retention=st.sampled_from([None, None, 0]),
+        call=st.integers(0, 60),
+        what=st.sampled_from(["kill", "lost", "no space left"]),
+    )
+    def compact_and_fail(self, everything: bool, retention: float | None, call: int, what: str) -> None:
+        self._fails(call, what)
+        with suppress(Killed, MutatorError):
+            self._compact(everything, retention)
+        self._works()
+        if open_snapshot(TABLE).version.number == len(self.models):
+            self._compacted(retention)
+
     @rule()
     def lose_the_hint(self) -> None:
         self.storage.tree.pop(f"{TABLE}/_mutator/table/hint.json", None)
@@ -165,7 +204,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def begin_to_scan(self) -> None:
-        batches = Table(TABLE).scan()
+        batches = (batch for batch in Table(TABLE).scan())  # one without rows cannot be read on
         self.reading.append((batches, [one for one in [next(batches, None)] if one is not None], self.models[-1]))
 
     @precondition(lambda self: self.reading)
@@ -292,6 +331,10 @@ def test_every_operation_once(kind: str, scope: dict[str, str]) -> None:
         machine.apply_a_feed_and_fail([Mutation("b", 2, "z", False)], 5, "kill")
         machine.apply_a_feed([Mutation("b", 3, "y", False), Mutation("c", 2, "y", True)])
         machine.apply_a_feed_again(1)
+        machine.compact(False, None)
+        machine.apply_a_feed([Mutation("b", 4, "y", True), Mutation("c", 4, "y", False)])
+        machine.compact_and_fail(True, None, 5, "kill")
+        machine.compact(True, 0)
         machine.lose_the_hint()
         machine.lose_the_checkpoints()
         machine.end_a_scan()

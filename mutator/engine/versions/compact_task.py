@@ -93,9 +93,19 @@ def compact_units(
 
 
 def _rows_at_once(extents: Sequence[LiveExtent]) -> int:
-    """Return how many rows of each extent of a bucket may be in memory."""
-    bytes_of_row = sum(one.file.data.bytes / max(one.file.rows, 1) for one in extents)
-    return max(int(_BYTES / max(bytes_of_row, 1.0)), 1 << 12)
+    """Return how many rows of each extent of a bucket may be in memory: of large ones the rest that small ones leave."""
+    left, found = float(_BYTES), 1 << 62
+    bytes_of_rows = sum(one.file.data.bytes / max(one.file.rows, 1) for one in extents)
+    for one in sorted(extents, key=lambda one: one.extent.rows):
+        found = int(left / max(bytes_of_rows, 1.0))
+        if one.extent.rows > found:
+            break
+        bytes_of_row = one.file.data.bytes / max(one.file.rows, 1)
+        left -= one.extent.rows * bytes_of_row
+        bytes_of_rows -= bytes_of_row
+    else:
+        found = max(one.extent.rows for one in extents)
+    return max(found, 1 << 12)
 
 
 def _kept(plan: Plan, table: Any) -> tuple[Any, Any]:

@@ -98,9 +98,12 @@ class ExtentRows(Generic[_P]):
 
     def _positions(self, file: TableFile) -> Ints:
         """Return the positions of the live rows of a file's extents, ascending."""
-        positions = np.concatenate([np.arange(one.start, one.end) for one in self._extents[file.path]])
-        found: Ints = positions[self._live.are_live(file, positions)]
-        return found
+        live = np.zeros(file.rows, np.bool_)
+        for one in self._extents[file.path]:
+            live[one.start : one.end] = True
+        for hidden in self._live.snapshot.masks.hidden_parts(file.path):
+            live[hidden] = False
+        return np.flatnonzero(live)
 
     def _entries(self, file: TableFile) -> Ints | None:
         return self._live.entry_numbers(file) if self._indexed else None

@@ -124,7 +124,7 @@ def merged(runs: Sequence[Iterator[IndexedRows]]) -> Iterator[IndexedRows]:
         more = [cursor.last for cursor in found if not cursor.is_final]
         bound = min(more) if more else None
         parts = [part for part in (cursor.taken(bound) for cursor in found) if len(part)]
-        yield parts[0] if len(parts) == 1 else joined(parts).sorted()
+        yield parts[0] if len(parts) == 1 and parts[0].is_sorted() else joined(parts).sorted()
         found = [cursor for cursor in found if cursor.part is not None]
 
 
@@ -136,8 +136,9 @@ class _Cursor:
         self._parts = (part for part in parts if len(part))
         self.part = next(self._parts, None)
         self._following = next(self._parts, None)
+        self._is_sorted = True
         if self.part is not None and not self.part.is_sorted():
-            self._sort(self.part)
+            self._read_rest(self.part)
 
     @property
     def is_final(self) -> bool:
@@ -152,8 +153,10 @@ class _Cursor:
 
     def taken(self, bound: tuple[bytes, ...] | None) -> IndexedRows:
         """Return the rows up to a key, and go on to the others. bound: None for all."""
+        assert self.part is not None
+        if bound is not None and not self._is_sorted:
+            self.part, self._is_sorted = self.part.sorted(), True
         part = self.part
-        assert part is not None
         count = len(part) if bound is None else part.count_to(bound)
         if count < len(part):
             self.part = part.slice(count, len(part))
@@ -161,12 +164,13 @@ class _Cursor:
             last = self.last
             self.part, self._following = self._following, next(self._parts, None)
             if self.part is not None and not (self.part.key(0) > last and self.part.is_sorted()):
-                self._sort(self.part)
+                self._read_rest(self.part)
         return part.slice(0, count)
 
-    def _sort(self, part: IndexedRows) -> None:
+    def _read_rest(self, part: IndexedRows) -> None:
+        """Read all parts. They are sorted when a part of them is taken: all are sorted with those of the other runs."""
         rest = [] if self._following is None else [self._following]
-        self.part, self._following = joined([part, *rest, *self._parts]).sorted(), None
+        self.part, self._following, self._is_sorted = joined([part, *rest, *self._parts]), None, False
 
 
 def read_rows(plan: Plan, live: LiveRows, file: TableFile, positions: Ints, entries: Ints | None) -> IndexedRows:
