@@ -17,7 +17,7 @@ from mutator.cli.messages import warn
 from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
 from mutator.cli.table_upkeep_commands import COMPACT_TABLE
-from mutator.cli.table_version_commands import TAG_TABLE, TAGS
+from mutator.cli.table_version_commands import BOOKMARK, BOOKMARKS, TAG_TABLE, TAGS
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted
@@ -108,5 +108,20 @@ APPLY = Command(
 TABLES = Group(
     "table",
     "versioned tables, which take mutations without touching existing data",
-    (CREATE, APPLY, SCAN, GET, LOG, DESCRIBE, CHANGES, EXPORT_TABLE, COMPACT_TABLE, TAG_TABLE, TAGS, VERIFY_TABLE),
+    (
+        CREATE,
+        APPLY,
+        SCAN,
+        GET,
+        LOG,
+        DESCRIBE,
+        CHANGES,
+        EXPORT_TABLE,
+        COMPACT_TABLE,
+        TAG_TABLE,
+        TAGS,
+        BOOKMARK,
+        BOOKMARKS,
+        VERIFY_TABLE,
+    ),
 )

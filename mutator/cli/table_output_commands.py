@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Report, Rows, option, option_type
+from mutator.cli.command import Answer, Command, Report, Rows, one_of, option, option_type
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.rules.version_names import number_or_name
@@ -50,8 +50,16 @@ def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer
 def _changes(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
     from mutator.table.table import Table
 
-    reader = Table(arguments.table).changes(arguments.start, arguments.end, net=arguments.net)
-    yield rows_answer(reader, arguments, "row")
+    table = Table(arguments.table)
+    if arguments.bookmark is None:
+        yield rows_answer(table.changes(arguments.start, arguments.end, net=arguments.net), arguments, "row")
+        return
+    with table.changes_since(arguments.bookmark, arguments.end, net=arguments.net) as rows:
+        answer = rows_answer(rows, arguments, "row")
+        if isinstance(answer, Rows):
+            yield answer  # the bookmark moves once they are printed
+    if not isinstance(answer, Rows):
+        yield answer
 
 
 def _export(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -86,13 +94,9 @@ CHANGES = Command(
     "print the changes between two versions of a table",
     (
         TABLE,
-        option(
-            "--from",
-            dest="start",
-            required=True,
-            type=VERSION_TYPE,
-            metavar="A",
-            help="changes after version A (or a tag)",
+        one_of(
+            option("--from", dest="start", type=VERSION_TYPE, metavar="A", help="changes after version A (or a tag)"),
+            option("--bookmark", metavar="NAME", help="changes after this bookmark, which then moves to version B"),
         ),
         option(
             "--to",
@@ -110,6 +114,7 @@ CHANGES = Command(
     examples=(
         "mutator table changes products --from 3",
         "mutator table changes products --from 0 --to 7 --net --format parquet -o changes.parquet",
+        "mutator table changes products --bookmark reports",
     ),
 )
 EXPORT_TABLE = Command(

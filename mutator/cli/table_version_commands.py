@@ -2,6 +2,8 @@
 
 mutator table tag TABLE NAME [--version V]     protect a version by a name
 mutator table tags TABLE                       list the tags
+mutator table bookmark TABLE NAME              set the place of a reader
+mutator table bookmarks TABLE                  list the bookmarks
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Report, option
@@ -16,6 +20,9 @@ from mutator.cli.table_output_commands import TABLE, VERSION_TYPE
 from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.pipeline.text_tables import aligned
+
+if TYPE_CHECKING:
+    from mutator.dataset.versions.bookmarks import Bookmark
 
 
 def _tag(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -52,6 +59,48 @@ def _tags(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(text_of(aligned(rows, right={1})) if found else "no tags")
 
 
+def _bookmark(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.table.table import Table
+
+    if arguments.remove and (arguments.version is not None or arguments.expires is not None):
+        raise error("usage", what="--remove is given beside --version or --expires; give one of them")
+    table, name = Table(arguments.table), arguments.name
+    found = None
+    if arguments.remove:
+        table.remove_bookmark(name)
+    else:
+        found = table.bookmark(name, arguments.version, expires=arguments.expires)
+    if arguments.json:
+        members = {"table": table.path, "name": name, **_EMPTY, **({} if found is None else _members(found))}
+        yield Report(json.dumps(members, indent=1))
+        return
+    what = "is removed" if found is None else f"is at version {found.version:,}, and expires {found.expires}"
+    yield Report(f"table {table.path}: bookmark {name} {what}")
+
+
+def _bookmarks(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.table.table import Table
+
+    found = Table(arguments.table).bookmarks()
+    if arguments.json:
+        yield Answer(json.dumps([_members(one) for one in found], indent=1))
+        return
+    now = datetime.now(UTC)
+    rows = [("bookmark", "version", "moved", "expires")]
+    for one in found:
+        expires = f"{one.expires}, so it has expired" if one.is_expired(now) else one.expires
+        rows.append((one.name, f"{one.version:,}", one.moved, expires))
+    yield Answer(text_of(aligned(rows, right={1})) if found else "no bookmarks")
+
+
+_EMPTY = {"version": None, "moved": None, "expires": None}
+
+
+def _members(one: Bookmark) -> dict[str, object]:
+    """Return a bookmark as the members of a JSON object."""
+    return {"name": one.name, "version": one.version, "moved": one.moved, "expires": one.expires}
+
+
 NAME = option("name", metavar="NAME", help="letters, digits, '_', '.' and '-', not only digits")
 TAG_TABLE = Command(
     "tag",
@@ -79,4 +128,33 @@ TAGS = Command(
     _tags,
     when_stopped="nothing was printed",
     examples=("mutator table tags products",),
+)
+BOOKMARK = Command(
+    "bookmark",
+    "set the place of a reader in the versions of a table, which keeps them until it expires",
+    (
+        TABLE,
+        NAME,
+        option("--version", type=VERSION_TYPE, metavar="V", help="that it has read, or a tag (default the newest)"),
+        option(
+            "--expires", metavar="DURATION", help="since it was last moved (default as before; of a new bookmark 7d)"
+        ),
+        option("--remove", action="store_true", help="remove the bookmark"),
+        options.JSON,
+    ),
+    _bookmark,
+    when_stopped="perhaps the bookmark was set; set it again",
+    examples=(
+        "mutator table bookmark products reports --version 0 --expires 30d",
+        "mutator table changes products --bookmark reports",
+        "mutator table bookmark products reports --remove",
+    ),
+)
+BOOKMARKS = Command(
+    "bookmarks",
+    "list the bookmarks of a table",
+    (TABLE, options.JSON),
+    _bookmarks,
+    when_stopped="nothing was printed",
+    examples=("mutator table bookmarks products",),
 )

@@ -128,6 +128,8 @@ NAMES = frozenset(
         "stage.verified",
         "storage.linked",
         "storage.written",
+        "table.bookmark.removed",
+        "table.bookmark.written",
         "table.checkpoint.removed",
         "table.checkpoint.written",
         "table.commit",

@@ -29,6 +29,9 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.version": (
             "{path}: version {version} does not exist; the earliest version is {earliest}, and the newest is {newest}"
         ),
+        "table.bookmark.unknown": (
+            "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {path} {name} --version V"
+        ),
         "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
         "table.time": (
             "{path}: no version is as old as {time}; the earliest version is {earliest}, of {since}, and the newest is "
@@ -109,6 +112,14 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.outrun.commit": (
             "{path}: other writers were always faster, so nothing was changed; run again, or let fewer writers work at "
             "the same time"
+        ),
+        "table.bookmark.damaged": (
+            "{path}: this bookmark cannot be read; set it again with mutator table bookmark, or remove the file if its "
+            "reader is no longer used"
+        ),
+        "table.bookmark.moved": (
+            "{path}: bookmark {name} was at version {before} when this reader began, and {place}, so it was left as it "
+            "is; give each reader a bookmark of its own"
         ),
         "table.tag.exists": (
             "{path}: tag {name} names version {version}, which would lose its protection; choose another name, or move "

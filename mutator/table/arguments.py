@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mutator.config.parsers import duration
 from mutator.pipeline.arguments import path_of, wrong
 from mutator.rules.version_names import FORM, is_name
 
@@ -36,6 +37,19 @@ def name_in(argument: str, value: Any) -> None:
     """Raise ConfigError if the value of an argument is no name for a tag or a bookmark."""
     if not isinstance(value, str) or not is_name(value):
         raise wrong(argument, value, FORM)
+
+
+def duration_in(argument: str, value: Any) -> int | None:
+    """Return the seconds of a duration; None for None. Raises ConfigError for anything else."""
+    if value is None:
+        return None
+    try:
+        seconds = duration(value) if isinstance(value, str) else 0
+    except ValueError:
+        seconds = 0
+    if not seconds:
+        raise wrong(argument, value, "a duration such as 7d or 12h, longer than 0, or None")
+    return seconds
 
 
 def names_in(argument: str, value: Any) -> None:

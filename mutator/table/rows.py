@@ -29,6 +29,11 @@ class Rows(Iterator[Any]):
         self._batches = batches
         self._is_read = False
 
+    @property
+    def is_read(self) -> bool:
+        """Whether all rows were read."""
+        return self._is_read
+
     def __iter__(self) -> Self:
         if self._is_read:  # or a second loop would find no rows, as if the table had none
             raise error("table.rows.read")

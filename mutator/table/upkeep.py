@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
+from mutator.dataset.versions.bookmarks import Bookmark, bookmarks_of, remove_bookmark
 from mutator.pipeline.arguments import flag, named, settings_by_key, wrong
 from mutator.rules.version_names import Version
 from mutator.table.apply import OpenRunner
-from mutator.table.arguments import filter_in, name_in, number_in, version_in
+from mutator.table.arguments import duration_in, filter_in, name_in, number_in, version_in
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
 from mutator.table.compact_report import CompactionReport, report_of_compaction
 from mutator.table.conditions import Where
 from mutator.table.open_table import OpenTable
+from mutator.table.reader_place import bookmarked, changes_since, known_bookmark
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
+from mutator.table.rows import Rows
 from mutator.table.runners import run_here
 from mutator.table.tags import in_order, number_of, tagged, untagged
 from mutator.table.verification import TableVerification
@@ -54,6 +59,46 @@ class KeptTable(OpenTable):
         done = compact_table(self._snapshot, config, need, open_runner, dry_run=dry_run)
         self._snapshot = done.snapshot
         return report_of_compaction(done, dry_run=dry_run)
+
+    def bookmark(self, name: str, version: Version | None = None, *, expires: str | None = None) -> Bookmark:
+        """Set or move the bookmark of a reader, which keeps the versions from its own on until it expires; return it.
+
+        version: up to which the reader has read, its number or a tag; by default the newest. expires: a duration since
+        it was last moved, such as ``12h``; by default as before, of a new bookmark ``7d``. Raises ConfigError if the
+        version does not exist.
+        """
+        with named(f"{CALL}.bookmark()"):
+            name_in("name", name)
+            version_in("version", version)
+            lasts = duration_in("expires", expires)
+        self.refresh()
+        number = self.version if version is None else number_of(self._snapshot, version)
+        return bookmarked(self._snapshot, name, number, lasts)
+
+    def bookmarks(self) -> list[Bookmark]:
+        """Return the bookmarks, by name, also those that have expired. Raises StateError for a damaged one."""
+        return bookmarks_of(self.path)
+
+    def remove_bookmark(self, name: str) -> None:
+        """Remove a bookmark. Raises ConfigError if there is none."""
+        with named(f"{CALL}.remove_bookmark()"):
+            name_in("name", name)
+        known_bookmark(self.path, name)
+        remove_bookmark(self.path, name)
+
+    def changes_since(
+        self, bookmark: str, to_version: Version | None = None, *, net: bool = False
+    ) -> AbstractContextManager[Rows]:
+        """Return the changes since a bookmark, for a ``with`` block; to_version, net: as for ``changes``.
+
+        When the block ends, the bookmark moves to the last version, if all changes were read and the block raised
+        nothing. So a reader that fails reads the same changes again.
+        """
+        with named(f"{CALL}.changes_since()"):
+            name_in("bookmark", bookmark)
+            version_in("to_version", to_version)
+            flag("net", net)
+        return changes_since(self._snapshot, bookmark, to_version, net=net)
 
     def verify(self, *, repair: bool = False, open_runner: OpenRunner = run_here) -> TableVerification:
         """Compare every file with the log; return the differences.

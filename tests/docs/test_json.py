@@ -74,6 +74,8 @@ CASES = [
     ("mutator table compact", [CREATE, APPLY, "table compact versioned --all --runner local"]),
     ("mutator table tag", [CREATE, APPLY, "table tag versioned first --version 1"]),
     ("mutator table tags", [CREATE, APPLY, "table tag versioned first", "table tags versioned"]),
+    ("mutator table bookmark", [CREATE, APPLY, "table bookmark versioned reports --version 0"]),
+    ("mutator table bookmarks", [CREATE, APPLY, "table bookmark versioned reports", "table bookmarks versioned"]),
     ("mutator table export", [CREATE, APPLY, "table export versioned exported --runner local"]),
     ("mutator table verify", [CREATE, APPLY, "table verify versioned --runner local"]),
     ("mutator run-many", ["run-many sample_data/tables.toml"]),

@@ -19,6 +19,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.rules.version_names import is_name
 from mutator.table.changes import changes_of, changes_schema
+from mutator.table.reader_place import bookmarked, renewed
 from mutator.table.scan import schema_of
 from mutator.table.scan_parts import ScanPart, parts_of
 from mutator.table.spark_source.arrow_frames import arrow_schema
@@ -30,7 +31,7 @@ from mutator.table.version_times import version_as_of
 
 Options = dict[str, str]  # names in lower case
 _OF_ROWS = ("path", "asof", "changes", "version", "columns", "where")  # options
-_OF_CHANGES = ("path", "asof", "changes", "startingversion", "endingversion", "maxversionspertrigger")
+_OF_CHANGES = ("path", "asof", "changes", "startingversion", "endingversion", "maxversionspertrigger", "bookmark")
 _NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation")  # options of a write
 
 
@@ -134,6 +135,9 @@ class _Reader(DataSourceReader):
         snapshot = _snapshot(self._options)
         if not _has_changes(self._options):
             return _parts(snapshot, self._options)
+        if "bookmark" in self._options:
+            cure = "startingVersion, because Spark does not say when a query that is no stream is done"
+            raise error("table.frame.option", option="bookmark, which is for streams", known=cure)
         start, end = _version(self._options, "startingversion") or 0, snapshot.version.number
         if start > end:
             raise error("table.changes.order", path=snapshot.table, start=start, end=end)
@@ -150,10 +154,16 @@ class _Stream(DataSourceStreamReader):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options, self._schema = options, schema
         self._most = _number(options, "maxversionspertrigger")
+        self._bookmark = options.get("bookmark")
+        if self._bookmark is not None and "startingversion" in options:
+            raise error("table.frame.option", option="startingVersion beside bookmark", known="one of both")
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's names
         """Return the version after which the first changes are read."""
-        return {"version": _version(self._options, "startingversion") or 0}
+        if self._bookmark is None:
+            return {"version": _version(self._options, "startingversion") or 0}
+        snapshot = open_snapshot(self._options["path"])
+        return {"version": renewed(snapshot, self._bookmark).version}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
         """Return the limit of a batch; Spark has no limit in versions, so it is called one of files."""
@@ -163,9 +173,17 @@ class _Stream(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
         """Return the last version of a batch. Before Spark 4.2 there are no limits."""
-        newest = open_snapshot(self._options["path"]).version.number
+        snapshot = open_snapshot(self._options["path"])
+        if self._bookmark is not None:
+            renewed(snapshot, self._bookmark)
+        newest = snapshot.version.number
         most = getattr(limit, "max_files", None)
         return {"version": newest if start is None or most is None else min(newest, start["version"] + most)}
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Move the bookmark: Spark has processed the changes up to a version."""
+        if self._bookmark is not None:
+            bookmarked(open_snapshot(self._options["path"]), self._bookmark, end["version"])
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return a part of the changes for each task."""

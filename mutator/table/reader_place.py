@@ -1,0 +1,82 @@
+"""The bookmark of a reader: set it, read the changes since, and move it once they are processed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from mutator.dataset.versions.bookmarks import LASTS, Bookmark, bookmark_of, put_bookmark
+from mutator.dataset.versions.opening import check_version, open_snapshot, refreshed
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors import error, suppressed
+from mutator.rules.version_names import Version
+from mutator.table.changes import changes_of
+from mutator.table.rows import Rows
+from mutator.table.tags import number_of
+
+_ENOUGH = 0.9  # of the time of a bookmark: with less left, it is renewed
+
+
+def bookmarked(snapshot: Snapshot, name: str, number: int, lasts: int | None = None) -> Bookmark:
+    """Set or move a bookmark; return it. Raises ConfigError if its version does not exist, or does not any more.
+
+    lasts: seconds until it expires, unless it is moved; by default as before, or those of a new one.
+    """
+    table = snapshot.table
+    if lasts is None:
+        known = None
+        with suppressed("table.bookmark.damaged"):  # it is replaced
+            known = bookmark_of(table, name)
+        lasts = LASTS if known is None else known.lasts
+    check_version(snapshot, number)
+    now = datetime.now(UTC)
+    return put_bookmark(table, name, number, lasts, now, lambda: check_version(refreshed(snapshot), number))
+
+
+def known_bookmark(table: str, name: str) -> Bookmark:
+    """Return a bookmark. Raises ConfigError if there is none, StateError if it is damaged."""
+    found = bookmark_of(table, name)
+    if found is None:
+        raise error("table.bookmark.unknown", path=table, name=name)
+    return found
+
+
+def renewed(snapshot: Snapshot, name: str) -> Bookmark:
+    """Return a bookmark; set it again where it is, if a part of its time is over. Raises ConfigError without one."""
+    mark, now = known_bookmark(snapshot.table, name), datetime.now(UTC)
+    left = datetime.fromisoformat(mark.expires) - now
+    if left.total_seconds() > _ENOUGH * mark.lasts:
+        check_version(snapshot, mark.version)
+        return mark
+    return bookmarked(snapshot, name, mark.version, mark.lasts)
+
+
+@contextmanager
+def changes_since(snapshot: Snapshot, name: str, to: Version | None = None, *, net: bool = False) -> Iterator[Rows]:
+    """Yield the changes since a bookmark; move it when the ``with`` block ends, if all were read and nothing failed.
+
+    to: the last version, by default the newest. Raises ConfigError if the version of the bookmark is gone, StateError
+    if another reader moved it meanwhile.
+    """
+    mark = known_bookmark(snapshot.table, name)
+    bookmarked(snapshot, name, mark.version, mark.lasts)  # so that it does not expire meanwhile
+    after = refreshed(snapshot)
+    if to is not None:
+        after = open_snapshot(snapshot.table, number_of(after, to))
+    rows = changes_of(snapshot.table, mark.version, after, net=net)
+    yield rows
+    if rows.is_read:
+        move(after, mark, after.version.number)
+
+
+def move(snapshot: Snapshot, mark: Bookmark, number: int) -> Bookmark:
+    """Move a bookmark to a version up to which its reader has processed the changes; return it.
+
+    mark: as the reader has found it. Raises StateError if another reader has moved or removed it since.
+    """
+    present = bookmark_of(snapshot.table, mark.name)
+    if present is None or present.version != mark.version:
+        place = "was removed" if present is None else f"is at version {present.version} now"
+        raise error("table.bookmark.moved", path=snapshot.table, name=mark.name, before=mark.version, place=place)
+    return bookmarked(snapshot, mark.name, number, mark.lasts)

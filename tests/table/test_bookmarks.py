@@ -1,0 +1,206 @@
+"""Bookmarks: the places of readers, which move when the changes were processed, and never past what was cleaned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mutator import ConfigError, StateError, Table
+from mutator.cli import main
+from mutator.dataset.versions.bookmarks import LASTS, bookmarks_of
+from mutator.errors import error
+from mutator.table import reader_place
+
+
+def rows(at: int, ids: str = "ab") -> Any:
+    return pa.table({"id": list(ids), "at": [at] * len(ids), "op": ["U"] * len(ids), "note": [f"n{at}"] * len(ids)})
+
+
+@pytest.fixture(name="table")
+def new_table(tmp_path: Path) -> Table:
+    table = Table.create(tmp_path / "t", key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
+    for number in (1, 2, 3):
+        table.apply(rows(number))
+    return table
+
+
+def places(table: Table) -> dict[str, int]:
+    return {one.name: one.version for one in bookmarks_of(table.path)}
+
+
+def read_and(table: Table, act: Callable[[], Any]) -> None:
+    """Read all changes since the bookmark, and act before it moves."""
+    with table.changes_since("reports") as changes:
+        changes.to_arrow()
+        act()
+
+
+def test_set_move_list_remove(table: Table) -> None:
+    before = datetime.now(UTC)
+    mark = table.bookmark("reports", 1)
+    assert (mark.name, mark.version, mark.lasts) == ("reports", 1, LASTS)
+    assert before - timedelta(seconds=1) < datetime.fromisoformat(mark.moved)
+    assert not mark.is_expired(datetime.fromisoformat(mark.moved) + timedelta(days=6))
+    assert mark.is_expired(datetime.fromisoformat(mark.moved) + timedelta(days=7))
+    table.bookmark("other", expires="12h")
+    table.tag("second", 2)
+    table.bookmark("other", "second")
+    assert places(table) == {"other": 2, "reports": 1}
+    assert table.bookmarks()[0].lasts == 12 * 3600  # as before
+    table.remove_bookmark("reports")
+    assert places(table) == {"other": 2}
+    assert table.version == 4  # bookmarks are no versions
+    assert table.verify().problems == ()
+    assert table.verify().stray is not None
+    assert table.verify().stray.files == 0
+
+
+def test_it_moves_once_the_changes_are_processed(table: Table) -> None:
+    table.bookmark("reports", 1)
+    with table.changes_since("reports") as changes:
+        assert {row["_commit_version"] for row in changes.to_pylist()} == {2, 3}
+        assert places(table) == {"reports": 1}
+    assert places(table) == {"reports": 3}
+    table.apply(rows(4))
+    with table.changes_since("reports", net=True) as changes:
+        assert {row["note"] for row in changes.to_pylist()} == {"n3", "n4"}
+    with table.changes_since("reports") as changes:
+        assert changes.to_pylist() == []
+    assert places(table) == {"reports": 4}
+
+
+def test_it_reads_versions_of_other_writers(table: Table) -> None:
+    table.bookmark("reports")
+    Table(table.path).apply(rows(5))
+    with table.changes_since("reports") as changes:
+        assert len(changes.to_pylist()) == 4
+    assert places(table) == {"reports": 4}
+
+
+def test_it_stays_where_a_reader_fails_or_stops(table: Table) -> None:
+    table.bookmark("reports", 1)
+    with pytest.raises(ZeroDivisionError):
+        read_and(table, lambda: 1 / 0)
+    with table.changes_since("reports") as changes:
+        next(changes)  # and no more
+    assert places(table) == {"reports": 1}
+    with table.changes_since("reports", 2) as changes:
+        changes.to_arrow()
+    assert places(table) == {"reports": 2}
+
+
+def test_two_readers_with_one_bookmark(table: Table) -> None:
+    table.bookmark("reports", 1)
+    with pytest.raises(StateError, match="was at version 1 when this reader began, and is at version 3 now"):
+        read_and(table, lambda: table.bookmark("reports", 3))
+    assert places(table) == {"reports": 3}
+    with pytest.raises(StateError, match="and was removed"):
+        read_and(table, lambda: table.remove_bookmark("reports"))
+    assert places(table) == {}
+
+
+@pytest.fixture(name="cleaned")
+def clean_meanwhile(monkeypatch: pytest.MonkeyPatch, table: Table) -> Iterator[list[int]]:
+    """A cleaning of the versions below 2, once the bookmark is written, and what it sees of the bookmarks."""
+    seen: list[int] = []
+    check = reader_place.check_version
+
+    def checked(snapshot: Any, number: int) -> None:
+        check(snapshot, number)
+        if number < 2 and places(table):
+            seen.append(number)
+            raise error("table.version", path=table.path, version=number, earliest=2, newest=3)
+
+    monkeypatch.setattr(reader_place, "check_version", checked)
+    return seen
+
+
+def test_a_version_that_is_cleaned_meanwhile(table: Table, cleaned: list[int]) -> None:
+    with pytest.raises(ConfigError, match="the earliest version is 2"):
+        table.bookmark("reports", 1)
+    assert cleaned == [1]  # the bookmark was there when the log was read
+    assert places(table) == {}
+    table.bookmark("reports", 2)
+    with pytest.raises(ConfigError, match="the earliest version is 2"):
+        table.bookmark("reports", 1)
+    assert places(table) == {"reports": 2}  # as before
+
+
+def test_a_reader_renews_its_bookmark_before_it_looks(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = table.bookmark("reports", 1, expires="1s")
+    order = list[str]()
+    refreshed, put = reader_place.refreshed, reader_place.put_bookmark
+    monkeypatch.setattr(reader_place, "refreshed", lambda one: order.append("looked") or refreshed(one))
+    monkeypatch.setattr(reader_place, "put_bookmark", lambda *given: order.append("put") or put(*given))
+    with table.changes_since("reports"):
+        assert order[:2] == ["put", "looked"]
+        assert bookmarks_of(table.path)[0].moved >= old.moved
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda table: table.bookmark("x", 9), "version 9 does not exist"),
+        (lambda table: table.bookmark("../x"), r"name is '\.\./x'"),
+        (lambda table: table.bookmark("x", expires="soon"), "expires is 'soon', a str, but should be a duration"),
+        (lambda table: table.bookmark("x", expires="0s"), "longer than 0"),
+        (lambda table: table.remove_bookmark("x"), "has no bookmark x; set one with: mutator table bookmark"),
+        (lambda table: table.changes_since("x").__enter__(), "has no bookmark x"),
+    ],
+)
+def test_errors(table: Table, act: Callable[[Table], Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        act(table)
+    assert places(table) == {}
+
+
+def test_a_damaged_bookmark(table: Table) -> None:
+    table.bookmark("reports", 1)
+    path = Path(table.path, "_mutator/table/bookmarks/reports.json")
+    path.write_bytes(path.read_bytes().replace(b'"number": 1', b'"number": 2'))
+    with pytest.raises(StateError, match="this bookmark cannot be read"):
+        table.bookmarks()
+    table.bookmark("reports", 2)
+    assert places(table) == {"reports": 2}
+
+
+def test_commands(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table.path
+    assert main(["table", "bookmark", path, "reports", "--version", "2", "--expires", "2d"]) == 0
+    assert f"table {path}: bookmark reports is at version 2, and expires 20" in capsys.readouterr().out
+    assert main(["table", "changes", path, "--bookmark", "reports", "--format", "json"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert places(table) == {"reports": 3}
+    table.apply(rows(4))
+    out = str(tmp_path / "out.csv")
+    assert main(["table", "changes", path, "--bookmark", "reports", "-o", out]) == 0
+    assert main(["table", "changes", path, "--bookmark", "reports", "-o", out]) == 5  # the file exists
+    assert main(["table", "changes", path, "--bookmark", "reports", "--from", "1"]) == 2
+    assert main(["table", "changes", path]) == 2
+    assert capsys.readouterr().out == f"wrote 4 rows to {out}\n"
+    assert main(["table", "bookmarks", path, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["name"], found["version"]) == ("reports", 4)
+    assert main(["table", "bookmark", path, "reports", "--expires", "soon"]) == 2
+    assert main(["table", "bookmark", path, "reports", "--remove"]) == 0
+    assert main(["table", "bookmarks", path]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "no bookmarks"
+
+
+def test_nothing_moves_if_the_output_breaks(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.bookmark("reports", 1)
+
+    def broken(*_: Any) -> Iterator[bytes]:
+        yield b"a row"
+        raise BrokenPipeError
+
+    monkeypatch.setattr("mutator.table.row_output.row_text", broken)
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    assert main(["table", "changes", table.path, "--bookmark", "reports"]) == 141
+    assert places(table) == {"reports": 1}
