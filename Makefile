@@ -22,7 +22,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Targets run one at a time, even with `make -j`: two runs of Spark or of apt-get would only wait for each other.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv java hadoop demo lint test-unit test test-rest test-all test-spark35 soak bench reference zip clean
+.PHONY: help venv java hadoop browser demo lint test-unit test test-rest test-all test-spark35 soak bench reference zip clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -41,27 +41,30 @@ lint: venv  ## ruff and mypy
 hadoop: venv java  ## fetch Hadoop's servers for the tests, if Maven is reachable
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV)/bin/python build/hadoop
 
+browser:  ## look for Chromium and fetch axe-core for the tests of HTML pages; as root on Debian or Ubuntu, install them
+	@.ci/browser.sh build/browser
+
 test-unit: venv  ## the tests that need no Java and no servers, in a minute and a half
 	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or processes or rest or soak)" $(UNIT)
 
-test: venv java hadoop  ## one case of each engine, join, format, storage and protocol, in five minutes
+test: venv java hadoop browser  ## one case of each engine, join, format, storage and protocol, in five minutes
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 
 test-rest: export MUTATOR_EFFORT = full
-test-rest: venv java hadoop lint  ## the tests that `make test` leaves out, and the laws with all examples
+test-rest: venv java hadoop browser lint  ## the tests that `make test` leaves out, and the laws with all examples
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "(rest or law) and not soak"
 
 test-all: test test-rest  ## everything but the soak, as CI runs it
 
 # The Hadoop login of Spark 3.5 fails on Java 24 and newer.
 test-spark35: export NEWEST_JAVA = 23
-test-spark35: $(VENV35)/stamp java  ## the same tests on Spark 3.5, with Python 3.11
+test-spark35: $(VENV35)/stamp java browser  ## the same tests on Spark 3.5, with Python 3.11
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV35)/bin/python build/hadoop
 	MUTATOR_EFFORT=full $(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
 
 soak: export MUTATOR_RACES ?= 300
 soak: export MUTATOR_EFFORT = full
-soak: venv java hadoop  ## the long runs
+soak: venv java hadoop browser  ## the long runs
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race"
 
 # SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`

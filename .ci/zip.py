@@ -9,7 +9,8 @@ out = Path(sys.argv[1])
 out.parent.mkdir(parents=True, exist_ok=True)
 out.unlink(missing_ok=True)
 with ZipFile(out, "x") as archive:
-    for path in sorted((root / "mutator").rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
+    sources = [*(root / "mutator").rglob("*.py"), *(root / "mutator").rglob("templates/*")]
+    for path in sorted(sources, key=lambda path: path.relative_to(root).as_posix()):
         # ZipInfo's default date is 1980-01-01; fixed permissions make the bytes independent of the checkout's umask
         entry = ZipInfo(path.relative_to(root).as_posix())
         entry.external_attr = 0o644 << 16

@@ -43,8 +43,9 @@ def test_an_installed_package_has_its_types_and_its_licence(built):
     assert metadata["License-File"] == "LICENSE"
     assert "LICENSE" in (info / "SOURCES.txt").read_text().split()
     assert (info / "entry_points.txt").read_text().split() == ["[console_scripts]", "mutator", "=", "mutator.cli:entry"]
+    templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mutator").rglob("templates/*")}
     samples = {path for path in (ROOT / "sample_data").rglob("*.*") if path.is_file()}
-    assert installed == modules | {"mutator/py.typed"} | {
+    assert installed == modules | templates | {"mutator/py.typed"} | {
         f"mutator/cli/sample/data/{path.relative_to(ROOT / 'sample_data').as_posix()}" for path in samples
     }
 

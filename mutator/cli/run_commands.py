@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option
+from mutator.cli.report_files import HTML, ReportFiles
 from mutator.cli.workflow_target import table_in
 from mutator.errors import error
 from mutator.errors.display import text_of
@@ -20,12 +21,14 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.merge import carry_out, prepare
     from mutator.pipeline.missing_key import key_of_manifest_in_errors
 
+    inputs = (("master", arguments.master), *(("feed", path) for path in arguments.feed))
+    files = ReportFiles(arguments, [*inputs, ("output", arguments.output)])
     with key_of_manifest_in_errors(arguments.master):
         config = options.config_of(arguments)  # before Spark starts, which takes seconds
     prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
     merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
     _, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
-    yield Report(options.shown(report, arguments), report.warnings)
+    yield Report(options.shown(report, arguments), (*report.warnings, *files.write(report)))
 
 
 def _original_job(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -87,12 +90,14 @@ RUN = Command(
         options.RUNNER,
         options.DRY_RUN,
         options.JSON,
+        HTML,
     ),
     _run,
     examples=(
         "mutator run --config product.toml --master master --feed incr --output new",
         "mutator run --config product.toml --master master --feed 'incr/*.csv.gz' --output new --dry-run",
         "mutator run --key id --order-by updated_at --op op --master master --feed incr --output new",
+        "mutator run --config product.toml --master master --feed incr --output new --html report.html",
         "mutator run --config product.toml --master s3://lake/master --feed s3://lake/incr --output s3://lake/new",
     ),
 )

@@ -14,6 +14,7 @@ from functools import partial
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
+from mutator.cli.report_files import HTML, ReportFiles
 from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
 from mutator.cli.table_upkeep_commands import COMPACT_TABLE
@@ -53,6 +54,7 @@ def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.table.recorded import SOURCE, recorded_settings
     from mutator.table.table import Table
 
+    files = ReportFiles(arguments, [("table", arguments.table), *(("feed", path) for path in arguments.feed)])
     table = Table(arguments.table)
     config = options.loaded(arguments, recorded=partial(recorded_settings, table.snapshot), source=SOURCE)
     warn(arguments, config.warnings)
@@ -63,7 +65,7 @@ def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
         compact_after=arguments.compact_after,
         open_runner=table_runner(config.runner, arguments),
     )
-    yield Report(options.shown(report, arguments), report.warnings)
+    yield Report(options.shown(report, arguments), (*report.warnings, *files.write(report)))
 
 
 CREATE = Command(
@@ -100,6 +102,7 @@ APPLY = Command(
         options.RUNNER,
         options.DRY_RUN,
         options.JSON,
+        HTML,
     ),
     _apply,
     when_stopped="no version was committed",

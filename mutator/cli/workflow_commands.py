@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
+from mutator.cli.report_files import HTML, ReportFiles, places_of_base
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
 from mutator.errors import MutatorError, error
@@ -47,16 +48,18 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
+    files = ReportFiles(arguments, places_of_base(arguments.base))
     spark = options.spark("mutator workflow", arguments)
     table = table_of(arguments.base, arguments.table)
     outcome = _merged(arguments, spark) if table is None else _applied(arguments, open_table(table, arguments, spark))
-    yield _report(outcome, options.shown(outcome, arguments))
+    yield _report(outcome, options.shown(outcome, arguments), files)
 
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
     if arguments.min_age is not None:
         arguments.settings = [*arguments.settings, f"claim.min.age={seconds_text(arguments.min_age)}s"]
     left = arguments.runs
+    files = ReportFiles(arguments, places_of_base(arguments.base))
     with ExitStack() as stack:
 
         @cache
@@ -77,7 +80,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
                 time.sleep(interval)
                 continue
             if outcome.version is not None or outcome.claimed or outcome.recovered:
-                yield _report(outcome, outcome.json_line() if arguments.json else outcome.text())
+                yield _report(outcome, outcome.json_line() if arguments.json else outcome.text(), files)
                 if outcome.stopped:
                     return  # a signal came too late to stop this run
                 if outcome.version is not None and left is not None:
@@ -126,8 +129,9 @@ def _applied(arguments: argparse.Namespace, table: OpenTable) -> TableOutcome:
     return to_table.run(arguments.base, config, table.target)
 
 
-def _report(outcome: Outcome | TableOutcome, text: str) -> Report:
-    warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings)
+def _report(outcome: Outcome | TableOutcome, text: str, files: ReportFiles | None = None) -> Report:
+    written = () if files is None else files.write(outcome.report)
+    warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings, *written)
     return Report(text, warnings, code=128 + outcome.stopped if outcome.stopped else 0)
 
 
@@ -175,7 +179,7 @@ _BASE = (
     *options.CONFIG,
     options.JSON,
 )
-_RUN = (*_BASE, TABLE, options.ENGINE, options.RUNNER, options.PARTITIONED_BY)
+_RUN = (*_BASE, TABLE, options.ENGINE, options.RUNNER, options.PARTITIONED_BY, HTML)
 _WATCH = (
     *_RUN,
     option(

@@ -11,6 +11,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: {scheme}:// needs packages that are not installed: pip install '.[{extra}]' in a checkout of "
             "mutator, or its wheel with [{extra}]"
         ),
+        "extra": (
+            "{what} needs {package}, which is not installed: pip install '.[{extra}]' in a checkout of mutator, or its "
+            "wheel with [{extra}]"
+        ),
         "path.transport": (
             "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'"
         ),

@@ -46,7 +46,7 @@ class Rejects(dict[str, list[Mapping[str, Any]]]):
     ) -> None:
         """first: side to its first rejected rows. path: of the file with all of them, if there is one."""
         super().__init__(first)
-        self._path, self._scratch = path, scratch
+        self.path, self._scratch = path, scratch
 
     def to_arrow(self) -> pa.Table:
         """Return the rejected rows as a pa.Table."""
@@ -71,20 +71,25 @@ class Rejects(dict[str, list[Mapping[str, Any]]]):
         return frame_of_table(session, self.to_arrow())
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        if self._path is None:
+        if self.path is None:
             for rows in self.values():
                 for one in rows:
                     known = {name: one[name] for name in ("offset", "line", "reason")}
                     yield {**known, "file": one["path"], "row": one["row"].encode("utf-8", "surrogateescape")}
             return
-        for path, offset, number, reason, row in _lines(read_file(located(self._path)[1])):
-            yield {
-                "file": path.decode("utf-8", "backslashreplace"),
-                "offset": int(offset),
-                "line": int(number),
-                "reason": reason.decode("utf-8", "backslashreplace"),
-                "row": row,
-            }
+        yield from parsed_rows(read_file(located(self.path)[1]))
+
+
+def parsed_rows(content: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file of rejected rows, with the columns of ``SCHEMA``."""
+    for path, offset, number, reason, row in _lines(content):
+        yield {
+            "file": path.decode("utf-8", "backslashreplace"),
+            "offset": int(offset),
+            "line": int(number),
+            "reason": reason.decode("utf-8", "backslashreplace"),
+            "row": row,
+        }
 
 
 def _lines(content: bytes) -> Iterator[tuple[bytes, ...]]:

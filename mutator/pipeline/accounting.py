@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import DataFile, Part, SideFile
@@ -34,6 +34,15 @@ from mutator.rules.order_units import Units, joined
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
 
+class FileRows(NamedTuple):
+    """The rows of a feed file."""
+
+    source: Source
+    rows: int
+    rejected: int
+    ignored: int  # blank lines and headers
+
+
 @dataclass(frozen=True)
 class Result:
     """The sums of all receipts of a merge."""
@@ -54,6 +63,7 @@ class Result:
     late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the upserts of the feed
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
+    read: Sequence[FileRows] = ()  # of each feed file that was read
 
 
 @paused()
@@ -108,6 +118,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
             "feed": joined(receipt.units for receipt in splits.values()),
             "master": joined(receipt.units for receipt in tallies),
         },
+        read=_feed_rows(plan, splits),
     )
 
 
@@ -175,6 +186,16 @@ def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[t
         if one.side == "feed" and not source.is_table:
             feed.append((source.name, source.bytes, text))
     return tuple(feed)
+
+
+def _feed_rows(plan: Plan, splits: Splits) -> list[FileRows]:
+    """Return the rows of each feed file, in the order of the plan."""
+    found = {number: [0, 0, 0] for number, one in enumerate(plan.inputs) if one.side == "feed"}
+    for (index, _), receipt in splits.items():
+        if index in found:
+            rows = (receipt.rows, receipt.rejected, receipt.ignored)
+            found[index] = [before + more for before, more in zip(found[index], rows, strict=True)]
+    return [FileRows(plan.inputs[index].source, *rows) for index, rows in found.items()]
 
 
 def _kept_parts(plan: Plan, receipts: Receipts) -> list[Part]:

@@ -30,6 +30,7 @@ from mutator.pipeline.limits import check
 from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
 from mutator.pipeline.runners import Engine, Progress, engine_on
+from mutator.pipeline.step_times import StepTimes
 from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
@@ -101,7 +102,7 @@ class Prepared:
     plan: Plan
     output: str  # full path
     given: Mapping[str, Any]  # master, feed and output as the user wrote them, without secrets
-    started: float  # seconds, of the monotonic clock
+    times: StepTimes
     names: Mapping[str, str]  # of settings, for messages
 
 
@@ -119,24 +120,26 @@ def prepare(
 
     run: its ID. tables: the paths among master and feed that have the rows of tables in memory.
     """
-    started = time.monotonic()
+    times = StepTimes()
     path = _check_paths(master, feed, output)
     with renamed_in_errors(config.names):
         if config.overwrites:
             cure = "leave it out"
             raise error("overwrite.refused", operation=config.write_operation, why="a run only applies yet", cure=cure)
         survey = survey_inputs(config, master, feed, tables)
+        times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
         new_id, now = identity(survey.manifest)
         plan = make_plan(config, survey, run or new_id, now, engine)
     plan = replace(plan, warnings=tuple(renamed(warning, config.names) for warning in plan.warnings))
+    times.end("plan")
     _log.info("planned %s: %s", plan.run, plan_text(plan))
     given = {
         "master": without_secrets(master),
         "feed": tuple(map(without_secrets, feed)),
         "output": without_secrets(output),
     }
-    return Prepared(survey, plan, path, given, started, config.names)
+    return Prepared(survey, plan, path, given, times, config.names)
 
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
@@ -146,13 +149,15 @@ def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) ->
 
 
 def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[Manifest, Report]:
-    plan, known = prepared.plan, prepared.survey.manifest
+    plan, known, times = prepared.plan, prepared.survey.manifest, prepared.times
     results: list[tuple[Result, RunnerChoice | None]] = []
 
     def merge(staging: str | None) -> Manifest:
         receipts = merge_on(plan, staging)  # reads, shuffles, reduces and writes
+        times.end("merge")
         _log.info("merged%s", "" if staging is None else f" into {without_secrets(staging)}")
         result = _verified(prepared, receipts, staging)
+        times.end("check")
         check_signals()  # Spark may have swallowed the exception of one
         results.append((result, receipts.runner))
         schema_files = () if staging is None else write_sidecar(staging, plan.rows.spec)
@@ -164,10 +169,10 @@ def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[M
     else:
         published = publish(prepared.output, plan.run, merge)
         made, litter = published.manifest, published.litter
+        times.end("publish")
         _log.info("published %s", without_secrets(prepared.output))
-    seconds = time.monotonic() - prepared.started
     result, runner = results[-1]
-    report = report_of(plan, prepared.survey, result, made, prepared.given, litter, dry_run, seconds, runner)
+    report = report_of(plan, prepared.survey, result, made, prepared.given, litter, dry_run, times, runner)
     return made, report
 
 

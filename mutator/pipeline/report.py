@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import InitVar, asdict, dataclass
+from dataclasses import InitVar, asdict, dataclass, field
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
@@ -11,9 +11,11 @@ from mutator.errors.display import counted, text_of, without_secrets
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.report_html import html_of
+from mutator.pipeline.html_report.notebook import html_of
 from mutator.pipeline.report_lines import (
+    feed_files_of,
     ignored_lines,
+    late_orders,
     merge_warnings,
     outcome_lines,
     reject_lines,
@@ -21,6 +23,7 @@ from mutator.pipeline.report_lines import (
     remark_lines,
     samples_of,
 )
+from mutator.pipeline.step_times import StepTimes
 from mutator.pipeline.text_tables import aligned, listed
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
@@ -65,6 +68,9 @@ class Report:
     horizon: str | None
     seconds: float
     runner: str | None = None  # where the tasks ran, and why
+    steps: Mapping[str, float] = field(default_factory=dict)  # seconds of each step
+    feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
+    late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
     written: InitVar[Dataset | None] = None  # None: a dry run, or the run of a workflow
 
     def __post_init__(self, written: Dataset | None) -> None:
@@ -91,6 +97,12 @@ class Report:
 
     def _repr_html_(self) -> str:
         return html_of(self)
+
+    def html(self) -> str:
+        """Return the report as a page of HTML. Raises ConfigError where Jinja2 is not installed."""
+        from mutator.pipeline.html_report.run_page import run_page  # an extra
+
+        return run_page(self).html()
 
     def text(self) -> str:
         """Return the report as lines for a terminal."""
@@ -178,7 +190,7 @@ def report_of(
     given: Mapping[str, Any],
     litter: tuple[str, ...],
     dry_run: bool,
-    seconds: float,
+    times: StepTimes,
     runner: RunnerChoice | None,
 ) -> Report:
     """Return the report of a run. given: master, feed and output as the user wrote them, without secrets."""
@@ -209,8 +221,11 @@ def report_of(
         notes=tuple(map(without_secrets, (*plan.notes, *_search_notes(result)))),
         warnings=tuple(map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result)))),
         horizon=made.horizon,
-        seconds=round(seconds, 3),
+        seconds=times.total,
         runner=None if runner is None else runner.text(),
+        steps=times.seconds,
+        feed_files=feed_files_of(result),
+        late=late_orders(plan, result),
     )
 
 

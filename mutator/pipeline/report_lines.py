@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mutator.engine.receipts import Key
-from mutator.errors.display import counted, key_text
+from mutator.errors.display import counted, key_text, without_secrets
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.late_feed import empty_feed_warnings, late_warnings, superseded_warnings
 from mutator.pipeline.op_codes import op_code_warnings
@@ -12,9 +12,10 @@ from mutator.pipeline.reject_hints import reject_hints
 from mutator.pipeline.unmatched_deletes import unmatched_deletes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
+from mutator.rules.order_values import order_text
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
-_REMARKS = {  # count -> noun, and the rest of a line
+REMARKS = {  # count -> noun, and the rest of a line
     "tied": ("tied key", ": mutations with the highest order value that differ"),
     "inserted and deleted": ("key", " inserted and deleted within this feed"),
     "revived": ("key", " inserted again after a remembered delete"),
@@ -25,13 +26,35 @@ _REMARKS = {  # count -> noun, and the rest of a line
 
 def samples_of(samples: Mapping[str, Sequence[Key]]) -> dict[str, list[str]]:
     """Return the sample keys of each remark, as text."""
-    return {name: [key_text(key) for key in keys] for name, keys in samples.items() if name in _REMARKS}
+    return {name: [key_text(key) for key in keys] for name, keys in samples.items() if name in REMARKS}
 
 
 def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> Mapping[str, Any]:
     """Return a rejected row as the JSON of a report has it."""
     text = row.decode("utf-8", "backslashreplace")
     return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}
+
+
+def feed_files_of(result: Result) -> list[Mapping[str, Any]]:
+    """Return the rows and bytes of each feed file that was read, as the JSON of a report has them."""
+    return [
+        {
+            "path": without_secrets(source.shown_path),
+            "sequence": source.sequence,
+            "bytes": source.bytes,
+            "rows": rows,
+            "rejected": rejected,
+            "ignored": ignored,
+        }
+        for source, rows, rejected, ignored in result.read
+    ]
+
+
+def late_orders(plan: Plan, result: Result) -> dict[str, str | None] | None:
+    """Return the bounds of the order values of late mutations, and of what is newer, as text; None without any."""
+    if result.late is None:
+        return None
+    return {name: order_text(plan.rows.order_type, value) for name, value in result.late._asdict().items()}
 
 
 def outcome_lines(counts: Mapping[str, int]) -> Iterator[str]:
@@ -47,7 +70,7 @@ def outcome_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 def remark_lines(counts: Mapping[str, int], samples: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield a line for each remark on keys. samples: keys for each, as text."""
-    for name, (noun, rest) in _REMARKS.items():
+    for name, (noun, rest) in REMARKS.items():
         if counts.get(name):
             yield f"{counted(counts[name], noun)}{rest}, for example {'; '.join(samples[name])}"
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from mutator.errors.display import counted, text_of, without_secrets
 from mutator.pipeline.report_lines import (
+    feed_files_of,
     ignored_lines,
+    late_orders,
     merge_warnings,
     outcome_lines,
     reject_lines,
@@ -46,6 +48,8 @@ class ApplyReport:
     seconds: float
     runner: str | None = None  # where the tasks ran, and why
     compaction: CompactionReport | None = None  # that followed, if it made a version
+    feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
+    late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
 
     def json(self) -> str:
         """Return the report as a JSON document."""
@@ -53,6 +57,12 @@ class ApplyReport:
 
     def __str__(self) -> str:
         return self.text()
+
+    def html(self) -> str:
+        """Return the report as a page of HTML. Raises ConfigError where Jinja2 is not installed."""
+        from mutator.table.apply_page import apply_page  # an extra
+
+        return apply_page(self).html()
 
     def text(self) -> str:
         """Return the report as lines for a terminal."""
@@ -102,4 +112,6 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         warnings=tuple(map(of_tables, map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result))))),
         seconds=round(applied.seconds, 3),
         runner=None if applied.runner is None else applied.runner.text(),
+        feed_files=feed_files_of(result),
+        late=late_orders(plan, result),
     )

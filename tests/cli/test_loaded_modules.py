@@ -27,6 +27,7 @@ FORMATS = {
     *("fastavro", "cramjam", "pyarrow.orc", "pyarrow.csv", "pyarrow.dataset"),
     *("mutator.formats.files.avro", "mutator.formats.blocks.avro_rows", "mutator.formats.blocks.column_rows"),
 }
+PAGES = {"jinja2", "markupsafe", "mutator.pipeline.html_report.page"}
 ENGINES = {"multiprocessing", "mutator.engine.records", "mutator.engine.partitions", "mutator.engine.spark"}
 CONFIG = ("--config", SAMPLE / "bumu.properties")
 
@@ -48,7 +49,7 @@ def test_help_loads_no_library(words):
 
 
 def test_a_small_merge_of_text_and_its_check_load_what_they_use(tmp_path):
-    needless = SPARK | STORAGES | FORMATS | ENGINES
+    needless = SPARK | STORAGES | FORMATS | ENGINES | PAGES
 
     merged = loaded_by(
         "run", *CONFIG, "--master", SAMPLE / "master", "--feed", SAMPLE / "feed", "--output", tmp_path / "out"
@@ -69,7 +70,7 @@ def test_a_workflow_without_a_feed_loads_neither_spark_nor_arrow(tmp_path, comma
     loaded = loaded_by("workflow", command, tmp_path / "base", *CONFIG)
 
     assert "xxhash" in loaded
-    assert loaded & (SPARK | STORAGES | ARROW | FORMATS | ENGINES) == set()
+    assert loaded & (SPARK | STORAGES | ARROW | FORMATS | ENGINES | PAGES) == set()
 
 
 def test_a_workflow_that_merged_before_loads_no_arrow_either(tmp_path):

@@ -31,7 +31,8 @@ def with_directory(value: Any, old: str, new: str) -> Any:
     if isinstance(value, str):
         return value.replace(old, new)
     if isinstance(value, Mapping):
-        return {name: with_directory(part, old, new) for name, part in value.items()}
+        made = {name: with_directory(part, old, new) for name, part in value.items()}
+        return made if type(value) is dict else type(value)(made)  # type: ignore[call-arg]
     if isinstance(value, list | tuple):
         return type(value)(with_directory(part, old, new) for part in value)
     return value

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from mutator.errors.display import counted, one_line
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+from mutator.pipeline.html_report.sums import feed_sum, master_sum
 
 if TYPE_CHECKING:
     from mutator.pipeline.report import Report
@@ -25,14 +25,12 @@ def html_of(report: Report) -> str:
         *(row for part in report.feed for row in _row("feed", part)),
         *_row("output", report.output),
     ]
-    left = [("feed rows", n["feed rows"]), *((name, n[f"feed {name}"]) for name in FEED_OUTCOMES)]
-    right = [("master rows", n["master rows"]), *((name, n[f"master {name}"]) for name in MASTER_OUTCOMES)]
-    right += [("output rows", n["output rows"]), ("tombstones", n["tombstones out"])]
-    totals = ("feed rows", "master rows", "output rows")
-    columns = [[part for part in side if part[1] or part[0] in totals] for side in (left, right)]
+    sides = [[(one.name, one.rows), *one.some] for one in (feed_sum(n), master_sum(n))]
+    sides[1] += [("output rows", n["output rows"])]
+    sides[1] += [("tombstones", n["tombstones out"])] if n["tombstones out"] else []
     counts = []
-    for number in range(max(map(len, columns))):
-        cells = [_count(*column[number]) if number < len(column) else "<td></td><td></td>" for column in columns]
+    for number in range(max(map(len, sides))):
+        cells = [_count(*column[number]) if number < len(column) else "<td></td><td></td>" for column in sides]
         counts.append(f"<tr>{''.join(cells)}</tr>")
     return "\n".join(
         [

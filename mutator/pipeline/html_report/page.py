@@ -1,0 +1,133 @@
+"""Pages from templates: Jinja2 escapes every value, and no value can make a page large or confuse a reader."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mutator.errors import error
+from mutator.errors.display import one_line
+from mutator.errors.version import VERSION
+from mutator.pipeline.html_report.cut import cut_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_BYTES = 200  # of a row that is shown
+
+
+def check_installed(what: str) -> None:
+    """Raise ConfigError if the libraries of the extra ``report`` are missing. what: needs them."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        raise error("extra", what=what, package="Jinja2", extra="report") from None
+
+
+def page_of(template: str, **values: Any) -> str:
+    """Return a page. template: its name in ``templates/``."""
+    check_installed("a report as HTML")
+    return _environment().get_template(template).render(version=VERSION, **values)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("mutator.pipeline.html_report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"number": _number, "percent": _percent, "size": _size, "short": _short, "time": _time}
+    made.filters["bytes"] = _bytes
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as a page has it: a text without control characters, on one line, and not too long."""
+    return one_line(cut_text(value)) if type(value) is str else value  # text that is safe has a type of its own
+
+
+def _number(value: float) -> str:
+    """Write a number with commas."""
+    return f"{value:,}"
+
+
+def _short(value: int) -> str:
+    """Write a large number with few digits.
+
+    >>> _short(950), _short(12_345), _short(3_400_000)
+    ('950', '12k', '3.4M')
+    """
+    size = float(value)
+    for unit in ("", "k", "M", "G", "T"):
+        if size < 1000 or unit == "T":
+            break
+        size /= 1000
+    return f"{size:.1f}{unit}" if unit and size < 10 else f"{size:.0f}{unit}"
+
+
+def _percent(share: float) -> str:
+    """Write a share; one that is not quite nothing or everything does not look so.
+
+    >>> _percent(0.5), _percent(0.0004), _percent(0.9999), _percent(1)
+    ('50 %', '<0.1 %', '>99.9 %', '100 %')
+    """
+    if 0 < share < 0.001:
+        return "<0.1 %"
+    if 0.999 < share < 1:
+        return ">99.9 %"
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def _size(count: int) -> str:
+    """Write a number of bytes.
+
+    >>> _size(900), _size(1_234_567)
+    ('900 bytes', '1.2 MB')
+    """
+    size, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{count:,} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+
+
+def _time(seconds: float) -> str:
+    """Write a duration.
+
+    >>> _time(0.004), _time(12.34), _time(4000), _time(200_000)
+    ('4 ms', '12.3 s', '1 h 6 min', '2 d 7 h')
+    """
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def _bytes(row: bytes | str) -> Any:
+    """Return a row with each byte that is not text marked, so that it cannot be taken for text."""
+    from markupsafe import Markup, escape
+
+    raw = row if isinstance(row, bytes) else row.encode("utf-8", "backslashreplace")
+    found: list[Any] = []
+    for character in raw[:_BYTES].decode("utf-8", "surrogateescape"):
+        if character.isprintable():
+            found.append(escape(character))
+        else:
+            code = ord(character)
+            text = f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else one_line(character)
+            found.append(Markup('<b class="byte">{}</b>').format(text))
+    if len(raw) > _BYTES:
+        found.append(Markup(' <span class="more">… ({:,} more bytes)</span>').format(len(raw) - _BYTES))
+    return Markup("").join(found)

@@ -1,0 +1,252 @@
+"""The page of a merge: it has every number, escapes every value, stays small, and says what it leaves out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+
+import pytest
+
+import mutator
+from mutator.cli import main
+from mutator.pipeline.html_report.cut import cut
+from mutator.pipeline.html_report.flow import flow_of
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+from tests.support.cluster import SAMPLE
+from tests.support.html_page import check
+
+MERGE = {"key": [0], "order_by": 1, "delimiter": ",", "field_count": 3, "max_delete_fraction": 1}
+SCRIPT = "<script>alert(1)</script>"
+
+
+def write(directory, **files):
+    directory.mkdir()
+    for name, content in files.items():
+        (directory / f"{name}.txt").write_bytes(content if isinstance(content, bytes) else content.encode())
+    return directory
+
+
+@pytest.fixture
+def master(tmp_path):
+    return write(tmp_path / "master", m0="a,5,x\nb,5,x\nc,5,x\n", m1="d,5,x\ne,5,x\n")
+
+
+def test_every_outcome_and_every_sum_is_on_the_page(tmp_path, master):
+    feed = write(tmp_path / "feed", ups="a,6,y\nb,5,x\nc,4,late\nf,1,new\nf,2,new\nbad\n", del_1="d,9,x\nnobody,9,x\n")
+    settings = {"deleted_record_file_prefix": "del", "reject_policy": "quarantine"}
+
+    report = mutator.merge(master=master, feed=feed, **MERGE, **settings)
+    page = check(report.html())
+
+    for name in ("inserted", "updated", "deleted", "no-op", "superseded", "late", "delete of unknown", "rejected"):
+        assert f"1 {name}" in page.text
+    assert "8 feed rows = 1 inserted + 1 updated + 1 deleted + 1 no-op + 1 superseded + 1 late" in page.text
+    assert "5 master rows before = 3 kept + 1 replaced + 1 removed" in page.text
+    assert "5 rows of the result = 3 kept + 1 updated + 1 inserted" in page.text
+    assert "2 remembered deletes (tombstones) = 1 deleted + 1 deletes of unknown" in page.text
+    assert "order values are 4 to 4" in page.text.replace("  ", " ")
+    assert "has 1 field and should have 3" in page.text
+    for step in report.steps:
+        assert step in page.text
+    assert report.reason in page.text
+    for file in ("ups.txt", "del_1.txt"):
+        assert file in page.text
+
+
+def test_values_are_escaped_wherever_they_are(tmp_path):
+    name = "<img src=x onerror=alert(1)>"
+    place = tmp_path / name.replace("/", "")
+    place.mkdir()
+    master = write(place / "master", m=f"{SCRIPT},5,x\n")
+    feed = write(place / "feed", ups=f"{SCRIPT},5,{SCRIPT}\n{SCRIPT}\n\x1b[2J\n")
+
+    html = mutator.merge(master=master, feed=feed, **MERGE, reject_policy="quarantine", max_reject_fraction=1).html()
+    page = check(html)
+
+    assert SCRIPT in page.text  # as text: the tied key and the rejected row
+    assert name in page.text
+    assert "\\x1b [2J" in page.text
+
+
+def test_bytes_that_are_no_text_are_marked(tmp_path, master):
+    feed = write(tmp_path / "feed", ups=b"caf\xe9,\\xe9\n")
+
+    html = mutator.merge(master=master, feed=feed, **MERGE, reject_policy="quarantine", max_reject_fraction=1).html()
+
+    assert 'caf<b class="byte">\\xe9</b>,\\xe9</td>' in html
+    check(html)
+
+
+def test_long_rows_and_wide_rows_leave_the_page_small(tmp_path, master):
+    wide = ",".join(["w" * 50] * 3000)
+    feed = write(tmp_path / "feed", ups=f"{'k' * (1 << 20)},{'v' * (1 << 20)}\n{wide}\n" * 20)
+
+    report = mutator.merge(master=master, feed=feed, **MERGE, reject_policy="quarantine", max_reject_fraction=1)
+    html = report.html()
+
+    assert len(html) < 100_000
+    assert "more bytes)" in check(html).text
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("rows", [20_000, 1_000_000])
+def test_many_rejects_leave_the_page_small(tmp_path, master, rows):
+    feed = write(tmp_path / "feed", ups=b"too,short\n" * rows)
+    limits = {"reject_policy": "quarantine", "max_reject_fraction": 1, "reject_limit": rows}
+
+    report = mutator.merge(master=master, feed=feed, output=tmp_path / "out", **MERGE, **limits)
+    html = report.html()
+
+    text = check(html).text
+    assert len(html) < 100_000
+    assert f"The first 50 of {rows:,}" in text
+    assert f"All rejected rows: {report.rejected_file}" in text.replace("  ", " ")
+
+
+def test_many_files_and_partitions_are_cut_and_counted(tmp_path):
+    master = write(tmp_path / "master", m="".join(f"{number},5,{number}\n" for number in range(300)))
+    feed = write(tmp_path / "feed", **{f"ups_{number}": f"{number},6,{number}\n" for number in range(150)})
+
+    first = mutator.merge(master=master, feed=feed, output=tmp_path / "out", **MERGE, partitioned_by=["2"])
+    text = check(first.html()).text
+
+    assert "50 of 150 feed files are left out" in text
+    assert "200 of 300 partitions are left out: those with the fewest changes" in text
+
+
+def test_a_dry_run_says_so(tmp_path, master):
+    page = tmp_path / "page.html"
+    feed = write(tmp_path / "feed", ups="a,6,y\n")
+    words = ["--key", "0", "--order-by", "1", "--master", master, "--feed", feed, "--output", tmp_path / "out"]
+
+    assert main(["run", *map(str, words), "--dry-run", "--html", str(page)]) == 0
+
+    text = check(page.read_text()).text
+    assert "Dry run: nothing was written." in text
+    assert "rows would be" in text
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("width", [330, 900])
+def test_each_outcome_has_a_segment_as_high_as_a_line(width):
+    counts = {f"feed {name}": 10**number for number, name in enumerate(FEED_OUTCOMES)}
+    counts |= {f"master {name}": 1 for name in MASTER_OUTCOMES}
+    counts |= {"feed rows": sum(10**number for number in range(8)), "master rows": 6, "output rows": 12}
+
+    flow = flow_of(counts, "new master", width)
+
+    for bar, names in ((flow.feed, FEED_OUTCOMES), (flow.master, MASTER_OUTCOMES)):
+        assert {one.name for one in bar.segments} == set(names)
+        assert all(one.height >= 20 for one in bar.segments)
+        tops = [one.top for one in bar.segments]
+        assert tops == sorted(tops)
+        assert bar.segments[-1].top + bar.segments[-1].height <= flow.height
+    assert [ribbon.name for ribbon in flow.ribbons] == ["inserted", "updated", "kept"]
+
+
+def test_a_merge_of_nothing_has_a_picture():
+    flow = flow_of({}, "new master", 900)
+
+    assert flow.feed.segments == flow.master.segments == flow.ribbons == ()
+
+
+def test_what_is_left_out_is_counted():
+    assert cut(range(5), 5, "row").left_out == ""
+    assert cut(range(7), 5, "row", "the last ones").left_out == "2 of 7 rows are left out: the last ones"
+    assert list(cut(range(7), 5, "row")) == [0, 1, 2, 3, 4]
+    assert not cut([], 5, "row")
+
+
+def run(tmp_path, page, *more, output="out"):
+    words = ["--config", SAMPLE / "bumu.properties", "--master", SAMPLE / "master", "--feed", SAMPLE / "feed"]
+    return main(["run", *map(str, [*words, "--output", tmp_path / output, "--html", page, *more])])
+
+
+def test_a_page_that_cannot_be_written_is_a_warning(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert run(tmp_path, tmp_path / "file" / "page.html") == 0
+
+    out, err = capsys.readouterr()
+    assert "wrote 1,000 rows" in out
+    assert "warning: the merge is complete, but its report was not written: " in err
+    assert main(["verify", str(tmp_path / "out")]) == 0
+
+
+def test_a_bug_of_the_page_is_a_warning(tmp_path, capsys, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("mutator.pipeline.html_report.merge_page.page_of", broken)
+
+    assert run(tmp_path, tmp_path / "page.html") == 0
+    assert "not written: " in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_page_without_its_library_is_refused_before_the_merge(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+
+    assert run(tmp_path, tmp_path / "page.html") == 2
+
+    assert "--html needs Jinja2, which is not installed: pip install '.[report]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["out/page.html", "feed/page.html", "master/page.html"])
+def test_a_page_among_the_data_is_refused(tmp_path, master, capsys, place):
+    feed = write(tmp_path / "feed", ups="a,6,y\n")
+    words = ["--key", "0", "--order-by", "1", "--master", master, "--feed", feed, "--output", tmp_path / "out"]
+
+    assert main(["run", *map(str, words), "--html", str(tmp_path / place)]) == 2
+
+    assert "name a path outside of that directory" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_page_replaces_the_one_before(tmp_path):
+    page = tmp_path / "page.html"
+
+    assert run(tmp_path, page) == 0
+    first = page.read_text()
+    assert run(tmp_path, page, output="again") == 0
+
+    assert page.read_text() != first
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "out", "page.html"]
+
+
+def test_a_workflow_writes_the_page_of_its_merge(tmp_path):
+    base, page = tmp_path / "base", tmp_path / "page.html"
+    shutil.copytree(SAMPLE / "master", base / "master")
+    shutil.copytree(SAMPLE / "feed", base / "incr")
+    words = ["workflow", "run", base, "--config", SAMPLE / "bumu.properties", "-D", "claim.min.age=0s", "--html", page]
+
+    assert main([*map(str, words)]) == 0
+    text = check(page.read_text()).text
+    page.unlink()
+    assert main([*map(str, words)]) == 0
+
+    assert re.search(r"archive/\S+/ups_prod.txt", text)
+    assert "working/" not in text
+    assert not page.exists()  # there was nothing to merge
+
+
+def test_a_workflow_refuses_a_page_in_its_directories(tmp_path, capsys):
+    (tmp_path / "base" / "incr").mkdir(parents=True)
+    words = ["workflow", "run", tmp_path / "base", "--key", "0", "--html", tmp_path / "base" / "incr" / "page.html"]
+
+    assert main([*map(str, words)]) == 2
+    assert "the report is inside the incr/ of the base" in capsys.readouterr().err
+
+
+def test_an_apply_writes_its_page(tmp_path):
+    feed, page, table = tmp_path / "feed.csv", tmp_path / "page.html", str(tmp_path / "table")
+    feed.write_text("id,ts,price\n1,5,7\n2,5,8\n")
+
+    assert main(["table", "create", table, "--key", "id", "--order-by", "ts"]) == 0
+    assert main(["table", "apply", table, "--feed", str(feed), "--runner", "local", "--html", str(page)]) == 0
+
+    text = check(page.read_text()).text
+    assert "Apply 1 feed file to " in text
+    assert "2 feed rows = 2 inserted" in text
