@@ -62,6 +62,26 @@ PARTITIONED_BY = option(
     metavar="FIELDS",
     help="partition fields of the master, such as store_id,day=date(ts); the same as -D partitioned.by=FIELDS",
 )
+
+
+def _overwrite(operation: str, what: str) -> Option:
+    """Return the option that chooses an operation."""
+    text = f"replace {what}; the same as -D write.operation={operation}"
+    name = f"--{operation.replace('_', '-')}"
+    return option(name, action="append_const", dest="settings", const=f"write.operation={operation}", help=text)
+
+
+def _allowed(name: str, what: str) -> Option:
+    """Return the option that sets a flag."""
+    return option(name, action="store_const", const="true", help=what)
+
+
+INSERT_OVERWRITE = (
+    _overwrite("insert_overwrite", "the partitions that the feed has mutations of"),
+    _overwrite("insert_overwrite_table", "everything"),
+    _allowed("--allow-empty", "--insert-overwrite-table may have a feed without rows, and then deletes every record"),
+    _allowed("--replace-damaged", "an insert overwrite may replace files that cannot be read"),
+)
 ENGINE = option(
     "--engine",
     choices=("auto", "blocks", "records"),

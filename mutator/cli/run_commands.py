@@ -86,6 +86,7 @@ RUN = Command(
         options.FEED,
         options.new_directory(),
         options.PARTITIONED_BY,
+        *options.INSERT_OVERWRITE,
         options.ENGINE,
         options.RUNNER,
         options.DRY_RUN,

@@ -108,5 +108,6 @@ class Receipts:
     merges: tuple[MergeReceipt, ...]
     ledger: LedgerReceipt
     touched: Mapping[str, int] = field(default_factory=dict)  # directory of a touched partition -> bytes sent to it
+    replaced: frozenset[str] | None = None  # directories of partitions; None: their number has no meaning
     joined: SideFile | None = None  # pack that replaces several packs of filters
     runner: RunnerChoice | None = None  # None: one that nobody chose

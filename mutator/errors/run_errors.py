@@ -125,6 +125,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: changed while it was being read (it had {before} bytes, {after} were read); finish "
             "writing files before the run starts"
         ),
+        "changed.empty": (
+            "{path}: changed after the run was planned (it had no rows, and {after} were read); finish writing files "
+            "before the run starts"
+        ),
         "changed.content": (
             "{path}: was rewritten after a run had claimed it, so nothing was published; write feed files under "
             "another name, rename them when they are whole, and run again"
@@ -146,6 +150,10 @@ RUNS: dict[int, dict[str, str]] = {
             "the stem, as in ups_prod_1427761080.txt; rename the file, or set temporal.ordering.field.ordinal"
         ),
         "feed.empty": "{path}: sync.mode=full needs a complete snapshot, but the feed has no rows; {cure}",
+        "overwrite.empty": (
+            "{path}: the feed has no rows, so write.operation=insert_overwrite_table would delete every record; if "
+            "that is intended, run again with -D allow.empty.feed=true"
+        ),
         "feed.sequences": (
             "sync.mode=full needs exactly one snapshot, but the feed files have different sequences ({sequences}); run "
             "one snapshot at a time, oldest first"

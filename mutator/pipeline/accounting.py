@@ -60,6 +60,7 @@ class Result:
     expired: Any  # highest order value of a tombstone that expired, None if none did
     highest: Any  # highest order value of a winner, None without winners
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
+    replaced: frozenset[str] | None = None  # partitions that an overwrite replaced
     late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the upserts of the feed
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
@@ -112,6 +113,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         expired=max((receipt.expired for receipt in tallies if receipt.expired is not None), default=None),
         highest=max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None),
         partitions=_by_partition(merges),
+        replaced=receipts.replaced,
         late=_late_orders(tallies),
         op_codes=_op_codes(plan, splits),
         units={

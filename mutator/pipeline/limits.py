@@ -33,6 +33,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     _check_duplicates(plan, survey, result)
     if plan.full:
         _check_snapshot(plan, survey.manifest, result)
+    _check_overwrite(plan, result)
     _check_deletes(plan, result)
     below = counts["below horizon"]
     if below and not plan.limits.inserts_below_horizon:
@@ -100,6 +101,8 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
         return f"the snapshot has {new} that the master lacks, so compare the IDs of both"
     if plan.full:
         return "check that the snapshot is complete"
+    if plan.operation != "apply" and counts["master deleted by absence"]:
+        return f"the feed lacks {counted(counts['master deleted by absence'], 'record')} of what it replaces"
     if plan.delete_files:
         return f"check that all rows of {first_few(plan.delete_files)} are deletes"
     codes = ",".join(
@@ -147,6 +150,15 @@ def shown_rejects(samples: Sequence[RejectSample]) -> str:
         f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
         for path, _, _, where, reason, row in samples
     )
+
+
+def _check_overwrite(plan: Plan, result: Result) -> None:
+    """Raise DataError for a feed without rows that would delete everything, or that has rows after all."""
+    rows, feed = result.counts["feed rows"], [one.source.path for one in plan.inputs if one.side == "feed"]
+    if plan.operation == "insert_overwrite_table" and not rows and not plan.limits.empty_feed:
+        raise error("overwrite.empty", path=first_few(feed))
+    if plan.expects_no_rows and rows:
+        raise error("changed.empty", path=first_few(feed), after=counted(rows, "row"))
 
 
 def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:

@@ -18,7 +18,6 @@ from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.receipts import Receipts
-from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.interrupts import check_signals
 from mutator.frames.dataset import Dataset
@@ -123,9 +122,6 @@ def prepare(
     times = StepTimes()
     path = _check_paths(master, feed, output)
     with renamed_in_errors(config.names):
-        if config.overwrites:
-            cure = "leave it out"
-            raise error("overwrite.refused", operation=config.write_operation, why="a run only applies yet", cure=cure)
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))

@@ -59,6 +59,8 @@ class Report:
     unread_bytes: int  # of files that were carried over unread
     checked_bytes: int  # of files that were carried over, and compared with their checksums
     partitions: Sequence[Mapping[str, Any]] | None  # counts of each partition that was written
+    operation: str  # apply | insert_overwrite | insert_overwrite_table
+    replaced: tuple[str, ...] | None  # partitions that an overwrite replaced; None for an apply, or without partitions
     rejected_file: str | None
     consumed: tuple[str, ...]  # feed files that were skipped, because an earlier run merged them
     ignored: tuple[str, ...]  # files whose names start with _ or .
@@ -115,6 +117,7 @@ class Report:
         shape = f"{self.engine} engine, {self.join} join, {buckets}, {counted(self.tasks, 'read task')}"
         lines += [f"  plan   {shape}: {self.reason}"]
         lines += [f"  runner {self.runner}"] if self.runner is not None else []
+        lines += self._write_line()
         lines += [f"  note   {note}" for note in self.notes]
         lines += ["", *outcome_lines(n), ""]
         if self.partitions:
@@ -142,6 +145,14 @@ class Report:
                 f"{self.seconds:.1f} s"
             )
         return text_of(lines)
+
+    def _write_line(self) -> list[str]:
+        """Return the line on an overwrite."""
+        if self.operation == "apply":
+            return []
+        whole = "the whole master is replaced"
+        what = whole if self.replaced is None else f"{counted(len(self.replaced), 'partition')} replaced"
+        return [f"  write  {self.operation}: {what}"]
 
     def _carried(self) -> str:
         """Return the clause on the files that were carried over, with the bytes of the files beside them."""
@@ -177,9 +188,17 @@ def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | Non
             found.append(rows)  # outcomes were counted before the records had a partition
             continue
         changed = {name: n[f"feed {name}"] for name in ("inserted", "updated", "deleted")}
+        if plan.operation != "apply":
+            changed["deleted by absence"] = n["master deleted by absence"]
         moved = {name: n[name] for name in ("moved in", "moved out")}
         found.append({"partition": directory, "before": before, **changed, **moved, "rows": n["rows written"]})
     return found
+
+
+def _replaced(plan: Plan, result: Result) -> tuple[str, ...] | None:
+    if plan.operation == "apply" or result.replaced is None:
+        return None
+    return tuple(sorted(result.replaced))
 
 
 def report_of(
@@ -214,6 +233,8 @@ def report_of(
         unread_bytes=result.unread,
         checked_bytes=result.checked_bytes,
         partitions=_rows_by_partition(plan, result),
+        operation=plan.operation,
+        replaced=_replaced(plan, result),
         rejected_file=f"{given['output']}/{rejected}" if rejected else None,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),

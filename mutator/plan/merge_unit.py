@@ -6,7 +6,7 @@ A master without partitions is one partition without a directory.
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.rules.partition_paths import values_of
+from mutator.rules.partition_paths import lacks_value, values_of
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class MergeUnit:
     groups: int
     buckets: int | None  # of the partition in the output; None: the master keeps its files, and this is one of them
     partition: str | None = None  # its directory; "" for tombstones without a partition; None: there are no partitions
+    replaced: bool = False  # by an insert overwrite
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -31,7 +32,7 @@ class MergeUnit:
     @property
     def lacks_value(self) -> bool:
         """Return whether a partition field has no value in the rows of its partition."""
-        return bool(self.partition) and None in dict(values_of(str(self.partition))).values()
+        return bool(self.partition) and lacks_value(str(self.partition))
 
     def described(self) -> dict[str, Any]:
         """Return the members of a file's entry in the manifest that describe its partition."""

@@ -21,14 +21,14 @@ _MOST_SPLITS = 8  # buckets that one bucket becomes in one run
 
 
 def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
-    """Return the plan that merges the touched partitions; a full snapshot touches all of them.
+    """Return the plan that merges the touched partitions: all of them, if the feed decides about all records.
 
     arrived: directory of a partition -> bytes that the first step sent to it.
     """
     master = plan.master
     known: Mapping[str, Files] = {} if master is None else master.partitions
     inputs, units, local = list(plan.inputs), list[MergeUnit](), list[tuple[Split, ...]]()
-    for directory in sorted({*arrived, *(known if plan.full else ())}):
+    for directory in sorted({*arrived, *(known if plan.touches_all else ())}):
         files = known.get(directory, Files())
         buckets = _buckets(files, files.bytes + arrived.get(directory, 0), plan.bucket_bytes)
         groups = min(files.buckets or buckets, buckets)
@@ -40,7 +40,8 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
                 raise damaged(source.path, "the manifest has no bucket for this file")
             splits[source.bucket % groups].append(replace(split, input=len(inputs) + split.input))
         inputs += made
-        units += [MergeUnit(group, groups, buckets, directory) for group in range(groups)]
+        replaced = plan.replaces(directory)
+        units += [MergeUnit(group, groups, buckets, directory, replaced) for group in range(groups)]
         local += map(tuple, splits)
     return replace(plan, inputs=tuple(inputs), units=tuple(units), local=tuple(local), groups=len(units))
 
@@ -64,7 +65,7 @@ def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, Part]]:
     A pack belongs to no single partition, so its directory is "".
     """
     assert plan.master is not None
-    if plan.full:
+    if plan.touches_all:
         return []
     found: list[tuple[str, Part]] = []
     for directory, files in plan.master.partitions.items():
@@ -85,7 +86,7 @@ def joined_packs(plan: Plan, touched: Collection[str]) -> tuple[str, ...]:
         return ()
     live: Counter[str] = Counter()
     for directory, files in plan.master.partitions.items():
-        if directory not in touched and not plan.full:
+        if directory not in touched and not plan.touches_all:
             for part in files.parts:
                 if part.filter is not None:
                     live[part.filter] += part.rows

@@ -26,6 +26,7 @@ from mutator.plan.inspect.delete_files import (
     is_delete_source,
     named_like_deletes,
 )
+from mutator.plan.inspect.first_rows import has_rows
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
@@ -65,6 +66,7 @@ class Limits:
     deleted_fraction: float = 1.0  # of the master's records
     inserts_below_horizon: bool = True  # are allowed
     older_snapshot: bool = False  # is allowed
+    empty_feed: bool = False  # may replace everything
     several_units: bool = True  # of order values that look like times are allowed
 
 
@@ -84,6 +86,9 @@ class Plan:
     chunks: Chunks
     limits: Limits
     full: bool = False
+    operation: str = "apply"  # or insert_overwrite, or insert_overwrite_table
+    replaced: frozenset[str] = frozenset()  # directories of partitions; known once the feed is read
+    expects_no_rows: bool = False  # in the feed: the operation was decided by that
     master_buckets: int | None = None  # of a managed master
     unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
     horizon: Any = None  # highest order value ever expired
@@ -112,9 +117,26 @@ class Plan:
     def feed_has_directories(self) -> bool:
         """Return whether mutations carry the directories of their partitions.
 
-        Where records may move and the master has no partitions yet, rows get them only once they are merged.
+        Where records may move and the master has no partitions yet, rows get them only once they are merged, unless
+        these partitions are replaced.
         """
-        return self.is_partitioned and not (self.by_table and self.master is None)
+        late = self.by_table and self.master is None and self.operation != "insert_overwrite"
+        return self.is_partitioned and not late
+
+    @property
+    def touches_all(self) -> bool:
+        """Return whether the feed decides about the records of all partitions."""
+        return self.full or self.operation == "insert_overwrite_table"
+
+    def replaces(self, directory: str | None) -> bool:
+        """Return whether an insert overwrite replaces a partition, given its directory.
+
+        Tombstones without a partition ("") are in no partition that is kept, so they must not make an upsert late. None
+        stands for a whole master without partitions.
+        """
+        if self.operation == "apply":
+            return False
+        return self.operation == "insert_overwrite_table" or not directory or directory in self.replaced
 
     @property
     def block_type(self) -> BlockType:
@@ -210,6 +232,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     tasks, local = _tasks(size, inputs, strategy, feed_chunk)
     groups = len(local) if strategy.join == "broadcast" else strategy.groups
     retention, feed_retention = config.tombstone_retention, config.consumed_retention
+    operation = _operation(config, survey, rows)
     return Plan(
         run=run,
         now=now,
@@ -223,6 +246,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         chunks=Chunks(size, feed_chunk, _ENDLESS if rows.whole else size),
         limits=limits_of(config),
         full=config.full,
+        operation=operation,
+        expects_no_rows=operation != config.write_operation,
         master_buckets=known.buckets if known is not None else None,
         unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
         horizon=order_value(rows.order_type, known.horizon) if known is not None else None,
@@ -235,8 +260,20 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         warnings=(*config.warnings, *rows.warnings, *mistakes, *_warnings(config, survey)),
         master=_with_forms(survey, rows),
         checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
-        units=tuple(MergeUnit(group, groups, strategy.buckets) for group in range(groups)),
+        units=tuple(
+            MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)
+        ),
     )
+
+
+def _operation(config: Config, survey: Survey, rows: RowPlan) -> str:
+    """Return the operation of a run: an overwrite by a feed without rows replaces nothing, so it is an apply.
+
+    Where there are partitions, those of the feed's rows show which ones are replaced.
+    """
+    if config.write_operation != "insert_overwrite" or rows.partitioning.fields:
+        return config.write_operation
+    return config.write_operation if any(map(has_rows, survey.feed)) else "apply"
 
 
 def limits_of(config: Config) -> Limits:
@@ -252,11 +289,14 @@ def limits_of(config: Config) -> Limits:
         deleted_fraction=config.max_delete_fraction,
         inserts_below_horizon=config.before_horizon != "fail",
         older_snapshot=config.allow_older_snapshot,
+        empty_feed=config.allow_empty_feed,
         several_units=not config.order_check,
     )
 
 
 def _notes(config: Config, survey: Survey) -> Iterator[str]:
+    if config.write_operation == "insert_overwrite" and not any(map(has_rows, survey.feed)):
+        yield "nothing is replaced: the feed has no rows"
     if survey.consumed and not survey.feed:
         yield "nothing to merge: every feed file was merged before"
     deletes = any(is_delete_source(config, source) for source in survey.feed)
@@ -296,6 +336,8 @@ def _check_feed(config: Config, survey: Survey) -> None:
             if source.sequence is None:
                 raise error("sequence.missing", path=source.path)
     check_delete_names(config, survey.feed, survey.other_names)
+    if config.write_operation == "insert_overwrite_table" and not survey.feed and not config.allow_empty_feed:
+        raise error("overwrite.empty", path=", ".join(survey.feed_paths))
     if config.full:
         where = ", ".join(survey.feed_paths)
         if not survey.feed:

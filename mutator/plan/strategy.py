@@ -83,6 +83,8 @@ def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -
         why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"
     elif config.full:
         why = "a full snapshot needs to see which IDs are absent"
+    elif config.overwrites:
+        why = "an insert overwrite needs to see which IDs are absent"
     elif not survey.master:
         why = "there is no master yet"
     elif size > config.memory_bytes // _COLUMNS:

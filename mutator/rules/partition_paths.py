@@ -44,6 +44,15 @@ def values_of(directory: str) -> tuple[tuple[str, str | None], ...]:
     return tuple(found)
 
 
+def lacks_value(directory: str) -> bool:
+    """Return whether a field has no value in a partition.
+
+    >>> lacks_value("a=1/b=__HIVE_DEFAULT_PARTITION__")
+    True
+    """
+    return any(value is None for _, value in values_of(directory))
+
+
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"%{match[0].encode('utf-8', 'surrogateescape')[0]:02X}", text)
 

@@ -7,7 +7,7 @@ these are equal the winner wins. Each line of ``TRUTH_TABLE`` is one case; nothi
 An insert overwrite replaces whole partitions. Inside of one, the winner wins even if it is older than the entry, and a
 record without a winner is deleted; each line of ``REPLACED_TABLE`` is one case. Elsewhere ``TRUTH_TABLE`` decides.
 
->>> decide("record", "upsert", late=False, same=False)
+>>> decide("record", "upsert", older=False, same=False)
 Decision(result='write', winner='updated', master='replaced')
 >>> decide_replaced("record", "none", older=False, same=False)
 Decision(result='bury record', winner=None, master='deleted by absence')
@@ -35,7 +35,7 @@ class Decision(NamedTuple):
 #   keep tombstone   the tombstone as it is
 #   touch tombstone  the tombstone with the winner's order value
 
-# (master, winner, late, same bytes); None matches both values
+# (master, winner, winner older than the entry, same bytes); None matches both values
 TRUTH_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
     ("record", "none", None, None): Decision("keep", None, "kept"),
     ("tombstone", "none", None, None): Decision("keep tombstone", None, None),
@@ -54,7 +54,7 @@ TRUTH_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
     ("tombstone", "absent", None, None): Decision("keep tombstone", None, None),
 }
 
-# In a partition that an insert overwrite replaces: (master, winner, winner older than the entry, same bytes)
+# The same in a partition that an insert overwrite replaces
 REPLACED_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
     ("record", "none", None, None): Decision("bury record", None, "deleted by absence"),
     ("tombstone", "none", None, None): Decision("keep tombstone", None, None),
@@ -85,25 +85,24 @@ MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplica
 NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
 
 
-def decide(master: str, winner: str, *, late: bool, same: bool) -> Decision:
+def decide(master: str, winner: str, *, older: bool, same: bool) -> Decision:
     """Look up one key in the truth table.
 
     master: "record", "tombstone" or "nothing". winner: "upsert", "delete", "none", or "absent" (none, in a full
-    snapshot). late: the master's order value is higher than the winner's. same: the bytes of record and winner are
+    snapshot). older: the winner's order value is lower than the master's. same: the bytes of record and winner are
     equal.
 
-    >>> decide("nothing", "delete", late=False, same=False).winner
+    >>> decide("nothing", "delete", older=False, same=False).winner
     'delete of unknown'
     """
-    case = TRUTH_TABLE.get((master, winner, None, None)) or TRUTH_TABLE.get((master, winner, late, None))
-    return case or TRUTH_TABLE[master, winner, late, same]
+    case = TRUTH_TABLE.get((master, winner, None, None)) or TRUTH_TABLE.get((master, winner, older, None))
+    return case or TRUTH_TABLE[master, winner, older, same]
 
 
 def decide_replaced(master: str, winner: str, *, older: bool, same: bool) -> Decision:
     """Look up one key of a partition that is replaced.
 
-    master: "record", "tombstone" or "nothing". winner: "upsert", "delete" or "none". older: the winner's order value is
-    lower than the master's. same: the bytes of record and winner are equal.
+    winner: "upsert", "delete" or "none". The other arguments are those of ``decide``.
 
     >>> decide_replaced("record", "upsert", older=True, same=False).winner
     'updated'

@@ -160,7 +160,7 @@ def test_only_a_replaced_partition_has_no_late_outcome():
 @pytest.mark.parametrize("winner", ["upsert", "delete"])
 @pytest.mark.parametrize("same", [False, True])
 def test_a_winner_that_is_not_older_is_decided_as_in_an_apply(known, winner, same):
-    assert decide_replaced(known, winner, older=False, same=same) == decide(known, winner, late=False, same=same)
+    assert decide_replaced(known, winner, older=False, same=same) == decide(known, winner, older=False, same=same)
 
 
 # --- partitions that are not replaced

@@ -29,19 +29,20 @@ def overwrite(
     graves: Mapping[Key, str],
     *,
     everything: bool = False,
+    by_partition: bool = False,
     now: int = 0,
     expire_before: int | None = None,
     horizon: Any = None,
 ) -> Partitioned:
     """Replace partitions by the rows of a feed without rejects.
 
-    graves: the directory of each tombstone. everything: as ``insert_overwrite_table`` does. Where an ID is unique only
-    within its partition, all IDs begin with the directory.
+    graves: the directory of each tombstone. everything: as ``insert_overwrite_table`` does. by_partition: an ID is
+    unique only within its partition, and all IDs begin with the directory.
     """
     before, winners, replaced = last(master), last(feed), replaced_by(feed, own)
     homes = {key: own(row) or NOWHERE for key, row in before.items()} | dict(graves)
     if everything:
-        replaced |= set(homes.values())
+        replaced = set(homes.values())
     records: dict[Key, tuple[Any, bytes]] = {}
     buried: dict[Key, tuple[Any, int]] = {}
     places: dict[Key, str] = {}
@@ -52,9 +53,9 @@ def overwrite(
     counts["feed superseded"] = len(feed) - len(winners)
     for key in sorted({*before, *tombstones, *winners}):
         m, t, w = before.get(key), tombstones.get(key), winners.get(key)
-        home = homes.get(key, NOWHERE)
+        home = homes.get(key, own(w) or NOWHERE if w and by_partition else NOWHERE)
         # A tombstone without a partition is in no partition that is kept, so it keeps out no row.
-        inside = home in replaced or (t is not None and home == NOWHERE)
+        inside = everything or home in replaced or (t is not None and home == NOWHERE)
         old = m.order if m else t[0] if t else None
         older = w is not None and old is not None and old > w.order
         here = touched[home] if w is not None and (m or t) else Counter()
@@ -94,12 +95,15 @@ def overwrite(
                 notes["below horizon"].append(key)
         note(notes, key, [row for row in master if row.key == key], [row for row in feed if row.key == key], m, t, w)
     counts["tombstones in"] = len(tombstones)
-    counts["output rows"] = len(records)
     counts.update({name: len(keys) for name, keys in notes.items()})
+    if by_partition:
+        notes.update({name: sorted(key[1:] for key in keys) for name, keys in notes.items()})
     places = {key: place for key, place in places.items() if key in records or key in buried}
     merged = Merged(records, buried, counts, dict(notes), horizon)
     sizes = Counter(homes[key] for key in before)
-    return summed(merged, places, dict(touched), sizes, expire_before, horizon)
+    found = summed(merged, places, dict(touched), sizes, expire_before, horizon)
+    found.merged.counts["output rows"] = len(records)
+    return found
 
 
 def note(

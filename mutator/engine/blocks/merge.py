@@ -18,11 +18,12 @@ from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
-from mutator.engine.blocks.winners import GONE, LEAVE, TOUCH, WRITE, Winners, tombstone_table
+from mutator.engine.blocks.winners import GONE, LEAVE, OUTRANKED, TOUCH, WRITE, Winners, tombstone_table
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, from_texts, to_texts, to_value
 
 Blocks = Callable[[], Iterator[MasterBlock]]
@@ -33,17 +34,38 @@ Kept = tuple[Any, int, Hashes | None, Ints | None]
 class Output:
     """Inserted rows and tombstones, which are written by key after all other rows, and the form of these rows."""
 
-    def __init__(self, plan: Plan, tally: Tally, exact: bool, stack: ExitStack, *, hashed: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        tally: Tally,
+        exact: bool,
+        stack: ExitStack,
+        *,
+        hashed: bool = False,
+        unit: MergeUnit | None = None,
+    ) -> None:
         """Set up the rewriting of rows.
 
         exact: rows must stay one element each, because they go to several files or are numbered. hashed: the hashes of
-        their keys are needed in any case.
+        their keys are needed in any case. unit: that is merged; None where nothing is replaced.
         """
         self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
+        self.replaced = unit is not None and unit.replaced
+        # Rows of several partitions, of which some are replaced: they get their partitions once they are merged.
+        self._mixed = self.replaced and plan.is_partitioned and unit is not None and unit.partition is None
         self.run_together = plan.block_type.run_together
         keys = key_names(plan.key_width)
         self.inserted = SortedSpool(keys, plan.set_aside, stack)
         self.tombstones = SortedSpool(keys, plan.set_aside, stack)
+
+    def replaced_rows(self, block: MasterBlock) -> Flags | None:
+        """Return which rows of a block are in partitions that are replaced; None if none can be."""
+        if not self.replaced:
+            return None
+        if not self._mixed:
+            return np.ones(len(block.block), np.bool_)
+        placed = self.plan.block_type.partitions(block.block.written(), self.plan.rows.layouts["written"])
+        return np.array([*map(self.plan.replaces, placed.names), False], np.bool_)[placed.codes]
 
 
 def merge_blocks(
@@ -62,14 +84,15 @@ def merge_blocks(
     if len(parts) <= 1:
         winners = next(iter(parts), None)
         for block in blocks():
-            yield _applied(block, _met(winners, block, dropped), dropped, output)
+            replaced = output.replaced_rows(block)
+            yield _applied(block, _met(winners, block, dropped, replaced), dropped, output, replaced)
         if winners is not None:
             finish(winners)
         return
     decided = SortedSpool(["row"], output.plan.set_aside, stack)
     for winners in parts:
         for block in blocks() if len(winners) else ():
-            met = _met(winners, block, dropped)
+            met = _met(winners, block, dropped, output.replaced_rows(block))
             if met is not None:
                 decided.append(met.set_column(0, "row", pc.add(met.column("row"), block.base)))
         finish(winners)
@@ -80,11 +103,14 @@ def merge_blocks(
         if tables := [table for table in ahead.until(block.base + len(block.block)) if table.num_rows]:
             met = pa.concat_tables(tables).combine_chunks()
             met = met.set_column(0, "row", pc.subtract(met.column("row"), block.base))
-        yield _applied(block, met, dropped, output)
+        yield _applied(block, met, dropped, output, output.replaced_rows(block))
 
 
-def _met(winners: Winners | None, block: MasterBlock, dropped: Ints) -> Any:
-    """Return a pa.Table of the rows that winners met, with "row", "action", "order" and "written"; None without any."""
+def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: Flags | None) -> Any:
+    """Return a pa.Table of the rows that winners met, with "row", "action", "order" and "written"; None without any.
+
+    replaced: which rows of the block are in partitions that are replaced.
+    """
     if winners is None:
         return None
     likely = block.block.likely(winners.firsts) if winners.firsts else None
@@ -101,7 +127,8 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints) -> Any:
     if not len(rows):
         return None
     records = block.block.written().take(pa.array(rows))
-    actions = winners.meet_rows(positions, block.orders(rows), records)
+    of_rows = None if replaced is None else replaced[rows]
+    actions = winners.meet_rows(positions, block.orders(rows), records, of_rows)
     gone = np.flatnonzero(actions == GONE)
     winners.bury(positions[gone])
     index = pa.array(positions)
@@ -120,29 +147,27 @@ def _dropped_in(block: MasterBlock, dropped: Ints) -> Ints:
     return dropped[first:last] - block.base
 
 
-def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output) -> Kept:
+def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replaced: Flags | None) -> Kept:
     """Return the rows of a block after the decisions about them."""
     count, tally = len(block.block), output.tally
     out = _dropped_in(block, dropped)
     rows = met.column("row").to_numpy() if met is not None else np.zeros(0, np.int64)
     actions = met.column("action").to_numpy() if met is not None else rows
     gone = np.zeros(count, np.bool_)
-    gone[rows[(actions == GONE) | (actions == LEAVE)]] = True
+    gone[rows[(actions == GONE) | (actions == LEAVE) | (actions == OUTRANKED)]] = True
     gone[out] = True
     alone = np.ones(count, np.bool_)  # rows that no winner met
     alone[rows] = False
     alone[out] = False
-    if output.plan.full:
-        gone |= alone
-        absent = np.flatnonzero(alone)
-        tally.counts["master deleted by absence"] += len(absent)
-        if len(absent):
-            orders = block.orders(absent)
-            output.tombstones.append(
-                tombstone_table(output.plan, block.hashes[absent], block.keys(absent), orders, output.plan.now)
-            )
-    else:
-        tally.counts["master kept"] += int(alone.sum())
+    absent = alone if output.plan.full else alone & (False if replaced is None else replaced)
+    tally.counts["master deleted by absence"] += int(absent.sum())
+    tally.counts["master kept"] += int((alone & ~absent).sum())
+    gone |= absent
+    # Their tombstones have the order values of the rows.
+    buried = np.sort(np.concatenate((np.flatnonzero(absent), rows[actions == OUTRANKED])))
+    if len(buried):
+        hashes, keys, orders = block.hashes[buried], block.keys(buried), block.orders(buried)
+        output.tombstones.append(tombstone_table(output.plan, hashes, keys, orders, output.plan.now))
     changed = gone.copy()
     changed[rows[actions == WRITE]] = True
     positions = np.flatnonzero(changed)
@@ -182,7 +207,8 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
             if len(rows):
                 orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
                 stay[rows[winners.found.moves[positions] == LEAVES]] = False  # it is revived in another partition
-                for decision, chosen in winners.meet_tombstones(positions, orders):
+                replaced = np.full(len(rows), output.replaced)
+                for decision, chosen in winners.meet_tombstones(positions, orders, replaced):
                     if decision.result == "write":
                         stay[rows[chosen]] = False
                         winners.insert(positions[chosen])

@@ -48,6 +48,7 @@ def merge_group(task: UnitTask, sections: Sections, carry: Callable[[], None] | 
         and plan.strategy.join == "aligned"
         and not len(task.parts)
         and not plan.full
+        and not task.unit.replaced
         and plan.rows.carries
         and plan.strategy.buckets == plan.master_buckets
     ):

@@ -81,7 +81,7 @@ class UnitTask:
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
         # Rows are split by bucket again, or get a sequence each.
         exact = exact or plan.by_file_name or len(unit.numbers) > 1
-        self.output = Output(plan, self.tally, exact, stack, hashed=hashed)
+        self.output = Output(plan, self.tally, exact, stack, hashed=hashed, unit=unit)
         self.parts = Parts(plan, self.tally, stack)
 
     def receipt(self, work: Callable[[], None]) -> MergeReceipt:

@@ -116,7 +116,7 @@ def directories_of(plan: Plan, block: Block) -> Any:
         return pa.nulls(len(block))
     if block.partitions is not None or not plan.by_table:
         return directory_column(*partitions_of(plan, block)[:2])
-    # The row of a delete may lack fields; its partition is that of its record.
+    # The row of a delete may lack fields; it is merged in the partition of its record.
     upserts = np.flatnonzero(~block.deletes())
     codes = np.full(len(block), -1)
     codes[upserts], names, _ = _derived(plan, block.written().take(pa.array(upserts)))

@@ -286,8 +286,5 @@ def _cases(known: str, deletes: Flags, older: Flags, same: Flags, replaced: Flag
         codes |= replaced.astype(np.int8) << 3
     for code in np.unique(codes):
         winner, is_older, is_same = "delete" if code & 1 else "upsert", bool(code & 2), bool(code & 4)
-        if code & 8:
-            decision = decide_replaced(known, winner, older=is_older, same=is_same)
-        else:
-            decision = decide(known, winner, late=is_older, same=is_same)
-        yield decision, codes == code
+        look_up = decide_replaced if code & 8 else decide
+        yield look_up(known, winner, older=is_older, same=is_same), codes == code

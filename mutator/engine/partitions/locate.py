@@ -6,6 +6,7 @@ is routed there. Otherwise the key columns of the candidates are read:
 
     a record that is newer, or a tombstone    the winner is routed to its partition, and is late
     a record that is older                    it leaves its partition, and the winner arrives in its own
+    a record of a replaced partition          the same, whichever is older
     an older tombstone, and an upsert         it leaves its partition, and the winner revives the record in its own
     nothing                                   the winner is routed to its own partition
 
@@ -48,6 +49,7 @@ from mutator.rules.bloom_filter import may_contain
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts
 from mutator.rules.order_units import units_of
+from mutator.rules.partition_paths import lacks_value
 from mutator.storage.compression import CorruptStream
 
 NOWHERE = ""  # the directory of tombstones without a partition
@@ -68,6 +70,24 @@ def located(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> It
         except Damage as fault:
             yield LEDGER, {}, ((plan.ledger, (), DAMAGE, (0, group)), fault.fault)
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), tally.receipt())
+
+
+def own_partitions(plan: Plan, elements: Iterable[Any]) -> set[str]:
+    """Return the directories that the winners of a group name, upserts and deletes alike.
+
+    A delete whose row has no value of a partition field names none: it deletes a record wherever it is.
+    """
+    found = set[str]()
+    with ExitStack() as stack:
+        parts = Parts(plan, Tally(), stack)
+        for mutations in Sections(plan, elements, stack).mutations():
+            parts.append(mutations)
+        for winners in parts:
+            column, deletes = winners.found.directories, pa.array(winners.found.deletes)
+            upserts, others = column.filter(pc.invert(deletes)), column.filter(deletes)
+            found.update(filter(None, upserts.unique().to_pylist()))
+            found.update(name for name in filter(None, others.unique().to_pylist()) if not lacks_value(name))
+    return found
 
 
 @dataclass(frozen=True)
@@ -124,7 +144,7 @@ class _Search:
         for part in located:
             numbers = part.numbers
             order = found.orders.take(pa.array(numbers))
-            late = flags(pc.greater(part.orders, order))
+            late = flags(pc.greater(part.orders, order)) & (not self._plan.replaces(part.directory))
             stays = late | found.deletes[numbers] | (own[numbers] == part.directory)
             own[numbers[stays]] = part.directory
             gone = numbers[~stays]

@@ -86,7 +86,8 @@ def merged_and_placed(plan: Plan, group: int, elements: Iterable[Any], attempt: 
     keep_freed_memory()
     with ExitStack() as stack:
         files = _RouteSink(plan, group, stack)
-        task = UnitTask(plan, MergeUnit(group, plan.groups, plan.groups), (), files, stack, exact=True)
+        unit = MergeUnit(group, plan.groups, plan.groups, replaced=plan.replaces(None))
+        task = UnitTask(plan, unit, (), files, stack, exact=True)
         receipt = task.receipt(lambda: merge_group(task, Sections(plan, elements, stack)))
         yield from files.routes()
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)

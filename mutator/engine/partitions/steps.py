@@ -1,5 +1,6 @@
 """The merge of a partitioned master as steps: two shuffles, and one commit for all partitions.
 
+    replace  an insert overwrite replaces the partitions of the winners: in a step before, where records may move
     place    split -> routes: each row of the feed, and of a master without partitions, with its partition
     touch    the directories of the routes; only they show which files of the master must be read
     merge    route -> units, sorted by unit; a task merges one unit after the other (``partitions.merge``)
@@ -10,11 +11,12 @@ Where a record ID is unique in the whole table, rows are first brought together 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from mutator.engine.blocks.carry import (
@@ -28,12 +30,12 @@ from mutator.engine.blocks.carry import (
 )
 from mutator.engine.blocks.read import read_runs
 from mutator.engine.ledger import write_ledger
-from mutator.engine.partitions.locate import located
+from mutator.engine.partitions.locate import located, own_partitions
 from mutator.engine.partitions.merge import write_units
 from mutator.engine.partitions.place import merged_and_placed, placed_as_read
-from mutator.engine.partitions.routes import LEDGER, Route, spread
+from mutator.engine.partitions.routes import FEED, LEDGER, Route, spread
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
-from mutator.engine.runner import Runner, each_on
+from mutator.engine.runner import Elements, Runner, each_on
 from mutator.engine.tasks import read_tasks
 from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import packed_units, with_units
@@ -45,28 +47,18 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
-    known = plan.master if plan.by_table else None  # locating records needs the files
-    known = known and replace(known, parts=())
-    with ExitStack() as stack, runner.shared(replace(plan, master=known)) as shared:
+    with ExitStack() as stack:
         # While it waits for the tasks, this process checks thousands of partitions, and links their files.
         beside = stack.enter_context(ThreadPoolExecutor(1))
         checking = beside.submit(check_master, plan)
-        # [split, ...]
-        tasks = runner.tasks(plan.tasks)
-        if plan.by_table:
-            routes = (
-                # -> ((group, …), value), ...
-                tasks.map(partial(read_tasks, read_runs), shared)
-                # -> the same, in their group, sorted
-                .grouped(plan.groups + 1)
-                # -> (section, sizes, table), ...
-                .map(_place, shared)
-            )
-        else:
-            routes = tasks.map(partial(read_tasks, placed_as_read), shared)
+        plan, routes = (_routes_by_table if plan.by_table else _routes_by_partition)(runner, plan, stack)
         with routes.kept() as kept:
-            # -> Counter of the bytes of each directory
-            arrived = sum(kept.map(_sizes).collect(), Counter[str]())
+            # -> Counter of the bytes of each directory, and those of the feed
+            sizes = kept.map(_sizes).collect()
+            arrived = sum((found for found, _ in sizes), Counter[str]())
+            if not plan.by_table:
+                plan = _replacing(plan, (fed for _, fed in sizes))
+            arrived.update(dict.fromkeys(plan.replaced, 0))
             checking.result()
             whole = with_units(plan, arrived)
             shares = packed_units(whole, arrived, runner.parallelism)
@@ -87,7 +79,51 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
                     .collect()
                 )
     each_on(runner)(carrying.result(), copied)
-    return Receipts(tuple(merges), ledger, dict(arrived), join_packs(whole, staging, arrived))
+    replaced = {unit.partition or "" for unit in whole.units if unit.replaced} - {""}
+    joined = join_packs(whole, staging, arrived)
+    return Receipts(tuple(merges), ledger, dict(arrived), frozenset(replaced), joined)
+
+
+def _routes_by_partition(runner: Runner, plan: Plan, stack: ExitStack) -> tuple[Plan, Elements]:
+    """Return the plan, and the routes of all rows, where an ID is unique only within its partition."""
+    shared = stack.enter_context(runner.shared(replace(plan, master=None)))
+    # [split, ...] -> (section, sizes, table), ...
+    return plan, runner.tasks(plan.tasks).map(partial(read_tasks, placed_as_read), shared)
+
+
+def _routes_by_table(runner: Runner, plan: Plan, stack: ExitStack) -> tuple[Plan, Elements]:
+    """Return the plan, and the routes of all rows, where an ID is unique in the whole table.
+
+    The plan gets the partitions that are replaced, because a record of one of them may move even if it is newer.
+    """
+    known = plan.master and replace(plan.master, parts=())  # locating records needs the files
+    shared = stack.enter_context(runner.shared(replace(plan, master=known)))
+    found = (
+        # [split, ...]
+        runner.tasks(plan.tasks)
+        # -> ((group, …), value), ...
+        .map(partial(read_tasks, read_runs), shared)
+        # -> the same, in their group, sorted
+        .grouped(plan.groups + 1)
+    )
+    if plan.operation == "insert_overwrite":
+        # -> set of the directories of the winners
+        plan = _replacing(plan, found.map(_own_partitions, shared).collect())
+        shared = stack.enter_context(runner.shared(replace(plan, master=known)))
+    # -> (section, sizes, table), ...
+    return plan, found.map(_place, shared)
+
+
+def _replacing(plan: Plan, directories: Iterable[Collection[str]]) -> Plan:
+    """Return the plan with the partitions that are replaced, which have these directories."""
+    if plan.operation != "insert_overwrite":
+        return plan
+    return replace(plan, replaced=frozenset(chain.from_iterable(directories)))
+
+
+def _own_partitions(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[set[str]]:
+    if group != plan.ledger:
+        yield own_partitions(plan, elements)
 
 
 def _place(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterable[Route]:
@@ -97,11 +133,13 @@ def _place(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Ite
     return place(plan, group, elements, attempt)
 
 
-def _sizes(_: None, number: int, attempt: int, routes: Iterable[Route]) -> Iterator[Counter[str]]:
+def _sizes(_: None, number: int, attempt: int, routes: Iterable[Route]) -> Iterator[tuple[Counter[str], set[str]]]:
     found: Counter[str] = Counter()
-    for route in routes:
-        found.update(route[1])
-    yield found
+    fed = set[str]()
+    for section, sizes, _table in routes:
+        found.update(sizes)
+        fed.update(sizes if section == FEED else ())
+    yield found, fed
 
 
 Spread = tuple[Plan, Sequence[Sequence[int]], Sequence[Any]]  # plan, units of each task, checks

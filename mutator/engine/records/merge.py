@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mutator.engine.receipts import Key, LateOrders
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
-from mutator.rules.truth_table import Decision, decide
+from mutator.rules.truth_table import Decision, decide, decide_replaced
 
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
 Precedence = tuple[Any, ...]
@@ -26,31 +26,37 @@ def merge_bucket(
     *,
     now: int,
     full: bool,
+    replaced: bool = False,
     horizon: Any = None,
     expire_before: int | None = None,
 ) -> Iterator[tuple[tuple[Any, ...], tuple[bytes, Any]]]:
     """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
-    key. Rows sorted by position are in the order of the output file: survivors and updated rows by their position in
-    the master, then inserted rows by key. horizon, expire_before: None where tombstones never expire.
+    key. full: the feed is a full snapshot. replaced: the feed replaces all records. horizon, expire_before: None where
+    tombstones never expire.
+
+    Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
+    master, then inserted rows by key.
     """
     counts, decided = tally.counts, Counter[Decision]()
     without_winner = "absent" if full else "none"
+    decided_by = decide_replaced if replaced else decide
     for key, group in groupby(elements, key=_key):
         record, record_row, tombstone, winner, duplicates = _collect(group, counts)
         known = "record" if record is not None else "tombstone" if tombstone is not None else "nothing"
         order = record[0] if record is not None else tombstone[0] if tombstone is not None else None
         if winner is None:
-            decision = decide(known, without_winner, late=False, same=False)
+            decision = decided_by(known, without_winner, older=False, same=False)
         else:
-            late = known != "nothing" and order > winner.order
+            older = known != "nothing" and order > winner.order
             if known != "nothing":
                 tally.orders.add(order)
-            if late:
+            if older and not replaced:
                 tally.note_late(LateOrders(winner.order, winner.order, order, order))
             same = record is not None and not winner.is_delete and record_row == winner.row
-            decision = decide(known, "delete" if winner.is_delete else "upsert", late=late, same=same)
+            kind = "delete" if winner.is_delete else "upsert"
+            decision = decided_by(known, kind, older=older, same=same)
             tied = order == winner.order and (not winner.is_delete if record is None else not same)
             _note_winner(tally, key, winner, decision.winner, known, known != "nothing" and tied, horizon)
         decided[decision] += 1

@@ -46,6 +46,7 @@ def write_bucket(
             tombstones.append,
             now=plan.now,
             full=plan.full,
+            replaced=plan.units[bucket].replaced,
             horizon=plan.horizon,
             expire_before=plan.expire_before,
         )

@@ -77,7 +77,7 @@ def split_consumed(
 
     Raises DataError for a name that was merged before with other content, unless it may be reused.
     """
-    if known is None or config.full or config.consumed_files == "merge":
+    if known is None or config.full or config.overwrites or config.consumed_files == "merge":
         return tuple(found), (), ()
     names, before = {source.name for source in found}, dict[str, list[FeedFile]]()
     for part in [part for part in known.feed if part.name in names]:

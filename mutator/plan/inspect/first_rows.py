@@ -44,6 +44,13 @@ def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most
         return FirstRows(source.name, 0, {})
 
 
+def has_rows(source: Source) -> bool:
+    """Return whether a file has any row, even one that is no record; False for a damaged file."""
+    if source.file_format == "text":
+        return source.width is not None
+    return source.bytes > 0 and first_rows(source, None, most_rows=1).count > 0
+
+
 def _of_text(name: str, content: FileContent, split: Split, most_rows: int, most_bytes: int) -> FirstRows:
     """Return the rows that have as many fields as most."""
     rows: list[list[bytes]] = []
