@@ -1,48 +1,127 @@
-"""The files that a command writes beside its report: for people a page. None of them can fail a merge.
+"""The files that a command writes beside its report: a page for people, metrics for machines.
 
-The merge is committed before they are written. A file that cannot be written is a warning.
+None of them can fail a merge: it is committed before they are written, and one that cannot be written is a warning.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.cli.command import option
+from mutator.cli.messages import warn
 from mutator.errors import MutatorError
+from mutator.errors.interrupts import Interrupted
 
 HTML = option("--html", metavar="FILE", help="also write the report as a page of HTML (extra: report)")
+METRICS = option(
+    "--metrics", metavar="FILE", help="also write metrics in the text format of Prometheus (extra: metrics)"
+)
+FILES = (HTML, METRICS)
 _DIRECTORIES = ("incr", "working", "output", "archive", "backup", "master", "table", "_mutator")  # of a base
+
+
+@dataclass
+class Observed:
+    """What a command has found so far."""
+
+    report: Any = None  # of the merge, with ``counts``, ``seconds`` and ``html()``; None: there was nothing to merge
+    known: dict[str, Any] = field(default_factory=dict)  # other members of ``metrics.Measured``
 
 
 class ReportFiles:
     """The files that a command line asks for."""
 
-    def __init__(self, arguments: argparse.Namespace, places: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        dataset: str,
+        places: Iterable[tuple[str, str]],
+        facts: Callable[[], Mapping[str, Any]] = dict,
+        *,
+        looks: bool = False,
+    ) -> None:
         """Check the options. Raises ConfigError.
 
-        places: the role and the path of each directory that has data, where a file would be taken for data.
+        dataset: the path that metrics are of. places: the role and the path of each directory that has data, where a
+        file would be taken for data. facts: returns members of ``metrics.Measured`` when the command has ended.
+        looks: the command only looks, and so neither succeeds nor fails.
         """
+        self._code = None if looks else 0
+        self._arguments, self._dataset, self._facts = arguments, dataset, facts
         self._html: str | None = getattr(arguments, "html", None)
+        self._metrics: str | None = getattr(arguments, "metrics", None)
+        self.warnings: list[str] = []
         if self._html is not None:
-            from mutator.pipeline.html_report.page import check_installed
+            from mutator.pipeline.html_report import page
 
-            check_installed("--html")
+            page.check_installed("--html")
             _check_place(self._html, places, "report")
+        if self._metrics is not None:
+            from mutator.pipeline import metrics
 
-    def write(self, report: Any) -> Iterator[str]:
-        """Write the files; yield a warning for each that cannot be written.
+            metrics.check_installed("--metrics")
+            _check_place(self._metrics, places, "file of metrics")
 
-        report: has ``html()``; None where there was nothing to merge.
-        """
-        if self._html is not None and report is not None:
-            yield from _written(self._html, report.html)
+    @contextmanager
+    def watch(self) -> Iterator[Observed]:
+        """Write the files when the block ends; their ``warnings`` are those of the last block."""
+        observed = Observed()
+        self.warnings = []
+        try:
+            yield observed
+        except BaseException as fault:
+            self._write_metrics(observed, _exit_code(fault))
+            warn(self._arguments, self.warnings)
+            raise
+        if self._html is not None and observed.report is not None:
+            self._write(self._html, observed.report.html, "the merge is complete, but its report was not written")
+        self._write_metrics(observed, self._code)
+
+    def _write_metrics(self, observed: Observed, exit_code: int | None) -> None:
+        if self._metrics is not None:
+            content = lambda: self._measured(observed, exit_code)  # noqa: E731
+            self._write(self._metrics, content, "the metrics were not written")
+
+    def _measured(self, observed: Observed, exit_code: int | None) -> str:
+        from mutator.pipeline.metrics import Measured, metrics_text
+
+        found: dict[str, Any] = {"dataset": self._dataset, "ended": time.time(), "exit_code": exit_code}
+        report = observed.report
+        if report is not None:
+            found |= {"counts": report.counts, "output_bytes": report.bytes, "seconds": report.seconds}
+            found["steps"] = getattr(report, "steps", {})
+        with suppress(MutatorError):  # what cannot be seen is left out
+            found |= self._facts()
+        return metrics_text(Measured(**(found | observed.known)))
+
+    def _write(self, path: str, content: Callable[[], str], what: str) -> None:
+        """Write a file whole; add a warning if that fails, for whatever reason."""
+        from mutator.storage import located_to_write
+
+        try:
+            storage, full = located_to_write(path)
+            storage.replace(full, content().encode("utf-8", "backslashreplace"))
+        except MutatorError as fault:
+            self.warnings.append(f"{what}: {fault}")
+        except Exception as fault:  # noqa: BLE001  # a bug of the report must not look like one of the merge
+            self.warnings.append(f"{what}: {path}: {type(fault).__name__}: {fault}")
 
 
 def places_of_base(base: str) -> list[tuple[str, str]]:
     """Return the roles and paths of the directories of a base."""
     return [(f"{name}/ of the base", f"{base.rstrip('/')}/{name}") for name in _DIRECTORIES]
+
+
+def _exit_code(fault: BaseException) -> int:
+    """Return the exit code of a command that an exception ends."""
+    if isinstance(fault, Interrupted):
+        return 128 + fault.number
+    return fault.exit_code if isinstance(fault, MutatorError) else MutatorError.exit_code
 
 
 def _check_place(path: str, places: Iterable[tuple[str, str]], role: str) -> None:
@@ -53,16 +132,3 @@ def _check_place(path: str, places: Iterable[tuple[str, str]], role: str) -> Non
     _, full = located_to_write(path)
     for other_role, place in places:
         check_apart(full, located(place)[1], role=role, other_role=other_role)
-
-
-def _written(path: str, content: Callable[[], str]) -> Iterator[str]:
-    """Write a file whole; yield a warning if that fails, for whatever reason."""
-    from mutator.storage import located_to_write
-
-    try:
-        storage, full = located_to_write(path)
-        storage.replace(full, content().encode("utf-8", "backslashreplace"))
-    except MutatorError as fault:
-        yield f"the merge is complete, but its report was not written: {fault}"
-    except Exception as fault:  # noqa: BLE001  # a bug of the report must not look like one of the merge
-        yield f"the merge is complete, but its report was not written: {path}: {type(fault).__name__}: {fault}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option
-from mutator.cli.report_files import HTML, ReportFiles
+from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.workflow_target import table_in
 from mutator.errors import error
 from mutator.errors.display import text_of
@@ -20,15 +20,19 @@ from mutator.errors.display import text_of
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.merge import carry_out, prepare
     from mutator.pipeline.missing_key import key_of_manifest_in_errors
+    from mutator.pipeline.version_point import seconds_of
 
     inputs = (("master", arguments.master), *(("feed", path) for path in arguments.feed))
-    files = ReportFiles(arguments, [*inputs, ("output", arguments.output)])
-    with key_of_manifest_in_errors(arguments.master):
-        config = options.config_of(arguments)  # before Spark starts, which takes seconds
-    prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
-    merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
-    _, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
-    yield Report(options.shown(report, arguments), (*report.warnings, *files.write(report)))
+    files = ReportFiles(arguments, arguments.master, [*inputs, ("output", arguments.output)])
+    with files.watch() as observed:
+        with key_of_manifest_in_errors(arguments.master):
+            config = options.config_of(arguments)  # before Spark starts, which takes seconds
+        prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
+        merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
+        made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
+        observed.report = report
+        observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
+    yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
 
 
 def _original_job(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -91,7 +95,7 @@ RUN = Command(
         options.RUNNER,
         options.DRY_RUN,
         options.JSON,
-        HTML,
+        *FILES,
     ),
     _run,
     examples=(

@@ -14,7 +14,7 @@ from functools import partial
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
-from mutator.cli.report_files import HTML, ReportFiles
+from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
 from mutator.cli.table_upkeep_commands import COMPACT_TABLE
@@ -51,21 +51,27 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.pipeline.version_point import seconds_of
     from mutator.table.recorded import SOURCE, recorded_settings
     from mutator.table.table import Table
 
-    files = ReportFiles(arguments, [("table", arguments.table), *(("feed", path) for path in arguments.feed)])
-    table = Table(arguments.table)
-    config = options.loaded(arguments, recorded=partial(recorded_settings, table.snapshot), source=SOURCE)
-    warn(arguments, config.warnings)
-    report = table.apply(
-        arguments.feed,
-        config=config,
-        dry_run=arguments.dry_run,
-        compact_after=arguments.compact_after,
-        open_runner=table_runner(config.runner, arguments),
-    )
-    yield Report(options.shown(report, arguments), (*report.warnings, *files.write(report)))
+    places = [("table", arguments.table), *(("feed", path) for path in arguments.feed)]
+    files = ReportFiles(arguments, arguments.table, places)
+    with files.watch() as observed:
+        table = Table(arguments.table)
+        config = options.loaded(arguments, recorded=partial(recorded_settings, table.snapshot), source=SOURCE)
+        warn(arguments, config.warnings)
+        observed.report = report = table.apply(
+            arguments.feed,
+            config=config,
+            dry_run=arguments.dry_run,
+            compact_after=arguments.compact_after,
+            open_runner=table_runner(config.runner, arguments),
+        )
+        if not arguments.dry_run:
+            version = table.snapshot.version
+            observed.known = {"version": version.number, "committed": seconds_of(version.committed)}
+    yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
 
 
 CREATE = Command(
@@ -102,7 +108,7 @@ APPLY = Command(
         options.RUNNER,
         options.DRY_RUN,
         options.JSON,
-        HTML,
+        *FILES,
     ),
     _apply,
     when_stopped="no version was committed",

@@ -15,16 +15,17 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
+from mutator.cli.base_facts import measures
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
-from mutator.cli.report_files import HTML, ReportFiles, places_of_base
+from mutator.cli.report_files import FILES, METRICS, Observed, ReportFiles, places_of_base
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
-from mutator.errors import MutatorError, error
+from mutator.errors import error, suppressed
 from mutator.errors.display import seconds_text
 from mutator.errors.exceptions import BUSY
 
@@ -48,18 +49,33 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
-    files = ReportFiles(arguments, places_of_base(arguments.base))
     spark = options.spark("mutator workflow", arguments)
     table = table_of(arguments.base, arguments.table)
-    outcome = _merged(arguments, spark) if table is None else _applied(arguments, open_table(table, arguments, spark))
+    files = _files(arguments, table)
+    with files.watch() as observed:
+        if table is None:
+            outcome: Outcome | TableOutcome = _merged(arguments, spark)
+        else:
+            outcome = _applied(arguments, open_table(table, arguments, spark))
+        _observe(observed, outcome)
     yield _report(outcome, options.shown(outcome, arguments), files)
+
+
+def _files(arguments: argparse.Namespace, table: str | None, *, looks: bool = False) -> ReportFiles:
+    """Return the files that a command of a base writes. table: path of its target, if that is a table."""
+    places = [*places_of_base(arguments.base), *([("table", table)] if table is not None else [])]
+    return ReportFiles(arguments, arguments.base, places, partial(measures, arguments.base, table), looks=looks)
+
+
+def _observe(observed: Observed, outcome: Outcome | TableOutcome) -> None:
+    observed.report = outcome.report
+    observed.known = {"waiting": len(outcome.waiting)}
 
 
 def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
     if arguments.min_age is not None:
         arguments.settings = [*arguments.settings, f"claim.min.age={seconds_text(arguments.min_age)}s"]
     left = arguments.runs
-    files = ReportFiles(arguments, places_of_base(arguments.base))
     with ExitStack() as stack:
 
         @cache
@@ -67,16 +83,17 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
             return stack.enter_context(options.spark("mutator workflow", arguments)())
 
         table = table_of(arguments.base, arguments.table)
+        files = _files(arguments, table)
         interval = _INTERVAL if table is None else _TABLE_INTERVAL
         interval = interval if arguments.interval is None else arguments.interval
         run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()))
         while left is None or left > 0:
-            try:
+            outcome = None
+            with files.watch() as observed, suppressed(*BUSY, "base.lost", "table.given_up", "table.outrun"):
                 outcome = run()
-            except MutatorError as fault:
-                if fault.kind not in (*BUSY, "base.lost", "table.given_up", "table.outrun"):
-                    raise
-                # Another run merges the files that have arrived, or others change the same records.
+                _observe(observed, outcome)
+            warn(arguments, files.warnings)
+            if outcome is None:  # another run merges the files that have arrived, or others change the same records
                 time.sleep(interval)
                 continue
             if outcome.version is not None or outcome.claimed or outcome.recovered:
@@ -130,24 +147,33 @@ def _applied(arguments: argparse.Namespace, table: OpenTable) -> TableOutcome:
 
 
 def _report(outcome: Outcome | TableOutcome, text: str, files: ReportFiles | None = None) -> Report:
-    written = () if files is None else files.write(outcome.report)
+    written = () if files is None else files.warnings
     warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings, *written)
     return Report(text, warnings, code=128 + outcome.stopped if outcome.stopped else 0)
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
     table = table_of(arguments.base, arguments.table)
-    status: Status | TableStatus
+    files = _files(arguments, table, looks=True)
+    with files.watch() as observed:
+        status = _seen(arguments, table)
+        observed.known = {
+            "ready": None if status.ready is None else len(status.ready),
+            "waiting": None if status.waiting is None else len(status.waiting),
+            "problems": len(status.problems),
+        }
+    yield Answer(options.shown(status, arguments), files.warnings, code=5 if status.problems else 0)
+
+
+def _seen(arguments: argparse.Namespace, table: str | None) -> Status | TableStatus:
     if table is None:
         from mutator.workflow import directory
 
-        status = directory.status(arguments.base, options.config_without_id(arguments))
-    else:
-        from mutator.workflow import to_table
+        return directory.status(arguments.base, options.config_without_id(arguments))
+    from mutator.workflow import to_table
 
-        opened = open_table(table, arguments, options.spark("mutator workflow", arguments))
-        status = to_table.status(arguments.base, opened.config, opened.target)
-    yield Answer(options.shown(status, arguments), code=5 if status.problems else 0)
+    opened = open_table(table, arguments, options.spark("mutator workflow", arguments))
+    return to_table.status(arguments.base, opened.config, opened.target)
 
 
 def _check_master(arguments: argparse.Namespace, cure: str) -> None:
@@ -179,7 +205,7 @@ _BASE = (
     *options.CONFIG,
     options.JSON,
 )
-_RUN = (*_BASE, TABLE, options.ENGINE, options.RUNNER, options.PARTITIONED_BY, HTML)
+_RUN = (*_BASE, TABLE, options.ENGINE, options.RUNNER, options.PARTITIONED_BY, *FILES)
 _WATCH = (
     *_RUN,
     option(
@@ -221,7 +247,7 @@ WORKFLOW = Group(
         Command(
             "status",
             "show the state of the base and the files that wait",
-            (*_BASE, TABLE),
+            (*_BASE, TABLE, METRICS),
             _status,
             _STOPPED,
             ("mutator workflow status /data/product",),

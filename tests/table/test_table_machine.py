@@ -154,7 +154,14 @@ class Machine(RuleBasedStateMachine):
 
     def _compact(self, everything: bool, retention: float | None) -> int:
         """Compact the table; return the number of tombstones that it forgets."""
-        settings = {"key": "id", "order_by": "at", "op": "op", "field.names": "id,at,op,name", **NO_LIMITS, **self.scope}
+        settings = {
+            "key": "id",
+            "order_by": "at",
+            "op": "op",
+            "field.names": "id,at,op,name",
+            **NO_LIMITS,
+            **self.scope,
+        }
         own = replace(config.parse(settings), tombstone_retention=retention)
         need = Need(everything=everything, files=1, hidden=0.3)
         return compact_table(open_snapshot(TABLE), own, need, open_runner).moves.expired

@@ -1,0 +1,164 @@
+"""Metrics in the text format of Prometheus, as its own parser reads them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mutator.cli import main
+from mutator.dataset.version_log import Arrived
+from mutator.pipeline.version_point import lags
+from tests.support.cluster import SAMPLE
+
+CONFIG = ["--config", str(SAMPLE / "bumu.properties")]
+
+
+def read(path):
+    """Return the values of a file: (name, labels without the dataset) -> value; and the datasets."""
+    found, datasets = {}, set()
+    for family in text_string_to_metric_families(path.read_text()):
+        assert family.type == "gauge"
+        assert family.documentation
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            datasets.add(labels.pop("dataset"))
+            values = (labels[name] for name in ("side", "outcome", "step") if name in labels)
+            found[sample.name.removeprefix("mutator_"), *values] = sample.value
+    return found, datasets
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "mutator.prom"
+
+
+def run(tmp_path, file, *more, master=SAMPLE / "master"):
+    feed = ["--feed", SAMPLE / "feed", "--output", tmp_path / "out"]
+    return main([str(word) for word in ("run", *CONFIG, "--master", master, *feed, "--metrics", file, *more)])
+
+
+@pytest.fixture
+def base(tmp_path):
+    base = tmp_path / "base"
+    shutil.copytree(SAMPLE / "master", base / "master")
+    shutil.copytree(SAMPLE / "feed", base / "incr")
+    return base
+
+
+def test_a_run_writes_its_rows_and_times(tmp_path, file):
+    before = time.time()
+    assert run(tmp_path, file) == 0
+
+    found, datasets = read(file)
+    assert datasets == {str(SAMPLE / "master")}
+    assert found["rows", "feed", "inserted"] == 30
+    assert found["rows", "feed", "rejected"] == 0
+    assert found["rows", "master", "kept"] == 904
+    assert found["output_rows",] == 1000
+    assert found["success",] == 1
+    assert found["exit_code",] == 0
+    assert {key[1] for key in found if key[0] == "step_duration_seconds"} == {
+        *("survey", "plan", "merge", "check", "publish")
+    }
+    steps = sum(value for key, value in found.items() if key[0] == "step_duration_seconds")
+    assert steps == pytest.approx(found["duration_seconds",], abs=0.01)
+    assert before - 1 < found["version_timestamp_seconds",] <= found["last_run_timestamp_seconds",]
+    assert list(tmp_path.glob(".*")) == []  # the file appeared whole
+
+
+def test_a_run_that_fails_says_so(tmp_path, file, capsys):
+    assert run(tmp_path, file) == 0
+    assert run(tmp_path, file) == 5  # the output exists
+
+    found, _ = read(file)
+    assert found["success",] == 0
+    assert found["exit_code",] == 5
+    assert not [key for key in found if key[0] == "rows"]
+
+
+def test_a_base_says_how_late_its_version_was_and_what_waits(base, file):
+    words = ["workflow", "run", str(base), *CONFIG, "-D", "claim.min.age=0s", "--metrics", str(file)]
+    assert main(words) == 0
+    first, datasets = read(file)
+    (base / "incr" / "unfinished.tmp").write_text("x\n")
+    assert main(words) == 0
+    second, _ = read(file)
+
+    assert datasets == {str(base)}
+    assert first["version",] == second["version",] == 1
+    assert 0 <= first["lag_seconds",] < 3600
+    assert first["waiting_files",] == 0
+    assert second["waiting_files",] == 1
+    assert second["rows", "feed", "inserted"] == 30  # of the last merge
+    assert second["version_age_seconds",] >= 0
+    assert "ready_files" not in {key[0] for key in second}
+
+
+def test_a_status_writes_what_waits_and_no_success(base, file):
+    (base / "incr" / "unfinished.tmp").write_text("x\n")
+
+    assert main(["workflow", "status", str(base), *CONFIG, "-D", "claim.min.age=0s", "--metrics", str(file)]) == 0
+
+    found, _ = read(file)
+    assert found == {("ready_files",): 2, ("waiting_files",): 1, ("problems",): 0}
+
+
+def test_a_base_with_a_table_says_the_same(tmp_path, file):
+    base, table = tmp_path / "base", str(tmp_path / "base" / "table")
+    (base / "incr").mkdir(parents=True)
+    (base / "incr" / "rows.csv").write_text("id,ts,price\n1,5,7\n2,5,8\n")
+    assert main(["table", "create", table, "--key", "id", "--order-by", "ts"]) == 0
+
+    assert main(["workflow", "run", str(base), "-D", "claim.min.age=0s", "--metrics", str(file)]) == 0
+    found, datasets = read(file)
+    again = tmp_path / "again.csv"
+    again.write_text("id,ts,price\n1,6,7\n")
+    words = ["table", "apply", table, "--feed", str(again), "--runner", "local", "--metrics", str(tmp_path / "t.prom")]
+    assert main(words) == 0
+    applied, of_table = read(tmp_path / "t.prom")
+
+    assert datasets == {str(base)}
+    assert found["version",] == 1
+    assert found["rows", "feed", "inserted"] == 2
+    assert 0 <= found["lag_seconds",] < 3600
+    assert of_table == {table}
+    assert applied["version",] == 2
+    assert applied["rows", "feed", "updated"] == 1
+
+
+def test_labels_are_escaped(tmp_path, file):
+    odd = tmp_path / 'a"\\b\nc'
+    shutil.copytree(SAMPLE / "master", odd)
+
+    run(tmp_path, file, master=odd)
+
+    assert read(file)[1] == {str(odd)}
+
+
+def test_metrics_that_cannot_be_written_are_a_warning(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert run(tmp_path, tmp_path / "file" / "x.prom") == 0
+
+    assert "warning: the metrics were not written: " in capsys.readouterr().err
+
+
+def test_metrics_without_their_library_are_refused_before_the_merge(tmp_path, file, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    assert run(tmp_path, file) == 2
+
+    assert "pip install '.[metrics]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lag_counts_from_the_arrival_of_merged_files_to_the_commit():
+    claimed = [Arrived("a", 1, 100.0), Arrived("b", 1, 130.0), Arrived("skipped", 1, 10.0), Arrived("ahead", 1, 900.0)]
+
+    assert lags(150.0, claimed, {"a", "b"}) == (50.0, 20.0)
+    assert lags(150.0, claimed, {"ahead"}) == (0.0, 0.0)
+    assert lags(150.0, claimed, set()) == (None, None)
