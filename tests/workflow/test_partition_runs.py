@@ -448,6 +448,17 @@ def test_a_full_snapshot_is_refused(case):
         )
 
 
+@pytest.mark.parametrize("operation", ["insert_overwrite", "insert_overwrite_table"])
+def test_an_overwrite_replaces_the_partitions_that_the_feed_touches(tmp_path, operation):
+    case = Case(tmp_path, {**LAX, "write.operation": operation}).begin(MASTER)
+    case.feed(b"b,3,50,U,y\nd,9,200,U,z\n")
+    if operation == "insert_overwrite_table":
+        case.refused(ConfigError, "a partition that the feed lacks would stay; set insert_overwrite, or")
+        return
+    case.run()
+    assert rows_of(case.output) == [b"a,1,100,x", b"b,3,50,y", b"c,1,100,x", b"d,9,200,z"]
+
+
 SHELL = """#!{python}
 import argparse, os, sys
 from mutator.config.sources import read_settings

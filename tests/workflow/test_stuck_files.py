@@ -65,12 +65,13 @@ def test_file_that_cannot_be_moved_does_not_block_the_others(place, immutable):
     [
         ({"late.files": "fail"}, "late.files=fail"),
         ({"sync.mode": "full", "max.delete.fraction": "1"}, "sync.mode=full"),
+        ({"write.operation": "insert_overwrite"}, "write.operation=insert_overwrite"),
     ],
 )
 def test_newer_files_wait_where_the_order_matters(place, immutable, settings, cause):
     place.settings = {name: value for name, value in place.settings.items() if name != "deleted.record.file.prefix"}
     place.settings = place.settings | settings
-    if cause == "sync.mode=full":
+    if cause != "late.files=fail":
         (place.path / "incr" / "ups_3.txt").rename(place.path / "incr" / "more_2.txt")
     immutable.add(f"{place.path}/incr/ups_2.txt")
     names = place.names("incr")

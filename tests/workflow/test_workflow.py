@@ -216,6 +216,40 @@ def test_full_snapshots_are_merged_one_at_a_time_the_oldest_first(by_name):
     assert by_name.rows() == ["a,9"]
 
 
+def test_overwrites_are_merged_one_at_a_time_the_oldest_first(by_name):
+    """One run over both would keep what the older one has and the newer one lacks."""
+    by_name.settings |= {"write.operation": "insert_overwrite"}
+    by_name.arrive("ups_9.txt", "a,9")
+    by_name.arrive("ups_8.txt", "a,8", "b,8")
+    first = by_name.run()
+
+    assert first.claimed == ("ups_8.txt",)
+    assert dict(first.waiting) == {"ups_9.txt": "waits until an older overwrite is merged"}
+    assert by_name.rows() == ["a,8", "b,8"]
+    assert by_name.run().version == 2
+    assert by_name.rows() == ["a,9"]
+
+
+def test_an_overwrite_that_arrives_again_is_merged_again(by_name):
+    by_name.settings |= {"write.operation": "insert_overwrite_table"}
+    by_name.arrive("ups_9.txt", "a,9", "b,9")
+    assert by_name.run().version == 1
+    by_name.arrive("ups_10.txt", "a,10")
+    assert by_name.run().version == 2
+    by_name.arrive("ups_9.txt", "a,9", "b,9")
+    assert by_name.run().version == 3
+    assert by_name.rows() == ["a,9", "b,9"]
+
+
+def test_an_overwrite_without_rows_is_put_back(by_name):
+    by_name.settings |= {"write.operation": "insert_overwrite_table"}
+    by_name.arrive("ups_9.txt")
+    refused(by_name.run, 3, "has no rows, so write.operation=insert_overwrite_table would delete every record")
+    assert by_name.names("incr") == ["ups_9.txt"]
+    assert by_name.run(allow_empty_feed="true").version == 1
+    assert by_name.rows() == []
+
+
 # --- files that have fully arrived
 
 

@@ -146,8 +146,8 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
                 waiting.append((name, why))
                 continue
             ready[name] = ReadyFile(entry, directory.marker(entry), control)
-    if config.full:
-        waiting += _hold_back_later_snapshots(ready)
+    if config.full or config.overwrites:
+        waiting += _hold_back_later(ready, "snapshot" if config.full else "overwrite")
     waiting.sort(key=lambda file: _is_set_aside(file[0]))  # reports show only the first
     return Arrivals(
         tuple(ready.values()), tuple(waiting), min(ages.seconds, default=None), config.control_suffix, tuple(ages.ahead)
@@ -164,13 +164,17 @@ def arrived(entry: Entry) -> Arrived:
     return Arrived(entry.name, entry.bytes, entry.modified, entry.tag)
 
 
-def _hold_back_later_snapshots(ready: dict[str, ReadyFile]) -> list[tuple[str, str]]:
-    """Leave only the oldest snapshot ready; return the others, which are merged one at a time, with why they wait."""
+def _hold_back_later(ready: dict[str, ReadyFile], what: str) -> list[tuple[str, str]]:
+    """Leave only the files of the oldest sequence ready; return the others with why they wait.
+
+    Snapshots and overwrites are merged one at a time, so that the result does not depend on when runs start. what: of
+    both words, the one for the files.
+    """
     oldest = min(map(_sequence, ready), default=None)
     later = [name for name in ready if _sequence(name) != oldest]
     for name in later:
         del ready[name]
-    return [(name, "waits until an older snapshot is merged") for name in later]
+    return [(name, f"waits until an older {what} is merged") for name in later]
 
 
 def _sequence(name: str) -> int:

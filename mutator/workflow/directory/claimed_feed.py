@@ -73,7 +73,7 @@ class ClaimedFeed:
         return bool(self.files)
 
     def _note_stuck(self, faults: Mapping[str, MutatorError]) -> None:
-        """Note the files that cannot be moved. Raise the first fault where the others must not be merged before it."""
+        """Note the files that cannot be moved. Raise the first fault where the others must not be merged without it."""
         if not faults:
             return
         shown = {name: self.base.shown_put_back(str(fault), self.run) for name, fault in faults.items()}
@@ -85,9 +85,14 @@ class ClaimedFeed:
         with suppressed(*CERTAIN):  # only ``status`` needs it
             sightings.note_stuck(self.base, {paths[name]: text for name, text in why.items()})
         name, text = next(iter(shown.items()))
-        cause = "sync.mode=full" if self.config.full else "late.files=fail"
-        if self.config.full or (self.config.by_file_name and self.config.late_files == "fail"):
-            raise error("claim.stuck", what=text, cause=cause)
+        causes = {
+            "sync.mode=full": self.config.full,
+            f"write.operation={self.config.write_operation}": self.config.overwrites,
+            "late.files=fail": self.config.by_file_name and self.config.late_files == "fail",
+        }
+        for cause, holds in causes.items():
+            if holds:
+                raise error("claim.stuck", what=text, cause=cause)
         if not self.files:
             raise rebuilt(faults[name].kind, text)
         self.stuck = tuple(why.items())

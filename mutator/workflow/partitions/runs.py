@@ -88,10 +88,17 @@ def run_partitions(
 
 
 def _config_of_partitions(config: Config) -> Config:
-    """Return the configuration of the run of one partition. Raises ConfigError for a full snapshot."""
+    """Return the configuration of the run of one partition.
+
+    Raises ConfigError for a full snapshot, and for an overwrite of everything: partitions that the feed lacks are kept.
+    """
     if config.full:
         faults = "a partition that the snapshot lacks would stay; split nothing, and merge the snapshot as a whole"
         raise error("config", where="sync.mode=full", faults=faults)
+    if config.write_operation == "insert_overwrite_table":
+        why = "a partition that the feed lacks would stay"
+        cure = "set insert_overwrite, or overwrite the whole master with mutator run --partitioned-by"
+        raise error("overwrite.refused", operation=config.write_operation, why=why, cure=cure)
     # A split feed file has no control file beside it, and the files of other sequences may be in other partitions.
     config = replace(config, control_suffix=None, sequence_gaps="ignore")
     # A partition is a master without partitions; the settings of one run for all may be in the same file.
