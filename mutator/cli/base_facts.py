@@ -1,8 +1,21 @@
-"""What metrics say of a base, put together of the rooms ``workflow`` and ``table``."""
+"""What reports and metrics say of a base, put together of the rooms ``workflow`` and ``table``."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mutator.errors import MutatorError
+
+if TYPE_CHECKING:
+    from mutator.pipeline.base_report import BaseReport
+    from mutator.pipeline.version_point import VersionPoint
+    from mutator.workflow.directory.results import Status
+    from mutator.workflow.to_table.results import Status as TableStatus
+
+_VERSIONS = 200  # that a report has
 
 
 def measures(base: str, table: str | None) -> dict[str, Any]:
@@ -21,3 +34,43 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
     from mutator.table.version_points import points_before
 
     return measures_of(*newest_of(points_before(open_snapshot(table)), "apply"))
+
+
+def base_report(base: str, table: str | None, status: Status | TableStatus) -> BaseReport:
+    """Return the report of a base. table: path of its target, if that is a table."""
+    from mutator.pipeline.base_report import BaseReport
+
+    if table is None:
+        from mutator.workflow.directory.version_points import latest_points
+
+        versions, count = latest_points(base, _VERSIONS)
+    else:
+        versions, count = _of_table(table)
+    owner = status.running
+    running = None
+    if owner is not None:
+        running = f"{owner.run}, process {owner.process} on {owner.host}, since {owner.since}"
+    return BaseReport(
+        base=status.base,
+        table=None if table is None else getattr(status, "table", table),
+        taken=time.time(),
+        running=running,
+        versions=versions,
+        count=count,
+        ready=status.ready,
+        waiting=status.waiting,
+        problems=status.problems,
+    )
+
+
+def _of_table(table: str) -> tuple[list[VersionPoint], int]:
+    """Return the newest versions of a table, oldest first, and the number of all."""
+    from mutator.dataset.versions.opening import open_snapshot
+    from mutator.table.version_points import points_before
+
+    found: list[VersionPoint] = []
+    with suppress(MutatorError):  # the problems of the status say what cannot be read
+        snapshot = open_snapshot(table)
+        found += islice(points_before(snapshot), _VERSIONS)
+        return found[::-1], snapshot.version.number + 1
+    return found[::-1], len(found)

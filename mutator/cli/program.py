@@ -3,7 +3,7 @@
     mutator init --master DIR --feed PATH [-o FILE]
     mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
     mutator verify [--repair] DIR
-    mutator workflow run|watch|status|history|restore BASE
+    mutator workflow run|watch|status|report|history|restore BASE
     mutator bridge export|import|run
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
     mutator partition-runs --config FILE --master DIR --feed DIR --output DIR

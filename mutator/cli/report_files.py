@@ -82,6 +82,11 @@ class ReportFiles:
             self._write(self._html, observed.report.html, "the merge is complete, but its report was not written")
         self._write_metrics(observed, self._code)
 
+    def write_page(self, html: Callable[[], str]) -> None:
+        """Write a page that is itself the result of the command. Raises MutatorError."""
+        if self._html is not None:
+            _replace(self._html, html())
+
     def _write_metrics(self, observed: Observed, exit_code: int | None) -> None:
         if self._metrics is not None:
             content = lambda: self._measured(observed, exit_code)  # noqa: E731
@@ -101,11 +106,8 @@ class ReportFiles:
 
     def _write(self, path: str, content: Callable[[], str], what: str) -> None:
         """Write a file whole; add a warning if that fails, for whatever reason."""
-        from mutator.storage import located_to_write
-
         try:
-            storage, full = located_to_write(path)
-            storage.replace(full, content().encode("utf-8", "backslashreplace"))
+            _replace(path, content())
         except MutatorError as fault:
             self.warnings.append(f"{what}: {fault}")
         except Exception as fault:  # noqa: BLE001  # a bug of the report must not look like one of the merge
@@ -115,6 +117,13 @@ class ReportFiles:
 def places_of_base(base: str) -> list[tuple[str, str]]:
     """Return the roles and paths of the directories of a base."""
     return [(f"{name}/ of the base", f"{base.rstrip('/')}/{name}") for name in _DIRECTORIES]
+
+
+def _replace(path: str, content: str) -> None:
+    from mutator.storage import located_to_write
+
+    storage, full = located_to_write(path)
+    storage.replace(full, content.encode("utf-8", "backslashreplace"))
 
 
 def _exit_code(fault: BaseException) -> int:

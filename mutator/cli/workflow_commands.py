@@ -3,6 +3,7 @@
 mutator workflow run BASE --config FILE         merge the feed files that have arrived
 mutator workflow watch BASE --config FILE       the same, again and again
 mutator workflow status BASE                    show the state of a base and the files that wait
+mutator workflow report BASE --html FILE        show versions over time as a page
 mutator workflow history BASE                   list the versions
 mutator workflow restore BASE --to VERSION      make an older version the master again
 
@@ -19,10 +20,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.base_facts import measures
+from mutator.cli.base_facts import base_report, measures
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.messages import warn
-from mutator.cli.report_files import FILES, METRICS, Observed, ReportFiles, places_of_base
+from mutator.cli.report_files import FILES, HTML, METRICS, Observed, ReportFiles, places_of_base
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
 from mutator.errors import error, suppressed
@@ -176,6 +177,14 @@ def _seen(arguments: argparse.Namespace, table: str | None) -> Status | TableSta
     return to_table.status(arguments.base, opened.config, opened.target)
 
 
+def _base_report(arguments: argparse.Namespace) -> Iterator[Report]:
+    table = table_of(arguments.base, arguments.table)
+    files = _files(arguments, table, looks=True)
+    report = base_report(arguments.base, table, _seen(arguments, table))
+    files.write_page(report.html)
+    yield Report(options.shown(report, arguments))
+
+
 def _check_master(arguments: argparse.Namespace, cure: str) -> None:
     """Raise ConfigError if the target of a base is a table. cure: has a place for its path."""
     table = table_of(arguments.base)
@@ -251,6 +260,14 @@ WORKFLOW = Group(
             _status,
             _STOPPED,
             ("mutator workflow status /data/product",),
+        ),
+        Command(
+            "report",
+            "show versions over time, the files that wait, and what needs a hand",
+            (*_BASE, TABLE, HTML),
+            _base_report,
+            _STOPPED,
+            ("mutator workflow report /data/product --html product.html",),
         ),
         Command("history", "list the versions", _BASE, _history, _STOPPED, ("mutator workflow history /data/product",)),
         Command(

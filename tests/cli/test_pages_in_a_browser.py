@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.browser import DESK, PHONE, opened
-from tests.support.sample_pages import merged_sample
+from tests.support.sample_pages import base_sample, merged_sample
 
 pytestmark = pytest.mark.processes
 
@@ -20,10 +20,12 @@ def browser():
 def pages(tmp_path_factory):
     place = tmp_path_factory.mktemp("pages")
     (place / "merge.html").write_text(merged_sample(place).html())
+    (place / "base.html").write_text(base_sample().html())
     return place
 
 
-@pytest.mark.parametrize("name", ["merge"])
+@pytest.mark.thorough(keep=4)
+@pytest.mark.parametrize("name", ["merge", "base"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESK, PHONE])
 def test_a_page_can_be_read_by_everybody(browser, pages, name, width, scheme):

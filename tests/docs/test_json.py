@@ -65,6 +65,7 @@ CASES = [
     ("mutator verify BASE", [f"workflow run {WORKFLOW}", "verify base"]),
     ("mutator workflow run", [f"workflow run {WORKFLOW}"]),
     ("mutator workflow status", [f"workflow run {WORKFLOW}", "workflow status base"]),
+    ("mutator workflow report", [f"workflow run {WORKFLOW}", "workflow report base"]),
     ("mutator workflow history", [f"workflow run {WORKFLOW}", "workflow history base"]),
     ("mutator table create", [CREATE]),
     ("mutator table apply", [CREATE, APPLY]),

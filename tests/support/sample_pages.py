@@ -6,6 +6,8 @@ import random
 from pathlib import Path
 
 import mutator
+from mutator.pipeline.base_report import BaseReport
+from mutator.pipeline.version_point import VersionPoint
 
 _SHOPS = ("Bergen", "Cork", "Lyon", "Porto", "Turin")
 _BAD = (
@@ -53,6 +55,52 @@ def merged_sample(place: Path) -> mutator.Report:
     )
     feed = place / "incr"
     return mutator.merge(master=first.output, feed=feed, output=place / "2", consumed_files="merge", **SETTINGS)
+
+
+def base_sample() -> BaseReport:
+    """Return the report of a base that has merged some feed files a day for weeks, and has a few problems."""
+    draw = random.Random(9)
+    points, rows, at = [], 41_000, 1_790_000_000.0
+    for number in range(1, 64):
+        at += draw.uniform(40_000, 100_000)
+        outcomes = {
+            "inserted": draw.randint(100, 400),
+            "updated": draw.randint(800, 2600),
+            "deleted": draw.randint(20, 260),
+        }
+        outcomes |= {"no-op": draw.randint(0, 90), "superseded": draw.randint(0, 300)}
+        outcomes |= {"late": draw.choice([0, 0, 0, 4, 31, 160]), "rejected": draw.choice([0, 0, 0, 0, 2, 17])}
+        rows += outcomes["inserted"] - outcomes["deleted"]
+        lag = draw.uniform(60, 900) * draw.choice([1, 1, 1, 1, 12])
+        points.append(
+            VersionPoint(
+                number=number,
+                kind="run" if number != 40 else "restore",
+                run=f"20261001T{number:06d}Z-0a1b2c3d",
+                committed=at,
+                rows=rows,
+                bytes=rows * 44 if number > 57 else None,
+                counts={f"feed {name}": count for name, count in outcomes.items()} if number != 40 else {},
+                files=draw.randint(1, 6) if number != 40 else 0,
+                feed_bytes=sum(outcomes.values()) * 41 if number != 40 else 0,
+                lag=lag if number != 40 else None,
+                shortest_lag=lag / 3 if number != 40 else None,
+            )
+        )
+    return BaseReport(
+        base="/data/prices",
+        table=None,
+        taken=at + 5_000,
+        running=None,
+        versions=points,
+        count=63,
+        ready=("prices_1107.csv",),
+        waiting=(
+            ("prices_1106.csv.tmp", "is being written: its name ends in .tmp"),
+            ("prices_1105.csv", "has no ready marker prices_1105.csv.ok"),
+        ),
+        problems=("incr/prices_1101.csv: cannot be moved: Permission denied",),
+    )
 
 
 def _row(draw: random.Random, number: int, change: int) -> str:

@@ -6,6 +6,9 @@ cut          what a page shows of long lists and long values, and what it leaves
 flow         the picture of the outcomes: the feed on one side, the master on the other
 reject_file  the first rows of the file of rejected rows
 merge_page   the page of a merge
+run_page     the page of ``mutator run``
+trend        charts of values over versions
+base_page    the page of a base
 page         templates and style, by Jinja2 (extra ``report``)
 templates/   the templates
 """

@@ -42,8 +42,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": _number, "percent": _percent, "size": _size, "short": _short, "time": _time}
-    made.filters["bytes"] = _bytes
+    made.filters |= {"number": _number, "percent": _percent, "bytes": _bytes}
+    made.filters |= {"size": size_text, "short": short_text, "time": time_text}
     return made
 
 
@@ -57,10 +57,10 @@ def _number(value: float) -> str:
     return f"{value:,}"
 
 
-def _short(value: int) -> str:
+def short_text(value: int) -> str:
     """Write a large number with few digits.
 
-    >>> _short(950), _short(12_345), _short(3_400_000)
+    >>> short_text(950), short_text(12_345), short_text(3_400_000)
     ('950', '12k', '3.4M')
     """
     size = float(value)
@@ -84,10 +84,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
     """Write a number of bytes.
 
-    >>> _size(900), _size(1_234_567)
+    >>> size_text(900), size_text(1_234_567)
     ('900 bytes', '1.2 MB')
     """
     size, unit = float(count), "bytes"
@@ -98,10 +98,10 @@ def _size(count: int) -> str:
     return f"{count:,} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     """Write a duration.
 
-    >>> _time(0.004), _time(12.34), _time(4000), _time(200_000)
+    >>> time_text(0.004), time_text(12.34), time_text(4000), time_text(200_000)
     ('4 ms', '12.3 s', '1 h 6 min', '2 d 7 h')
     """
     if seconds < 1:

@@ -1,9 +1,13 @@
 """The versions of a base as reports and metrics show them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
+from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log, Version
+from mutator.errors import MutatorError
 from mutator.pipeline.version_point import VersionPoint, lags, newest_of, seconds_of
+from mutator.workflow.directory.paths import Base, open_base, probe_dataset
 
 
 def point_of(version: Version, sizes: Mapping[str, int] | None = None) -> VersionPoint:
@@ -34,3 +38,32 @@ def newest_points(base: str) -> tuple[VersionPoint | None, VersionPoint | None]:
     numbers = log.numbers()
     versions = (log.read(number) for number in reversed(numbers))
     return newest_of(map(point_of, versions), "run")
+
+
+def latest_points(path: str, most: int) -> tuple[list[VersionPoint], int]:
+    """Return the newest versions of a base that can be read, oldest first, and the number of all.
+
+    path: of the base, as the user gives it. Datasets that are kept have a size.
+    """
+    base = open_base(path)
+    log = Log(base.path)
+    with suppress(MutatorError):  # a listing that cannot be trusted is one of the problems of a status
+        numbers = log.numbers()
+        sizes = _sizes(base)
+        points = []
+        for number in numbers[-most:]:
+            with suppress(MutatorError):
+                points.append(point_of(log.read(number), sizes))
+        return points, len(numbers)
+    return [], 0
+
+
+def _sizes(base: Base) -> dict[str, int]:
+    """Return the bytes of each dataset that is kept, by its commit ID."""
+    found = {}
+    for dataset in (*base.datasets(), probe_dataset(base.storage, base.master)):
+        with suppress(MutatorError):
+            manifest = read_manifest(base.storage, dataset.path)
+            if manifest is not None:
+                found[manifest.commit] = sum(part.bytes for part in manifest.files)
+    return found

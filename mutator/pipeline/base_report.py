@@ -1,0 +1,54 @@
+"""The report of a base: its state, its versions, and the feed files that wait, whatever its target is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mutator.errors.display import counted, text_of
+from mutator.pipeline.text_tables import aligned, listed
+from mutator.pipeline.version_point import VersionPoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseReport:
+    """The report of a base. Members that are None cannot be seen, and a problem says why."""
+
+    base: str
+    table: str | None  # path of its target, if that is a table; None: a master
+    taken: float  # when, in seconds since 1970
+    running: str | None  # the run at work, in words
+    versions: Sequence[VersionPoint]  # the newest ones, oldest first
+    count: int  # of all versions
+    ready: Sequence[str] | None  # feed files that the next run claims
+    waiting: Sequence[tuple[str, str]] | None  # feed files that have to wait, and why
+    problems: Sequence[str]
+
+    def json(self) -> str:
+        """Return a JSON document."""
+        members: dict[str, Any] = asdict(self)
+        return json.dumps(members, indent=1)
+
+    def html(self) -> str:
+        """Return a page of HTML. Raises ConfigError where Jinja2 is not installed."""
+        from mutator.pipeline.html_report.base_page import BasePage  # an extra
+
+        return BasePage(self).html()
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        lines = [f"base {self.base}: {counted(self.count, 'version')}"]
+        lines += [f"at work: {self.running}"] if self.running is not None else []
+        heads = ("version", "kind", "feed files", "rows", "late", "rejected", "lag")
+        rows: list[tuple[str, ...]] = [heads]
+        for one in self.versions[-10:]:
+            late, rejected = (f"{one.counts.get(f'feed {name}', 0):,}" for name in ("late", "rejected"))
+            lag = "" if one.lag is None else f"{one.lag:,.1f} s"
+            rows.append((f"{one.number:,}", one.kind, f"{one.files:,}", f"{one.rows:,}", late, rejected, lag))
+        lines += aligned(rows, right={0, 2, 3, 4, 5, 6})
+        lines += listed("ready", list(self.ready or ()))
+        lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting or ()])
+        lines += [f"problem: {problem}" for problem in self.problems]
+        return text_of(lines)
