@@ -218,7 +218,7 @@ def test_full_snapshots_are_merged_one_at_a_time_the_oldest_first(by_name):
 
 def test_overwrites_are_merged_one_at_a_time_the_oldest_first(by_name):
     """One run over both would keep what the older one has and the newer one lacks."""
-    by_name.settings |= {"write.operation": "insert_overwrite"}
+    by_name.settings = by_name.settings | {"write.operation": "insert_overwrite"}
     by_name.arrive("ups_9.txt", "a,9")
     by_name.arrive("ups_8.txt", "a,8", "b,8")
     first = by_name.run()
@@ -231,7 +231,7 @@ def test_overwrites_are_merged_one_at_a_time_the_oldest_first(by_name):
 
 
 def test_an_overwrite_that_arrives_again_is_merged_again(by_name):
-    by_name.settings |= {"write.operation": "insert_overwrite_table"}
+    by_name.settings = by_name.settings | {"write.operation": "insert_overwrite_table"}
     by_name.arrive("ups_9.txt", "a,9", "b,9")
     assert by_name.run().version == 1
     by_name.arrive("ups_10.txt", "a,10")
@@ -242,7 +242,7 @@ def test_an_overwrite_that_arrives_again_is_merged_again(by_name):
 
 
 def test_an_overwrite_without_rows_is_put_back(by_name):
-    by_name.settings |= {"write.operation": "insert_overwrite_table"}
+    by_name.settings = by_name.settings | {"write.operation": "insert_overwrite_table"}
     by_name.arrive("ups_9.txt")
     refused(by_name.run, 3, "has no rows, so write.operation=insert_overwrite_table would delete every record")
     assert by_name.names("incr") == ["ups_9.txt"]
