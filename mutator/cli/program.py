@@ -3,6 +3,7 @@
     mutator init --master DIR --feed PATH [-o FILE]
     mutator run --config FILE --master DIR --feed PATH [--feed PATH …] --output DIR [-D key=value …]
     mutator verify [--repair] DIR
+    mutator explain PLACE KEY…
     mutator workflow run|watch|status|report|history|restore BASE
     mutator bridge export|import|run
     mutator partition --feed PATH [--feed PATH …] --by FIELDS --to DIR
@@ -32,6 +33,7 @@ from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.command import Answer, Command, Group, Report, Rows, add_commands
 from mutator.cli.completion_commands import completion
 from mutator.cli.demo_commands import DEMO
+from mutator.cli.explain_commands import EXPLAIN
 from mutator.cli.init_commands import INIT
 from mutator.cli.many_commands import RUN_MANY
 from mutator.cli.messages import print_error, steps_on_stderr, warn
@@ -106,6 +108,7 @@ COMMANDS = (
     INIT,
     RUN,
     VERIFY,
+    EXPLAIN,
     WORKFLOW,
     TABLES,
     BRIDGE,

@@ -51,7 +51,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.literal": "the filter compares column {column} with {literal}, which {why}",
         "table.operator": "the filter compares column {column} of type {type}, for which only `is null` and "
         "`is not null` are possible",
-        "table.key": "{path}: the key {key} has {found}, and the key of the table has {width}: {names}",
+        "table.key": "{path}: the key {key} has {found}, and the key of the {what} has {width}: {names}",
         "table.key.value": (
             "{path}: {value} cannot be a value of key field {name}: it {why}; give a value of type {type}"
         ),

@@ -222,7 +222,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     _check_feed(config, survey)
     rows = row_plan(config, survey)
     if known is not None:
-        _check_spec(survey.master_path, known, rows.spec)
+        check_spec(survey.master_path, known, rows.spec)
     strategy = choose(config, survey, rows, engine)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
@@ -348,7 +348,8 @@ def _check_feed(config: Config, survey: Survey) -> None:
             raise error("feed.sequences", sequences=shown)
 
 
-def _check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
+def check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
+    """Raise StateError for a run that has another key, order or form of rows than the manifest of its master."""
     agreed = ("key", "order", "op code", SPEC, *(("delimiter", "width", "format") if "delimiter" in spec else ()))
     for name in () if is_without_key(known) else agreed:
         before, now = known.spec.get(name), spec.get(name)

@@ -24,6 +24,8 @@ from typing import Any
 
 from mutator.rules.timestamps import format_timestamp, parse_timestamp
 
+PRECEDENCE_PARTS = ("order value", "sequence", "file name", "byte offset", "row bytes")
+
 # Older than every sequence: a master file whose name has none, and every row that came from it.
 NO_SEQUENCE = -1
 
@@ -41,6 +43,16 @@ def precedence(order: Any, sequence: int, name: Any, offset: int, row: bytes) ->
     True
     """
     return (order, sequence, name, offset, row)
+
+
+def decisive_part(one: tuple[Any, ...], other: tuple[Any, ...]) -> str | None:
+    """Return the first part in which two precedences differ, a name of ``PRECEDENCE_PARTS``; None if they are equal.
+
+    >>> decisive_part(precedence(2, 7, b"ups_7.txt", 0, b"a"), precedence(2, 8, b"ups_8.txt", 0, b"a"))
+    'sequence'
+    """
+    parts = zip(PRECEDENCE_PARTS, one, other, strict=True)
+    return next((name for name, mine, yours in parts if mine != yours), None)
 
 
 def parse_long(field: bytes) -> int:

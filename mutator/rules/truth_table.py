@@ -36,7 +36,8 @@ class Decision(NamedTuple):
 #   touch tombstone  the tombstone with the winner's order value
 
 # (master, winner, winner older than the entry, same bytes); None matches both values
-TRUTH_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
+Case = tuple[str, str, bool | None, bool | None]
+TRUTH_TABLE: dict[Case, Decision] = {
     ("record", "none", None, None): Decision("keep", None, "kept"),
     ("tombstone", "none", None, None): Decision("keep tombstone", None, None),
     ("nothing", "upsert", None, None): Decision("write", "inserted", None),
@@ -55,7 +56,7 @@ TRUTH_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
 }
 
 # The same in a partition that an insert overwrite replaces
-REPLACED_TABLE: dict[tuple[str, str, bool | None, bool | None], Decision] = {
+REPLACED_TABLE: dict[Case, Decision] = {
     ("record", "none", None, None): Decision("bury record", None, "deleted by absence"),
     ("tombstone", "none", None, None): Decision("keep tombstone", None, None),
     ("nothing", "upsert", None, None): Decision("write", "inserted", None),
@@ -95,8 +96,31 @@ def decide(master: str, winner: str, *, older: bool, same: bool) -> Decision:
     >>> decide("nothing", "delete", older=False, same=False).winner
     'delete of unknown'
     """
-    case = TRUTH_TABLE.get((master, winner, None, None)) or TRUTH_TABLE.get((master, winner, older, None))
-    return case or TRUTH_TABLE[master, winner, older, same]
+    return TRUTH_TABLE[case_of(master, winner, older=older, same=same)]
+
+
+def case_of(master: str, winner: str, *, older: bool, same: bool) -> Case:
+    """Return the line of the truth table that decides, as a key of ``TRUTH_TABLE``. Arguments: those of ``decide``.
+
+    >>> case_of("tombstone", "delete", older=True, same=False)
+    ('tombstone', 'delete', True, None)
+    """
+    for case in ((master, winner, None, None), (master, winner, older, None)):
+        if case in TRUTH_TABLE:
+            return case
+    return (master, winner, older, same)
+
+
+def case_name(case: Case) -> str:
+    """Return the name of a line of the truth table, in the notation of the contract with words for the letters.
+
+    >>> case_name(("record", "upsert", False, True)), case_name(("nothing", "delete", None, None))
+    ('record <= upsert, same bytes', 'nothing, delete')
+    """
+    master, winner, older, same = case
+    relation = "," if older is None else " >" if older else " <="
+    content = "" if same is None else ", same bytes" if same else ", other bytes"
+    return f"{master}{relation} {winner}{content}"
 
 
 def decide_replaced(master: str, winner: str, *, older: bool, same: bool) -> Decision:

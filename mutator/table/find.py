@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +22,11 @@ from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.formats.content import NotReadable
 from mutator.formats.values.json_text import to_json
+from mutator.pipeline.explain.key import Key, typed_key
 from mutator.pipeline.text_tables import aligned
-from mutator.rules.byte_columns import ByteColumn
-from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.typed_values import canonical
-from mutator.table.conditions import typed_value
+from mutator.rules.key_hash import Hashes
 
 _FEW = 32  # buckets and partitions whose extents are kept
-Key = Any  # the value of the key, or a sequence of the values of its fields
 
 
 @dataclass(frozen=True)
@@ -161,40 +157,10 @@ class Finder:
 
     def _wanted(self, key: Key) -> tuple[Hashes, Any]:
         """Return the hash of a key and the encoded key, of one element each. Raises ConfigError."""
-        columns = []
         schema = self._live.forms.schema()
-        for name, value in zip(self.names, self._values(key), strict=True):
-            data_type = schema.field(name).type
-            scalar, why = typed_value(value, data_type)
-            if why is not None:
-                raise error(
-                    "table.key.value",
-                    path=self._snapshot.table,
-                    value=repr(value),
-                    name=name,
-                    why="is no value" if value is None else why,
-                    type=data_type,
-                )
-            columns.append(canonical(pa.repeat(scalar, 1)))
-        return hash_columns([ByteColumn.of_array(column) for column in columns]), encoded_keys(columns)
-
-    def _values(self, key: Key) -> Sequence[Any]:
-        """Return the value of each key field. Text for several fields is split at commas, as CSV."""
-        width = len(self.names)
-        values = list(key) if isinstance(key, list | tuple) else [key]
-        if len(values) == 1 and width > 1 and isinstance(values[0], str):
-            values = next(csv.reader([values[0]]), [])
-        if len(values) != width:
-            found = f"{len(values)} value{'' if len(values) == 1 else 's'}"
-            raise error(
-                "table.key",
-                path=self._snapshot.table,
-                key=repr(key),
-                found=found,
-                width=width,
-                names=", ".join(self.names),
-            )
-        return values
+        types = [schema.field(name).type for name in self.names]
+        wanted = typed_key(key, self.names, types, self._snapshot.table, "table")
+        return wanted.hashes, encoded_keys(wanted.columns)
 
     def _row(self, extent: LiveExtent, position: int, entry: int) -> Any:
         """Return a row as a pa.Table with the present columns. Its row hash shows that it is the one that was written.

@@ -33,7 +33,7 @@ from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, in_microseconds, is_below, with_tables
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
+from mutator.storage import Entry, absolute, located_to_write, storage_for
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ def survey_inputs(config: Config, master: str, feed: Sequence[str], tables: Sequ
 
     Raises ConfigError, DataError, StorageError or StateError, naming the path.
     """
-    storage, master = located_to_write(master)
-    survey = _survey_master(_own_format(config, master, tables), storage, master)
+    survey = survey_master(_own_format(config, located_to_write(master)[1], tables), master)
     return survey_feed(config, survey, feed, tables)
 
 
@@ -142,7 +141,9 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
     )
 
 
-def _survey_master(config: Config, storage: Storage, master: str) -> Survey:
+def survey_master(config: Config, master: str) -> Survey:
+    """Find and probe the files of a master; raises as ``survey_inputs`` does."""
+    storage, master = located_to_write(master)
     known = None if config.master_adopt else read_manifest(storage, master)
     if known is None:
         sources, hidden = unmanaged_sources(config, storage, master, named=_has_names(config, None))

@@ -1,0 +1,65 @@
+"""The command ``mutator explain``: why a record is what it is.
+
+mutator explain PLACE KEY [--config FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+
+from mutator.cli import options
+from mutator.cli.command import Answer, Command, option
+from mutator.errors import error
+from mutator.storage import located_to_write
+
+
+def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.pipeline.explain.master import explain_master
+    from mutator.pipeline.master_settings import recorded_settings
+    from mutator.workflow.directory.explain import explain, present_master
+    from mutator.workflow.directory.verification import is_base
+
+    storage, path = located_to_write(arguments.place)
+    if storage.stat(path) is None and storage.renames:
+        raise error("path.missing", path=arguments.place, what="base or master")
+    whole_base = is_base(path)
+    master = present_master(path) if whole_base else path
+    config = options.config_of(arguments, partial(recorded_settings, master))
+    if whole_base:
+        _only_of_masters(arguments)
+        found = explain(arguments.place, arguments.values, config)
+    else:
+        found = explain_master(arguments.place, arguments.values, config, arguments.feed, arguments.before)
+    yield Answer(options.shown(found, arguments), code=0 if found.is_known else 3)
+
+
+def _only_of_masters(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError for an option that has no meaning for a base."""
+    for name, value in (("--feed", arguments.feed), ("--before", arguments.before)):
+        if value:
+            raise error("usage", what=f"{name} is for a master; a base knows its feed files: leave it out")
+
+
+EXPLAIN = Command(
+    "explain",
+    "show why a record is what it is: every mutation of its key, and what decided",
+    (
+        option("place", metavar="PLACE", help="base of a workflow, or a master"),
+        option("values", nargs="+", metavar="KEY", help="value of each key field: several words, or one with commas"),
+        option(
+            "--feed",
+            action="append",
+            default=[],
+            metavar="PATH",
+            help="of a master: directory, file or pattern where merged feed files still are; repeatable",
+        ),
+        option("--before", metavar="DIR", help="of a master: an earlier one, from which its runs are followed"),
+        *options.CONFIG,
+        options.JSON,
+    ),
+    _explain,
+    when_stopped="nothing was printed",
+    examples=("mutator explain /data/product 7G3K --config product.toml",),
+)

@@ -1,0 +1,236 @@
+"""The answer to "why is this record what it is?", as text for a terminal and as JSON."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mutator.errors.display import counted, text_of
+from mutator.pipeline.explain.chain import Step
+from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome
+from mutator.pipeline.explain.feed_rows import RejectedRow
+from mutator.pipeline.explain.held import ByPartition
+from mutator.rules.order_values import order_text
+
+_MOST = 300  # characters of a row in the text
+_LEFT_OUT = "(left out)"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of a key: what the place holds now, the runs that touched the key, and what is not known."""
+
+    place: str
+    kind: str  # base | master
+    key: Mapping[str, str]
+    version: int | None  # the latest
+    now: ByPartition | None  # None: it cannot be read
+    given: ByPartition | None  # what the master held before the first run; None: not known
+    steps: Sequence[Step]  # of the runs that have to do with the key, oldest first
+    order_type: str
+    unknown: Sequence[str] = ()  # what cannot be said any more, and why
+    files_read: int = 0
+    files_excluded: int = 0  # feed files that were not read, because their filters exclude the key
+    shows_rows: bool = True
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether anything is known of the key."""
+        held = [one for state in (self.now, self.given) for one in (state or {}).values() if one.kind != "nothing"]
+        return bool(held) or any(step.decided_any for step in self.steps)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Nothing: all of it is in the text."""
+        return ()
+
+    def json(self) -> str:
+        """Return a JSON document."""
+        return json.dumps(
+            {
+                "place": self.place,
+                "kind": self.kind,
+                "key": dict(self.key),
+                "version": self.version,
+                "now": None if self.now is None else [self._held(name, one) for name, one in self.now.items()],
+                "given": None if self.given is None else [self._held(name, one) for name, one in self.given.items()],
+                "versions": [self._step(step) for step in self.steps],
+                "unknown": list(self.unknown),
+                "files": {"read": self.files_read, "excluded": self.files_excluded},
+            },
+            indent=1,
+        )
+
+    def _held(self, directory: str | None, one: Held | None) -> dict[str, Any] | None:
+        if one is None:
+            return None
+        is_record = one.kind == "record"
+        return {
+            "kind": one.kind,
+            "order": self._order(one.order),
+            "partition": one.partition if directory is None else directory,
+            "row": _text(one.row) if is_record and self.shows_rows else None,
+        }
+
+    def _order(self, value: Any) -> str | None:
+        return None if value is None else order_text(self.order_type, value)
+
+    def _step(self, step: Step) -> dict[str, Any]:
+        feed = step.feed
+        return {
+            "version": feed.number,
+            "run": feed.run,
+            "committed": feed.committed,
+            "restored": feed.restored,
+            "decided": [self._decided(name, one) for name, one in step.decided.items()],
+            "after": None if step.after is None else [self._held(name, one) for name, one in step.after.items()],
+            "differs": step.differs,
+            "rejected": [
+                {
+                    "file": one.file,
+                    "offset": one.offset,
+                    "position": one.position,
+                    "reason": one.reason,
+                    "row": _text(one.row) if self.shows_rows else None,
+                }
+                for one in feed.rows.rejected
+            ],
+            "skipped": list(feed.again),
+            "gone": [{"file": name, "why": why} for name, why in _gone(step)],
+        }
+
+    def _decided(self, name: str | None, one: Decided) -> dict[str, Any]:
+        return {
+            "partition": name,
+            "before": self._held(name, one.before),
+            "line": one.line,
+            "master": one.master,
+            "notes": list(one.notes),
+            "mutations": [self._outcome(outcome) for outcome in one.outcomes],
+        }
+
+    def _outcome(self, one: Outcome) -> dict[str, Any]:
+        mutation = one.mutation
+        by = None if one.winner is None else {"file": one.winner.file, "offset": one.winner.offset}
+        return {
+            "file": mutation.file,
+            "offset": mutation.offset,
+            "line": mutation.line,
+            "position": mutation.position,
+            "order": self._order(mutation.order),
+            "op": _op(mutation),
+            "partition": mutation.partition,
+            "row": _text(mutation.row) if self.shows_rows else None,
+            "outcome": one.outcome,
+            "possible": list(one.possible),
+            "superseded_by": by,
+            "decided_by": one.part,
+        }
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        key = ", ".join(f"{name} {value}" for name, value in self.key.items())
+        lines = [
+            f"key      {key}",
+            f"in       {self.place}{'' if self.version is None else f', version {self.version}'}",
+        ]
+        if self.now is None:
+            lines.append("now      cannot be read, see below")
+        for name, one in (self.now or {}).items():
+            lines += self._held_lines(name, one, "now      ")
+        for name, one in (self.given or {}).items():
+            if one.kind != "nothing":
+                lines += ["", "before the first run, in the given master", *self._held_lines(name, one, "  ")]
+        for step in self.steps:
+            lines += ["", *self._step_lines(step)]
+        if not self.is_known:
+            lines += ["", "nothing is known of this key"]
+        if self.unknown:
+            lines += ["", "not known", *(f"  {one}" for one in self.unknown)]
+        read = f"{counted(self.files_read, 'feed file')} read"
+        excluded = f", {self.files_excluded:,} excluded by their filters" if self.files_excluded else ""
+        return text_of([*lines, "", f"{read}{excluded}"])
+
+    def _held_lines(self, name: str | None, one: Held, indent: str) -> Iterator[str]:
+        where = one.partition if name is None else name
+        yield f"{indent}{self._described(one)}{f', in {where}' if where else ''}"
+        if one.kind == "record":
+            yield f"{' ' * len(indent)}{self._row(one.row)}"
+
+    def _described(self, one: Held) -> str:
+        if one.kind == "nothing":
+            return "no record and no tombstone"
+        kind = "a record" if one.kind == "record" else "deleted: a tombstone"
+        return f"{kind}, order value {self._order(one.order) or 'lowest'}"
+
+    def _row(self, row: bytes) -> str:
+        if not self.shows_rows:
+            return _LEFT_OUT
+        text = _text(row)
+        return text if len(text) <= _MOST else f"{text[:_MOST]}... ({len(row):,} bytes)"
+
+    def _step_lines(self, step: Step) -> Iterator[str]:
+        feed = step.feed
+        title = "run" if feed.number is None else f"version {feed.number}"
+        what = "" if feed.restored is None else f", version {feed.restored} again"
+        yield f"{title}, {feed.committed[:19]}{what}"
+        for name, one in () if step.differs and not step.decided_any else step.decided.items():
+            yield from self._decided_lines(name, one)
+        for row in feed.rows.rejected:
+            yield from self._rejected_lines(row)
+        yield from (f"  {self._path(path)}: delivered again, skipped" for path in feed.again)
+        yield from (f"  {name}: not known: {why}" for name, why in _gone(step))
+        if step.differs:
+            yield "  the dataset of this version has something else than these mutations give"
+        if feed.restored is not None or step.differs:
+            yield from (f"  then {self._described(held)}" for held in (step.after or {}).values())
+
+    def _rejected_lines(self, one: RejectedRow) -> Iterator[str]:
+        yield f"  {self._path(one.file)}, {one.position}"
+        yield f"    {self._row(one.row)}"
+        yield f"    rejected: {one.reason}"
+
+    def _decided_lines(self, name: str | None, one: Decided) -> Iterator[str]:
+        if name:
+            yield f"  in {name}"
+        for outcome in reversed(one.outcomes):
+            mutation = outcome.mutation
+            moved = f", {mutation.partition}" if mutation.partition and name is None else ""
+            yield f"  {self._path(mutation.file)}, {mutation.position}"
+            yield f"    {self._row(mutation.row)}"
+            what = f"{_op(mutation)}, order value {self._order(mutation.order) or 'lowest'}{moved}"
+            yield f"    {what}: {self._why(outcome, one)}"
+        if one.outcomes or one.before is None or one.after is None or one.before.kind == one.after.kind:
+            return
+        if one.master == "deleted by absence":
+            yield f"  {one.master} ({one.line})"
+        elif one.before.kind == "tombstone" and one.after.kind == "nothing":
+            yield "  its tombstone expired"
+
+    def _why(self, outcome: Outcome, one: Decided) -> str:
+        if outcome.winner is not None:
+            winner = outcome.winner
+            where = winner.position
+            if winner.file != outcome.mutation.file:
+                where = f"{self._path(winner.file)}, {where}"
+            return f"superseded by {where}: decided by the {outcome.part or 'position'}"
+        if outcome.outcome is None:
+            return f"{' or '.join(outcome.possible)} (not known, see below)"
+        notes = "".join(f", {note}" for note in one.notes)
+        return f"{outcome.outcome}{f' ({one.line})' if one.line else ''}{notes}"
+
+    def _path(self, path: str) -> str:
+        """Return a path as it is shown: relative to the place, if it is below it."""
+        return path.removeprefix(f"{self.place}/")
+
+
+def _op(mutation: Mutation) -> str:
+    return "delete" if mutation.is_delete else "upsert"
+
+
+def _gone(step: Step) -> list[tuple[str, str]]:
+    return [*step.feed.gone.items(), *step.feed.rows.unread]
+
+
+def _text(row: bytes) -> str:
+    return row.decode("utf-8", "backslashreplace")

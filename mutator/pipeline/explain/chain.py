@@ -1,0 +1,125 @@
+"""A key through a chain of runs: what each run found, decided and left behind."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mutator.pipeline.explain.decisions import NOTHING, Decided, Held, Mutation, decide_key, refined
+from mutator.pipeline.explain.feed_rows import FeedRows
+from mutator.pipeline.explain.held import ByPartition
+
+NO_ROWS = FeedRows((), ())
+
+
+@dataclass(frozen=True)
+class RunFeed:
+    """The part of a run's feed that can still be read, as far as it concerns a key."""
+
+    number: int | None  # version; None: of a master without versions
+    run: str
+    committed: str
+    rows: FeedRows = NO_ROWS
+    gone: Mapping[str, str] = field(default_factory=dict)  # name of a feed file that may have the key -> why not read
+    now: int = 0  # commit time in ms
+    full: bool = False  # the feed was a snapshot
+    expire_before: int | None = None
+    held: ByPartition | None = None  # what the dataset of the run holds; None: it is not there any more
+    restored: int | None = None  # version that was restored, in place of a merge
+    again: tuple[str, ...] = ()  # paths of files with mutations of the key that were delivered again, and skipped
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a run decided about a key. decided: by the directory of the partition; None: the key has one record."""
+
+    feed: RunFeed
+    decided: Mapping[str | None, Decided]
+    after: ByPartition | None  # None: not known
+    differs: bool = False  # the dataset of the run holds something else than its feed files give
+
+    @property
+    def decided_any(self) -> bool:
+        """Return whether the run had a row of the key."""
+        feed = self.feed.rows
+        return bool(feed.mutations or feed.rejected)
+
+    @property
+    def touches(self) -> bool:
+        """Return whether the run has anything to do with the key."""
+        feed = self.feed
+        changed = any(None not in (one.before, one.after) and one.before != one.after for one in self.decided.values())
+        return bool(changed or self.differs or self.decided_any or feed.again)
+
+
+def steps_of(
+    before: ByPartition | None, runs: Sequence[RunFeed], *, by_partition: bool, is_partitioned: bool
+) -> list[Step]:
+    """Return a step for each run, oldest first.
+
+    before: what the master held before the first run; None: not known. by_partition: a key has a record in each
+    partition.
+    """
+    steps: list[Step] = []
+    states: dict[int | None, ByPartition | None] = {0: before}
+    state = before
+    for run in runs:
+        if run.restored is not None:
+            computed = states.get(run.restored)
+            decided: dict[str | None, Decided] = {}
+        else:
+            decided = _decided(state, run, by_partition, is_partitioned)
+            computed = _after(state, decided)
+        differs = computed is not None and run.held is not None and not _alike(computed, run.held)
+        if run.held is not None:
+            decided = {name: refined(one, run.held.get(name, NOTHING)) for name, one in decided.items()}
+        state = computed if run.held is None else run.held
+        steps.append(Step(run, decided, state, differs))
+        states[run.number] = state
+    return steps
+
+
+def _decided(
+    state: ByPartition | None, run: RunFeed, by_partition: bool, is_partitioned: bool
+) -> dict[str | None, Decided]:
+    groups: dict[str | None, list[Mutation]] = {}
+    for one in run.rows.mutations:
+        groups.setdefault(one.partition if by_partition else None, []).append(one)
+    for name in state or {None: NOTHING}:
+        groups.setdefault(name, [])
+    if by_partition and len(groups) > 1:
+        groups = {name: found for name, found in groups.items() if name is not None or found}
+    is_complete = not run.gone and not run.rows.unread
+    made = {}
+    for name, mutations in groups.items():
+        before = None if state is None else state.get(name, NOTHING)
+        decided = decide_key(
+            before,
+            mutations,
+            full=run.full,
+            now=run.now,
+            expire_before=run.expire_before,
+            is_complete=is_complete,
+        )
+        if is_partitioned and not mutations and before != decided.after and not run.full:
+            decided = replace(decided, after=None)  # tombstones of a partition without mutations do not expire
+        made[name] = decided
+    return made
+
+
+def _after(state: ByPartition | None, decided: Mapping[str | None, Decided]) -> ByPartition | None:
+    found: dict[str | None, Held] = {}
+    for name, one in decided.items():
+        if one.after is None:
+            return None
+        found[name] = one.after
+    return {**(state or {}), **found}
+
+
+def _alike(one: ByPartition, other: ByPartition) -> bool:
+    """Return whether two states of a key are equal; contents of different forms cannot be compared."""
+    for name in {*one, *other}:
+        mine, yours = one.get(name, NOTHING), other.get(name, NOTHING)
+        if mine.kind != yours.kind or mine.order != yours.order:
+            return False
+        if mine.kind == "record" and mine.form == yours.form and mine.content != yours.content:
+            return False
+    return True

@@ -1,0 +1,224 @@
+"""What a run decided about one key: the outcome of each of its mutations, and what the master had before and after.
+
+Nothing is decided here. The mutations of the key, and what the master held, go through the merge of one bucket
+(``engine.records.merge``), as they did in the run; its counts and its rows are the answer. Only where it is not known
+what the master held, the lines of the truth table that may have decided are listed.
+
+>>> place = precedence(5, 1, b"ups_1.txt", 0, b"k,5")
+>>> one = Mutation("ups_1.txt", 0, 1, "line 1, byte 0", place, False, b"k,5", b"k,5")
+>>> found = decide_key(NOTHING, [one])
+>>> found.outcomes[0].outcome, found.line, found.after.order
+('inserted', 'nothing, upsert', 5)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mutator.engine.records.merge import Tombstone, merge_bucket
+from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, Element
+from mutator.engine.tally import Tally
+from mutator.rules.order_values import decisive_part, precedence
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES, TRUTH_TABLE, case_name, case_of
+
+_KEY = (b"",)  # all elements have the same key
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A row of the feed that has the key."""
+
+    file: str  # path
+    offset: int
+    line: int | None  # from 1: of text its line, of Parquet its row; None where the position has it in words
+    position: str
+    place: tuple[Any, ...]  # precedence
+    is_delete: bool
+    row: bytes  # as it was read, for people
+    content: bytes  # as it would be written, to be compared
+    form: str = ""  # of the content: contents of different forms cannot be compared
+    partition: str | None = None  # directory; None: there are none, or a delete has none of its own
+
+    @property
+    def order(self) -> Any:
+        """The order value."""
+        return self.place[0]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a master has of a key."""
+
+    kind: str  # record | tombstone | nothing
+    order: Any = None
+    row: bytes = b""  # for people
+    content: bytes = b""
+    form: str = ""
+    partition: str | None = None
+    committed: int | None = None  # of a tombstone: commit time in ms of the run that wrote it
+    duplicates: int = 0  # further rows of the key, in a master that this program did not write
+
+
+NOTHING = Held("nothing")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutation."""
+
+    mutation: Mutation
+    outcome: str | None  # None: not known, and ``possible`` has what it may have been
+    possible: tuple[str, ...] = ()
+    winner: Mutation | None = None  # of a superseded mutation: the one that superseded it
+    part: str | None = None  # of the precedence, that decided between the two
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a run decided about a key. ``after`` is None where it is not known what the master had afterwards."""
+
+    outcomes: tuple[Outcome, ...]  # by precedence, the winner last
+    line: str | None  # of the truth table; None: not known
+    master: str | None  # outcome of the master's record
+    before: Held | None
+    after: Held | None
+    notes: tuple[str, ...] = ()
+
+
+def decide_key(
+    before: Held | None,
+    mutations: Sequence[Mutation],
+    *,
+    full: bool = False,
+    now: int = 0,
+    expire_before: int | None = None,
+    horizon: Any = None,
+    is_complete: bool = True,
+) -> Decided:
+    """Decide about a key as the run did.
+
+    before: what the master held; None: not known. full: the feed was a snapshot. now, expire_before: commit times in
+    ms. is_complete: no other mutation of the run can have had the key.
+    """
+    ordered = sorted(mutations, key=lambda one: one.place)
+    if not is_complete:
+        return Decided(tuple(_unknown(one, ordered[-1]) for one in ordered), None, None, before, None)
+    if before is None:
+        return _without_before(ordered)
+    tally, buried = Tally(), list[Tombstone]()
+    rows = list(
+        merge_bucket(
+            _elements(before, ordered),
+            tally,
+            buried.append,
+            now=now,
+            full=full,
+            horizon=horizon,
+            expire_before=expire_before,
+        )
+    )
+    counts = tally.counts
+    outcome = next((name for name in FEED_OUTCOMES if name != "superseded" and counts[f"feed {name}"]), None)
+    master = next((name for name in MASTER_OUTCOMES if name != "duplicate" and counts[f"master {name}"]), None)
+    winner = ordered[-1] if ordered else None
+    after = _after(before, winner, rows, buried)
+    notes = tuple(name for name in NOTES if counts[name])
+    possible: tuple[str, ...] = ()
+    line: str | None = _line(before, winner, full)
+    if outcome == "updated" and winner is not None and winner.form != before.form:
+        outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
+    outcomes = [_superseded(one, ordered[-1]) for one in ordered[:-1]]
+    if winner is not None:
+        outcomes.append(Outcome(winner, outcome, possible))
+    return Decided(tuple(outcomes), line, master, before, after, notes)
+
+
+def refined(decided: Decided, after: Held) -> Decided:
+    """Return what was decided, with what the master is known to have had afterwards: fewer outcomes are possible."""
+    *others, last = decided.outcomes or (None,)
+    if last is None or last.outcome is not None or "superseded" in last.possible:
+        return decided if decided.after is not None else replace(decided, after=after)
+    results = _results(after, last.mutation)
+    found = {
+        decision.winner
+        for (_, kind, _, _), decision in TRUTH_TABLE.items()
+        if kind == _kind(last.mutation) and decision.result in results and decision.winner in last.possible
+    }
+    possible = tuple(name for name in last.possible if name in found) or last.possible
+    only = possible[0] if len(possible) == 1 else None
+    outcome = replace(last, outcome=only, possible=() if only else possible)
+    return replace(decided, outcomes=(*(one for one in others if one is not None), outcome), after=after)
+
+
+def _results(after: Held, winner: Mutation) -> tuple[str, ...]:
+    """Return the results of lines of the truth table that leave a record or tombstone behind."""
+    is_winner = after.order == winner.order
+    if after.kind == "record":
+        return ("write", "touch") if is_winner else ("keep",)
+    if after.kind == "tombstone":
+        return ("bury", "touch tombstone") if is_winner else ("keep tombstone",)
+    return ("bury", "touch tombstone", "keep tombstone")  # a tombstone, which has expired
+
+
+def _superseded(one: Mutation, winner: Mutation) -> Outcome:
+    return Outcome(one, "superseded", (), winner, decisive_part(winner.place, one.place))
+
+
+def _elements(before: Held, ordered: Sequence[Mutation]) -> list[Element]:
+    """Return the elements that the merge of a bucket takes, in its order."""
+    found: list[Element] = []
+    if before.kind == "tombstone":
+        found.append(((0, _KEY, TOMBSTONE, ()), (before.order, before.committed or 0)))
+    if before.kind == "record":
+        place = precedence(before.order, 0, 0, 0, before.content)
+        found += [((0, _KEY, MASTER, place), (False, before.content))] * (1 + before.duplicates)
+    return found + [((0, _KEY, FEED, one.place), (one.is_delete, one.content)) for one in ordered]
+
+
+def _after(before: Held, winner: Mutation | None, rows: Sequence[Any], buried: Sequence[Tombstone]) -> Held:
+    """Return what the master has after a merge. rows, buried: its records and its tombstones."""
+    if buried:
+        _, order, committed = buried[0]
+        return Held("tombstone", order, committed=committed)
+    if not rows:
+        return NOTHING
+    _, (content, order) = rows[0]
+    if winner is None or (before.kind == "record" and content == before.content):
+        return replace(before, order=order, duplicates=0)
+    shown = winner.row if winner.form else winner.content  # text is written without its op code
+    return Held("record", order, shown, winner.content, winner.form, winner.partition)
+
+
+def _line(before: Held, winner: Mutation | None, full: bool) -> str:
+    """Return the line of the truth table that decided."""
+    if winner is None:
+        return case_name(case_of(before.kind, "absent" if full else "none", older=False, same=False))
+    older = before.kind != "nothing" and before.order > winner.order
+    same = before.kind == "record" and not winner.is_delete and before.content == winner.content
+    return case_name(case_of(before.kind, _kind(winner), older=older, same=same))
+
+
+def _kind(mutation: Mutation) -> str:
+    return "delete" if mutation.is_delete else "upsert"
+
+
+def _without_before(ordered: Sequence[Mutation]) -> Decided:
+    """Return what is known without what the master held."""
+    if not ordered:
+        return Decided((), None, None, None, None)
+    winner = ordered[-1]
+    outcomes = [_superseded(one, winner) for one in ordered[:-1]]
+    return Decided((*outcomes, Outcome(winner, None, _possible(winner))), None, None, None, None)
+
+
+def _unknown(one: Mutation, highest: Mutation) -> Outcome:
+    """Return the outcome of a mutation of a run whose other mutations are not all known."""
+    if one is not highest:
+        return _superseded(one, highest)
+    return Outcome(one, None, (*_possible(one), "superseded"))
+
+
+def _possible(winner: Mutation) -> tuple[str, ...]:
+    """Return the outcomes that a winner can have, in the order of ``FEED_OUTCOMES``."""
+    found = {decision.winner for (_, kind, _, _), decision in TRUTH_TABLE.items() if kind == _kind(winner)}
+    return tuple(name for name in FEED_OUTCOMES if name in found)

@@ -1,0 +1,59 @@
+"""How the rows of feed files are read again: as a run would read them that merges into the present master."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mutator.config import Config
+from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
+from mutator.plan.rows.choice import row_plan
+from mutator.plan.run_plan import Chunks, Limits, Plan, check_spec
+from mutator.plan.splits import numbered
+from mutator.plan.strategy import Strategy
+
+_CHUNK = 64 << 20
+
+
+def survey_of_master(config: Config, master: str) -> Survey:
+    """Return the survey of a master. Raises the errors of the catalogue."""
+    return survey_master(_for_reading(config), master)
+
+
+def feed_plan(config: Config, survey: Survey, feed: Sequence[str]) -> Plan:
+    """Return a plan whose inputs are the files of a master and of a feed.
+
+    survey: of the master. feed: full paths of files. The files are not compared with those that were merged before, and
+    no rule of a run about late or missing files stops it. Raises the errors of the catalogue.
+    """
+    config = _for_reading(config)
+    survey = survey_feed(config, survey, feed)
+    rows = row_plan(config, survey)
+    if survey.manifest is not None:
+        check_spec(survey.master_path, survey.manifest, rows.spec)
+    master = survey.master if survey.partitioned is None else ()
+    return Plan(
+        run="",
+        now=0,
+        rows=rows,
+        strategy=Strategy("blocks", "shuffle", 1, 1, ""),
+        inputs=numbered((), master, survey.feed, rows),
+        tasks=(),
+        local=(),
+        groups=1,
+        by_file_name=config.by_file_name,
+        chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
+        limits=Limits({"master": 0, "feed": 0}),
+        master=survey.partitioned,
+    )
+
+
+def _for_reading(config: Config) -> Config:
+    """Return a configuration that reads files as a run does, and that no file stops."""
+    return replace(
+        config,
+        allow_empty_master=True,
+        consumed_files="merge",
+        control_suffix=None,
+        late_files="merge",
+        sequence_gaps="ignore",
+        reused_names="accept",
+    )

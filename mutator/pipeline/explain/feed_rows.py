@@ -1,0 +1,117 @@
+"""The mutations of a key in feed files, and the rejected rows that may have been such mutations."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mutator.engine.split_content import Damage, damage_of
+from mutator.errors import MutatorError
+from mutator.formats.content import Reject
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.pipeline.explain.decisions import Mutation
+from mutator.pipeline.explain.key import WantedKey
+from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
+from mutator.pipeline.explain.shown import position_of, shown_row
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input
+from mutator.rules.order_values import precedence
+from mutator.storage.compression import CorruptStream
+
+
+@dataclass(frozen=True)
+class RejectedRow:
+    """A row of the feed that could not be read as a record, and whose ID fields are those of the key."""
+
+    file: str
+    offset: int
+    position: str
+    reason: str
+    row: bytes
+
+
+@dataclass(frozen=True)
+class FeedRows:
+    """What feed files have of a key. unread: path of a file, and why it cannot be read."""
+
+    mutations: tuple[Mutation, ...]
+    rejected: tuple[RejectedRow, ...]
+    unread: tuple[tuple[str, str], ...] = ()
+
+
+def feed_rows(plan: Plan, wanted: WantedKey) -> FeedRows:
+    """Read the feed files of a plan for a key."""
+    mutations, rejected, unread = list[Mutation](), list[RejectedRow](), list[tuple[str, str]]()
+    for number, one in enumerate(plan.inputs):
+        if one.side != "feed":
+            continue
+        mine, refused = list[Mutation](), list[RejectedRow]()
+        try:
+            for row in rows_of_key(plan, number, wanted):
+                if isinstance(row, KeyRow):
+                    mine.append(_mutation(plan, one, row))
+                elif has_key(plan, one, row.row, wanted):
+                    refused.append(_rejected(one, row))
+        except (Damage, CorruptStream, MutatorError) as fault:
+            unread.append((one.source.path, str(damage_of(one, fault).fault.error)))
+            continue
+        mutations += mine
+        rejected += refused
+    return FeedRows(tuple(mutations), tuple(rejected), tuple(unread))
+
+
+def _mutation(plan: Plan, one: Input, row: KeyRow) -> Mutation:
+    line, position = position_of(one.source, row.offset)
+    return Mutation(
+        file=one.source.path,
+        offset=row.offset,
+        line=line,
+        position=position,
+        place=precedence(row.order, row.sequence, one.source.precedence_name, row.offset, row.row),
+        is_delete=row.is_delete,
+        row=shown_row(plan, row),
+        content=row.content,
+        form=row.form,
+        partition=row.partition,
+    )
+
+
+def _rejected(one: Input, row: Reject) -> RejectedRow:
+    return RejectedRow(one.source.path, row.offset, position_of(one.source, row.offset)[1], row.reason, row.row)
+
+
+def has_key(plan: Plan, one: Input, row: bytes, wanted: WantedKey) -> bool:
+    """Return whether the fields at the places of the ID of a rejected row have the values of a key.
+
+    A row that is no text is JSON, as rejects have it.
+    """
+    layout = plan.rows.layouts[one.layout]
+    if plan.rows.block_type == "text":
+        return _are(layout.delimiter.split(row), layout.id_fields, wanted)
+    if FILE_FORMATS[one.source.file_format].typed:
+        try:
+            values = json.loads(row)
+        except ValueError:
+            return False
+        names = _names_of_key(plan)
+        return isinstance(values, dict) and _are(
+            [_bytes(values.get(name)) for name in names], range(len(names)), wanted
+        )
+    text = row.decode("utf-8", "surrogateescape")
+    fields = next(csv.reader([text], delimiter=layout.dialect.delimiter.decode("latin-1")), [])
+    names, of_file = _names_of_key(plan), layout.schema.names
+    places = [of_file.index(name) for name in names if name in of_file]
+    return len(places) == len(names) and _are([_bytes(field) for field in fields], places, wanted)
+
+
+def _are(fields: Sequence[bytes], places: Sequence[int], wanted: WantedKey) -> bool:
+    return max(places) < len(fields) and tuple(fields[place] for place in places) == wanted.values
+
+
+def _names_of_key(plan: Plan) -> list[str]:
+    return list(plan.rows.spec["key"]["fields"])
+
+
+def _bytes(value: Any) -> bytes:
+    return str(value).encode("utf-8", "surrogateescape")

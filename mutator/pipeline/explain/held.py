@@ -1,0 +1,141 @@
+"""What a dataset holds of a key: its record or its tombstone, of each partition where the key has one.
+
+Only the files of the key's bucket are read, and of a partitioned dataset only those whose filters admit the key.
+"""
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.dataset.manifest import DataFile, Manifest, Part
+from mutator.dataset.partition_index import SPEC, form_of
+from mutator.dataset.side_columns import read_tombstones
+from mutator.engine.split_content import Damage
+from mutator.errors import MutatorError
+from mutator.formats.content import Reject
+from mutator.pipeline.explain.decisions import NOTHING, Held
+from mutator.pipeline.explain.key import WantedKey
+from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
+from mutator.pipeline.explain.shown import shown_row
+from mutator.pipeline.verify_filters import FileFilters
+from mutator.pipeline.verify_rows import plan_of_dataset
+from mutator.plan.inspect.managed import dataset_sources
+from mutator.plan.inspect.source import Source
+from mutator.plan.rows.choice import stored_row_plan
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input
+from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
+from mutator.storage import storage_for
+
+ByPartition = Mapping[str | None, Held]  # by the directory of the scope in which the key is unique; None: the dataset
+
+
+def held_in(path: str, known: Manifest, wanted: WantedKey) -> ByPartition:
+    """Return what a managed dataset holds of a key; nothing is left out. Raises the error of a damaged file."""
+    data, beside = dataset_sources(path, known)
+    chosen = [source for source in (*data, *beside) if _admits(known, source, wanted)]
+    plan = plan_of_dataset(path, known, _paths_with_filters(path, chosen))
+    filters, forms = FileFilters(), dict[int | None, RowPlan]()
+    scope = known.spec.get(SPEC, {}).get("scope")
+    found: dict[str | None, Held] = {}
+    try:
+        for number, one in enumerate(plan.inputs):
+            if filters.excluded(one, wanted.hashes, wanted.columns[0])[0]:
+                continue
+            held = (
+                _tombstone(plan, one, wanted)
+                if one.side == "tombstones"
+                else _record(known, plan, number, wanted, forms)
+            )
+            if held is not None:
+                found[held.partition if scope == "partition" else None] = held
+    except Damage as fault:
+        raise _error_of(fault) from None
+    return found or {None: NOTHING}
+
+
+def held_in_unmanaged(plan: Plan, wanted: WantedKey) -> ByPartition:
+    """Return what a master without a manifest holds: the row of the key with the highest precedence.
+
+    plan: as ``feed_plan`` returns it. Raises the error of a damaged file.
+    """
+    best: tuple[tuple[object, ...], Held] | None = None
+    rows = 0
+    try:
+        for number, one in enumerate(plan.inputs):
+            if one.side != "master":
+                continue
+            for row in _rows(plan, number, wanted):
+                place = precedence(row.order, row.sequence, one.rank, row.offset, row.row)
+                rows += 1
+                if best is None or place > best[0]:
+                    best = place, _held(plan, row, None)
+    except Damage as fault:
+        raise _error_of(fault) from None
+    return {None: NOTHING if best is None else replace(best[1], duplicates=rows - 1)}
+
+
+def _error_of(fault: Damage) -> MutatorError:
+    return fault.fault.error
+
+
+def _admits(known: Manifest, source: Source, wanted: WantedKey) -> bool:
+    """Return whether the key can be in a file, by the number of its bucket."""
+    part = source.part
+    buckets = part and (part.buckets or known.buckets)
+    if part is None or not buckets or part.bucket is None:
+        return True
+    return bool(wanted.hashes[0] % np.uint64(buckets) == np.uint64(part.bucket))
+
+
+def _paths_with_filters(path: str, sources: Sequence[Source]) -> set[str]:
+    """Return the full paths of files and of the packs with the filters of their keys."""
+    parts: list[Part] = [source.part for source in sources if source.part is not None]
+    packs = {part.filter for part in parts if part.filter is not None}
+    return {source.path for source in sources} | {posixpath.join(path, pack) for pack in packs}
+
+
+def _record(
+    known: Manifest, plan: Plan, number: int, wanted: WantedKey, forms: dict[int | None, RowPlan]
+) -> Held | None:
+    part = plan.inputs[number].source.part
+    assert isinstance(part, DataFile)
+    if part.form not in forms:
+        forms[part.form] = stored_row_plan(replace(known, spec={**known.spec, **form_of(known.spec, part.form)}))
+    one = replace(plan.inputs[number], layout="master")
+    inputs = (*plan.inputs[:number], one, *plan.inputs[number + 1 :])
+    plan = replace(plan, rows=forms[part.form], inputs=inputs)
+    directory = posixpath.dirname(part.path) if SPEC in known.spec else None
+    return next((_held(plan, row, directory) for row in _rows(plan, number, wanted)), None)
+
+
+def _rows(plan: Plan, number: int, wanted: WantedKey) -> Iterator[KeyRow]:
+    for row in rows_of_key(plan, number, wanted):
+        if not isinstance(row, Reject):
+            yield row
+
+
+def _held(plan: Plan, row: KeyRow, directory: str | None) -> Held:
+    return Held("record", row.order, shown_row(plan, row), row.content, row.form, directory)
+
+
+def _tombstone(plan: Plan, one: Input, wanted: WantedKey) -> Held | None:
+    part = one.source.part
+    assert part is not None
+    directory = posixpath.dirname(part.path.removeprefix("_mutator/tombstones/")) if part.buckets is not None else None
+    order_type = plan.rows.order_type
+    with storage_for(one.source.path).open(one.source.path) as stream:
+        try:
+            for key, order, committed in read_tombstones(stream):
+                if key == wanted.values:
+                    value = LOWEST[order_type] if order is None else ORDER_TYPES[order_type][0](order)
+                    return Held("tombstone", value, committed=committed, partition=directory)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as fault:
+            from mutator.engine.split_content import damaged
+
+            raise damaged(one, fault) from None
+    return None

@@ -1,0 +1,125 @@
+"""The rows of files that have a key: read as a run reads them, a block at a time, without a look at other rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.engine.blocks.mutations import directories_of
+from mutator.engine.blocks.read import batches
+from mutator.engine.records.read import records_of
+from mutator.engine.split_content import RowSequences, SplitContent
+from mutator.formats.blocks.contract import Block
+from mutator.formats.content import Reject
+from mutator.pipeline.explain.key import WantedKey
+from mutator.plan.run_plan import Plan
+from mutator.plan.splits import Input, Split, splits_of
+from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import flags, to_value
+
+_CHUNK = 64 << 20
+
+
+@dataclass(frozen=True)
+class KeyRow:
+    """A row that has the key."""
+
+    offset: int
+    order: Any  # a value of ``rules.order_values``
+    sequence: int
+    is_delete: bool
+    row: bytes  # as the last part of a precedence has it
+    content: bytes  # as it would be written, in the form of ``BlockType.contents``
+    partition: str | None  # directory
+    written: Any = None  # the row as it would be written, a pa.Array of one element; None: it was read alone
+    form: str = ""  # the schema of the written row; contents of different forms cannot be compared
+
+
+def rows_of_key(plan: Plan, number: int, wanted: WantedKey) -> Iterator[KeyRow | Reject]:
+    """Yield the rows of an input that have a key, and all its rejects. number: of the input.
+
+    The line of a reject is that of its file. Raises ``engine.split_content.Damage``.
+    """
+    file = plan.inputs[number]
+    read = _row_by_row if plan.block_type.unsupported(plan.rows.layouts[file.layout]) else _by_blocks
+    lines = 0
+    for split in _splits(number, file):
+        for found in read(plan, split, file, wanted):
+            if isinstance(found, int):
+                lines += found
+            else:
+                yield found._replace(line=found.line + lines) if isinstance(found, Reject) else found
+
+
+def _splits(number: int, file: Input) -> Sequence[Split]:
+    """Return the whole file; of a managed one the chunks of its checksum, each of which has its own row sequences."""
+    if file.source.checksum is None:
+        return [Split(number, 0, 0, None)]
+    return [replace(split, input=number) for split in splits_of([file], _CHUNK, _CHUNK)]
+
+
+def _by_blocks(plan: Plan, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
+    """Yield the rows and the rejects of a split, and then its number of lines."""
+    sequences, lines = RowSequences(plan, split, file), 0
+    for batch, _ in batches(plan, split, file, trusted=False):
+        yield from batch.rejects
+        own = sequences.of(batch)
+        rows = _matching(batch.block, wanted)
+        if len(rows):
+            yield from _key_rows(plan, batch.block, rows, own, by_file=file.side == "feed")
+        lines += batch.lines
+    yield lines
+
+
+def _matching(block: Block, wanted: WantedKey) -> Ints:
+    """Return the numbers of the rows of a block that have the key."""
+    if not len(block):
+        return np.zeros(0, np.int64)
+    likely = block.likely({wanted.values[0]})
+    rows = np.flatnonzero(block.hashes() == wanted.hashes[0]) if likely is None else likely
+    if not len(rows):
+        return rows
+    equal = np.ones(len(rows), np.bool_)
+    for column, value in zip(block.keys(rows), wanted.values, strict=True):
+        equal &= flags(pc.equal(column, pa.scalar(value, column.type)))
+    return rows[equal]
+
+
+def _key_rows(plan: Plan, block: Block, rows: Ints, sequences: Ints, *, by_file: bool) -> Iterator[KeyRow]:
+    index, types = pa.array(rows), plan.block_type
+    orders = None if plan.by_file_name else block.orders(rows)
+    deletes = block.deletes() if by_file else np.zeros(len(block), np.bool_)
+    directories = directories_of(plan, block) if by_file else pa.nulls(len(block))
+    written = block.written().take(index)
+    raw, contents = types.contents(block.rows.take(index)), types.contents(written)
+    form = str(plan.rows.spec["schema"]) if plan.rows.block_type == "avro" else str(written.type)
+    for at, row in enumerate(rows.tolist()):
+        order = int(sequences[row]) if orders is None else to_value(plan.rows.order_type, orders[at].as_py())
+        yield KeyRow(
+            offset=int(block.offsets[row]),
+            order=order,
+            sequence=int(sequences[row]),
+            is_delete=bool(deletes[row]),
+            row=raw[at].as_py(),
+            content=contents[at].as_py(),
+            partition=directories[row].as_py(),
+            written=written.slice(at, 1),
+            form="" if plan.rows.block_type == "text" else form,
+        )
+
+
+def _row_by_row(plan: Plan, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
+    """Do the same for rows that cannot be read as blocks."""
+    sequences, lines = RowSequences(plan, split, file).each(), 0
+    for record in records_of(plan, SplitContent(plan, split, file), file):
+        lines += 1
+        sequence = -1 if record is None else next(sequences)
+        if isinstance(record, Reject):
+            yield record
+        elif record is not None and record.key == wanted.values:
+            order = sequence if plan.by_file_name else record.order
+            yield KeyRow(record.offset, order, sequence, record.is_delete, record.row, record.written, None)
+    yield lines

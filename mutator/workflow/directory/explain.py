@@ -1,0 +1,236 @@
+"""Why a record of a base is what it is: its versions are followed from the first one on, by their feed files.
+
+Nothing is written and no lock is taken: a run may be at work meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+
+from mutator.config import Config
+from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.version_log import Log, Version
+from mutator.errors import MutatorError
+from mutator.pipeline.explain.answer import Explanation
+from mutator.pipeline.explain.chain import RunFeed, Step, steps_of
+from mutator.pipeline.explain.decisions import NOTHING, Outcome
+from mutator.pipeline.explain.feed_plan import feed_plan
+from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
+from mutator.pipeline.explain.held import ByPartition
+from mutator.pipeline.explain.key import Key
+from mutator.pipeline.explain.not_known import horizon_note, versions_note
+from mutator.pipeline.explain.place import Place, held_or_why, place_of
+from mutator.rules import file_names
+from mutator.storage import Entry, entries_of
+from mutator.workflow.directory.merged_content import rewritten_files
+from mutator.workflow.directory.paths import Base, given_master, master_of, open_base, probe_dataset
+
+_GONE = "is not in archive/ any more"
+
+
+def explain(path: str, key: Key, config: Config) -> Explanation:
+    """Explain a key of a base. Raises MutatorError for a base or a key that cannot be used."""
+    base = open_base(path)
+    return _Base(base, Log(base.path), config).explain(key)
+
+
+def present_master(path: str) -> str:
+    """Return the path of the present master of a base. Raises MutatorError."""
+    base = open_base(path)
+    return master_of(base, Log(base.path).latest())
+
+
+class _Base:
+    """A base whose versions are followed."""
+
+    def __init__(self, base: Base, log: Log, config: Config) -> None:
+        self._base, self._config, self._log = base, config, log
+        self._versions = log.all()
+        self._unknown: list[str] = []
+        self._files_read = 0
+
+    def explain(self, key: Key) -> Explanation:
+        """Return the explanation of a key."""
+        base, latest = self._base, self._log.latest()
+        master = master_of(base, latest)
+        place = place_of(self._config, master, key, self._samples(), base.given)
+        now, why = held_or_why(self._config, place, master, place.known, self._samples())
+        if why is not None:
+            self._unknown.append(f"what the master holds now: {why}")
+        before, why = self._given(place)
+        runs = [self._run(version, place) for version in self._versions if version.action in ("run", "restore")]
+        steps = steps_of(
+            before, runs, by_partition=place.by_partition, is_partitioned=place.survey.partitioned is not None
+        )
+        steps = self._with_repeated(steps)
+        self._note_unknown(steps, why)
+        self._unknown += horizon_note(place.known)
+        names = [*place.names]
+        values = [value.decode("utf-8", "backslashreplace") for value in place.wanted.values]
+        return Explanation(
+            place=base.given,
+            kind="base",
+            key=dict(zip(names, values, strict=True)),
+            version=latest.number or None,
+            now=now,
+            given=before,
+            steps=[self._shown(step) for step in steps if step.touches],
+            order_type=place.order_type,
+            unknown=[base.shown(text) for text in self._unknown],
+            files_read=self._files_read,
+        )
+
+    def _samples(self) -> list[str]:
+        """Return the path of a feed file of the first run, if there is one: it shows how rows are read."""
+        for version in self._versions:
+            for part in version.feed:
+                path, _ = self._file(version, part)
+                if path is not None:
+                    return [path]
+        return []
+
+    def _given(self, place: Place) -> tuple[ByPartition | None, str | None]:
+        """Return what the master held before the first run, or None and why it is not known."""
+        base, first = self._base, self._log.first_run()
+        if first is None:
+            return None, None
+        path = given_master(base, self._log)
+        if base.storage.stat(path) is not None:
+            try:
+                known = self._manifest(path)
+            except MutatorError as fault:
+                return None, str(fault)
+            return held_or_why(self._config, place, path, known, self._samples())
+        if not first.counts.get("master rows", 1) and not first.counts.get("tombstones in", 0):
+            return {None: NOTHING}, None
+        return None, "it is not in backup/ any more"
+
+    def _manifest(self, path: str) -> Manifest | None:
+        return read_manifest(self._base.storage, path)
+
+    @cached_property
+    def _datasets(self) -> Mapping[str, str]:
+        """The paths of the datasets that are there, by commit ID."""
+        base = self._base
+        found = [probe_dataset(base.storage, base.master), *base.datasets()]
+        return {one.commit: one.path for one in found if one.commit is not None}
+
+    def _run(self, version: Version, place: Place) -> RunFeed:
+        """Return a version, with the rows of the key in its feed files."""
+        if version.restored is not None:
+            held = self._held(version, place)
+            return RunFeed(version.number, version.run, version.committed, held=held, restored=version.restored)
+        paths, gone = list[str](), dict[str, str]()
+        for part in version.feed:
+            path, why = self._file(version, part)
+            if path is None:
+                gone[part.name] = str(why)
+            else:
+                paths.append(path)
+        self._files_read += len(paths)
+        rows = FeedRows((), ())
+        if paths:
+            rows = feed_rows(feed_plan(self._config, place.survey, paths), place.wanted)
+        now = _milliseconds(version.feed[0].committed if version.feed else version.committed)
+        retention = self._config.tombstone_retention
+        return RunFeed(
+            number=version.number,
+            run=version.run,
+            committed=version.committed,
+            rows=rows,
+            gone=gone,
+            now=now,
+            full=self._config.full,
+            expire_before=None if retention is None else now - int(retention * 1000),
+            held=self._held(version, place),
+        )
+
+    def _held(self, version: Version, place: Place) -> ByPartition | None:
+        """Return what the dataset of a version holds; None if it is not there any more, or cannot be read."""
+        path = self._datasets.get(version.dataset or "")
+        if path is None:
+            return None
+        try:
+            known = self._manifest(path)
+        except MutatorError:
+            return None
+        return held_or_why(self._config, place, path, known, ())[0] if known is not None else None
+
+    def _with_repeated(self, steps: Sequence[Step]) -> list[Step]:
+        """Add to each run the files with mutations of the key that it skipped, because they had been merged before.
+
+        A run that skipped all its files has no version; its files are noted with the version that merged them.
+        """
+        base, found = self._base, dict[str, list[str]]()
+        merged = {one.file: step.feed.number for step in steps for one in step.feed.rows.mutations}
+        names = {file_names.base_name(path): path for path in merged}
+        if not base.storage.renames or not names:
+            return list(steps)
+        runs = {step.feed.run for step in steps}
+        for directory in entries_of(base.at("archive")):
+            for entry in entries_of(directory.path) if directory.type == "directory" else ():
+                if entry.name in names and entry.path not in merged and self._is_copy(entry, directory.name):
+                    run = directory.name if directory.name in runs else _run_of(steps, merged[names[entry.name]])
+                    found.setdefault(run, []).append(entry.path)
+        return [replace(step, feed=replace(step.feed, again=tuple(found.get(step.feed.run, ())))) for step in steps]
+
+    def _is_copy(self, entry: Entry, run: str) -> bool:
+        """Return whether a file in archive/<run> was skipped: the run did not merge it, and another version did."""
+        mine = {part.name for version in self._versions if version.run == run for part in version.feed}
+        sizes = {(part.name, part.bytes) for version in self._versions for part in version.feed}
+        return entry.name not in mine and (entry.name, entry.bytes) in sizes
+
+    def _note_unknown(self, steps: Sequence[Step], why: str | None) -> None:
+        """Note what is not known: the master before the first run, feed files that are gone, unread files."""
+        first = next((step for step in steps), None)
+        if why is not None and first is not None:
+            self._unknown.append(f"what the master held before version {first.feed.number}: {why}")
+        self._unknown += versions_note(steps)
+
+    def _shown(self, step: Step) -> Step:
+        """Return a step with the paths as the caller spells them."""
+        shown, feed = self._base.shown, step.feed
+        rows = FeedRows(
+            feed.rows.mutations,
+            tuple(replace(one, file=shown(one.file)) for one in feed.rows.rejected),
+            tuple((shown(path), shown(why)) for path, why in feed.rows.unread),
+        )
+        decided = {
+            name: replace(one, outcomes=tuple(map(self._shown_outcome, one.outcomes)))
+            for name, one in step.decided.items()
+        }
+        again = tuple(map(shown, feed.again))
+        return replace(step, feed=replace(feed, rows=rows, again=again), decided=decided)
+
+    def _shown_outcome(self, one: Outcome) -> Outcome:
+        shown = self._base.shown
+        winner = one.winner and replace(one.winner, file=shown(one.winner.file))
+        return replace(one, mutation=replace(one.mutation, file=shown(one.mutation.file)), winner=winner)
+
+    def _file(self, version: Version, part: FeedFile) -> tuple[str | None, str | None]:
+        """Return the path of a feed file that a version merged, or None and why it cannot be read."""
+        base = self._base
+        directories = (("archive", version.run), ("working", version.run)) if base.storage.renames else (("incr",),)
+        for directory in directories:
+            path = base.at(*directory, part.name)
+            entry = base.storage.stat(path)
+            if entry is None:
+                continue
+            if entry.bytes != part.bytes:
+                return None, f"{path} has {entry.bytes:,} bytes now, and had {part.bytes:,}"
+            return path, None
+        if part.name in rewritten_files(base, version.run):
+            return None, "it was rewritten after it was merged, and went back to incr/"
+        return None, _GONE if base.storage.renames else "it is not in incr/ any more"
+
+
+def _run_of(steps: Sequence[Step], number: int | None) -> str:
+    return next(step.feed.run for step in steps if step.feed.number == number)
+
+
+def _milliseconds(time: str) -> int:
+    return int(datetime.fromisoformat(time).timestamp() * 1000)
