@@ -13,8 +13,7 @@ import numpy as np
 from mutator.config import Config
 from mutator.dataset import checksum
 from mutator.dataset.file_checks import due_files
-from mutator.dataset.manifest import DataFile, Manifest, damaged, is_without_key
-from mutator.dataset.partition_index import SPEC
+from mutator.dataset.manifest import DataFile, damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.blocks.contract import BlockType
@@ -33,11 +32,11 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
 from mutator.rules.file_names import first_few
-from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_value
 
 SAMPLES = 5  # keys or rows that are shown as examples
@@ -346,33 +345,6 @@ def _check_feed(config: Config, survey: Survey) -> None:
         if len(sequences) > 1:
             shown = ", ".join(sorted("none" if number is None else str(number) for number in sequences))
             raise error("feed.sequences", sequences=shown)
-
-
-def check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
-    """Raise StateError for a run that has another key, order or form of rows than the manifest of its master."""
-    agreed = ("key", "order", "op code", SPEC, *(("delimiter", "width", "format") if "delimiter" in spec else ()))
-    for name in () if is_without_key(known) else agreed:
-        before, now = known.spec.get(name), spec.get(name)
-        if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
-            before = {**before, "type": "decimal"}  # the field was widened; every integer is a decimal
-        if name == SPEC and before is None:
-            continue  # a master without partitions becomes a partitioned one
-        if before != now and not (name == "width" and before is None):
-            raise error("manifest.spec", path=path, name=name, before=_shown(before), now=_shown(now))
-    if known.hash not in (None, HASH_NAME):
-        raise error("manifest.spec", path=path, name="the key hash", before=known.hash, now=HASH_NAME)
-
-
-def _shown(value: Any) -> str:
-    """Return a part of a specification. Each field with a name is followed by its type."""
-    if isinstance(value, dict) and "fields" in value:
-        return ", ".join(f"{name} ({kind})" for name, kind in zip(value["fields"], value["types"], strict=True))
-    if isinstance(value, dict) and "field" in value:
-        null = f", NULL {value['null']}" if "null" in value else ""
-        return f"{value['field']} ({value['type']}{null})"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _tasks(
