@@ -76,11 +76,15 @@ def _allowed(name: str, what: str) -> Option:
     return option(name, action="store_const", const="true", help=what)
 
 
+ALLOW_EMPTY = _allowed(
+    "--allow-empty", "an insert overwrite of everything may have a feed without rows, and then deletes every record"
+)
+REPLACE_DAMAGED = _allowed("--replace-damaged", "an insert overwrite may replace files that cannot be read")
 INSERT_OVERWRITE = (
     _overwrite("insert_overwrite", "the partitions that the feed has mutations of"),
     _overwrite("insert_overwrite_table", "everything"),
-    _allowed("--allow-empty", "--insert-overwrite-table may have a feed without rows, and then deletes every record"),
-    _allowed("--replace-damaged", "an insert overwrite may replace files that cannot be read"),
+    ALLOW_EMPTY,
+    REPLACE_DAMAGED,
 )
 ENGINE = option(
     "--engine",

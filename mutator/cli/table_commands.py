@@ -2,6 +2,7 @@
 
 mutator table create --config FILE TABLE          a table without rows
 mutator table apply TABLE --feed PATH […]         merge a feed into a new version
+mutator table insert-overwrite TABLE --feed PATH  replace the partitions of a feed
 """
 
 from __future__ import annotations
@@ -50,23 +51,28 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Report("\n".join([*lines, *(f"  note   {note}" for note in notes)]))
 
 
-def _apply(arguments: argparse.Namespace) -> Iterator[Report]:
+def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.version_point import seconds_of
     from mutator.table.recorded import SOURCE, recorded_settings
     from mutator.table.table import Table
 
     places = [("table", arguments.table), *(("feed", path) for path in arguments.feed)]
     files = ReportFiles(arguments, arguments.table, places)
+    settings, others = options.settings_of(arguments), {}
+    if operation == "apply":
+        others = {"compact_after": arguments.compact_after}
+    else:
+        settings.append(f"write.operation={operation}")
     with files.watch() as observed:
         table = Table(arguments.table)
-        config = options.loaded(arguments, recorded=partial(recorded_settings, table.snapshot), source=SOURCE)
+        config = options.loaded(arguments, settings, partial(recorded_settings, table.snapshot), source=SOURCE)
         warn(arguments, config.warnings)
-        observed.report = report = table.apply(
+        observed.report = report = getattr(table, operation)(
             arguments.feed,
             config=config,
             dry_run=arguments.dry_run,
-            compact_after=arguments.compact_after,
             open_runner=table_runner(config.runner, arguments),
+            **others,
         )
         if not arguments.dry_run:
             version = table.snapshot.version
@@ -110,9 +116,38 @@ APPLY = Command(
         options.JSON,
         *FILES,
     ),
-    _apply,
+    partial(_merge, "apply"),
     when_stopped="no version was committed",
     examples=("mutator table apply products --feed incr", "mutator table apply products --feed incr --dry-run --json"),
+)
+_OF_OVERWRITES = (
+    TABLE,
+    options.FEED,
+    *options.CONFIG,
+    options.REPLACE_DAMAGED,
+    options.RUNNER,
+    options.DRY_RUN,
+    options.JSON,
+    *FILES,
+)
+INSERT_OVERWRITE = Command(
+    "insert-overwrite",
+    "replace the partitions that feed files have mutations of; without partitions, everything",
+    _OF_OVERWRITES,
+    partial(_merge, "insert_overwrite"),
+    when_stopped="no version was committed",
+    examples=(
+        "mutator table insert-overwrite sales --feed corrected",
+        "mutator table insert-overwrite sales --feed corrected --dry-run",
+    ),
+)
+INSERT_OVERWRITE_TABLE = Command(
+    "insert-overwrite-table",
+    "replace everything by the rows of feed files",
+    (*_OF_OVERWRITES, options.ALLOW_EMPTY),
+    partial(_merge, "insert_overwrite_table"),
+    when_stopped="no version was committed",
+    examples=("mutator table insert-overwrite-table products --feed catalogue",),
 )
 TABLES = Group(
     "table",
@@ -120,6 +155,8 @@ TABLES = Group(
     (
         CREATE,
         APPLY,
+        INSERT_OVERWRITE,
+        INSERT_OVERWRITE_TABLE,
         SCAN,
         GET,
         LOG,

@@ -73,6 +73,20 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: exists, and its file system cannot exchange two directories in one step, so that a kill could "
             "leave neither; name a new directory"
         ),
+        "table.changes.lost": (
+            "{path}: version {version} replaced {lost} of files whose key indexes were damaged, so their keys are not "
+            "known, and its changes are not complete; read all rows of a version from {version} on, and the changes "
+            "after it"
+        ),
+        "table.overwrite.damaged": (
+            "{path}: this key index is damaged ({why}), so the keys of the rows to be replaced are not known; make it "
+            "again with: mutator table verify --repair; if the data file is damaged, too, replace its rows, without "
+            "remembering which were deleted, with: --replace-damaged"
+        ),
+        "table.overwrite.tombstones": (
+            "{path}: this key index is damaged, and its file has deletes of partitions that are not replaced; make it "
+            "again with: mutator table verify --repair"
+        ),
         "table.keys": ("{path}: its key index cannot be written, because {why}; create the table with more buckets"),
         "table.counts": (
             "{path}: the rows of version {version} are not as many as its log entry says; find the damaged file with: "

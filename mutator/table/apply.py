@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from mutator.config import Config
@@ -12,13 +12,13 @@ from mutator.config.written_names import renamed_in_errors
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import refreshed
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.versions.apply_task import Written
 from mutator.engine.versions.delta_files import Target
 from mutator.engine.versions.second_decisions import Revision, SecondDecisions
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up
@@ -32,6 +32,7 @@ from mutator.table.claiming_run import ClaimingRun, check_alive
 from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
 from mutator.table.follow import changes_plan, is_same, may_follow
 from mutator.table.next_version import placed, version_of_result
+from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare
 
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
@@ -51,6 +52,7 @@ class Applied:
     snapshot: Snapshot  # after it
     runner: RunnerChoice
     seconds: float
+    replaced: Replacement | None = None  # by an overwrite
 
 
 def apply_feed(
@@ -64,14 +66,14 @@ def apply_feed(
     transaction: tuple[str, int] | None = None,
     run: ClaimingRun | None = None,
 ) -> Applied:
-    """Merge a feed into the next version of a table.
+    """Merge a feed into the next version of a table, or overwrite partitions or everything by it.
 
     snapshot: the newest one. tables: the paths among the feed that have the rows of tables in memory. transaction: the
     name of an application, and the number of its transaction, which is merged once. run: of a workflow that claimed the
     feed. Raises the errors of the catalogue; then there is no new version.
     """
     started = time.monotonic()
-    with in_words_of_tables(snapshot), renamed_in_errors(config.names):
+    with in_words_of_tables(snapshot), renamed_in_errors(config.names), _with_cure(config):
         for _ in range(_STARTS):
             with suppress(StartOver):
                 found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction, run)
@@ -103,32 +105,50 @@ def _applied(
         table=None if dry_run else snapshot.table,
         version=snapshot.version.number + 1,
         schema=snapshot.state.schema_after(plan.rows.spec, snapshot.version.number + 1),
-        buckets=snapshot.state.buckets,
+        buckets=snapshot.version.buckets,
         inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
     )
     with new_files(snapshot.table) as new:
         with open_runner(plan.bytes_to_read) as (runner, choice):
-            receipts, written = _merged(runner, plan, snapshot, target)
+            receipts, written, replaced = _merged(runner, plan, snapshot, target, config)
         new += [] if dry_run else _paths(receipts, written)
         result = _verified(plan, survey, snapshot, receipts)
         check_signals()
         seconds = time.monotonic() - started
-        version = version_of_result(snapshot, plan, result, written, snapshot.version.number, seconds)
-        if not survey.feed:
+        version = version_of_result(snapshot, plan, result, written, snapshot.version.number, seconds, replaced)
+        if _changes_nothing(config, survey, result, run):
             return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
         if dry_run:
-            return Applied(plan, survey, result, version.counts, version, snapshot.after(version), choice, seconds)
+            after = snapshot.after(version)
+            return Applied(plan, survey, result, version.counts, version, after, choice, seconds, replaced)
         if run is not None:
             run.check(version.feed, tuple(source.name for source in survey.consumed))
         version = replace(placed(snapshot.table, version, INLINE, new), transaction=transaction)
-        merge = _Merge(
-            snapshot, config, feed, tables, run, receipts, written, new, seconds, plan, survey, result, version
-        )
+        read = snapshot, config, feed, tables, run
+        merge = _Merge(*read, receipts, written, new, seconds, plan, survey, result, version, replaced)
         merge.decide_with(SecondDecisions(plan, snapshot, target, written, version))
         after = commit_next(snapshot, began, merge.next_version)
-        return Applied(
-            merge.plan, merge.survey, merge.result, merge.version.counts, merge.version, after, choice, seconds
-        )
+        plan, survey, result, version = merge.plan, merge.survey, merge.result, merge.version
+        return Applied(plan, survey, result, version.counts, version, after, choice, seconds, replaced)
+
+
+@contextmanager
+def _with_cure(config: Config) -> Iterator[None]:
+    """Say in the error of a damaged key index that an overwrite can do without it."""
+    try:
+        yield
+    except MutatorError as fault:
+        path = str(fault.fields.get("path", ""))
+        if fault.kind != "table.file" or not config.overwrites or config.replace_damaged or not path.endswith(".keys"):
+            raise
+        raise error("table.overwrite.damaged", path=path, why=fault.fields["why"]) from None
+
+
+def _changes_nothing(config: Config, survey: Survey, result: Result, run: ClaimingRun | None) -> bool:
+    """Return whether a feed makes no version. The one of a workflow always does if it has files: it names them."""
+    if config.overwrites and not result.counts["feed rows"] and run is None:
+        return config.write_operation == OVERWRITE
+    return not survey.feed
 
 
 @dataclass
@@ -148,6 +168,7 @@ class _Merge:
     survey: Survey
     result: Result
     version: TableVersion
+    replaced: Replacement | None
     revision: Revision = field(default_factory=Revision)
 
     def __post_init__(self) -> None:
@@ -167,8 +188,8 @@ class _Merge:
             check_alive(snapshot.table, run, winners)
         if winners:
             self._follow(head, winners)
-        version = version_of_result(head, self.plan, self.result, self.written, snapshot.version.number, self.seconds)
-        first = self._first
+        first, as_of = self._first, snapshot.version.number
+        version = version_of_result(head, self.plan, self.result, self.written, as_of, self.seconds, self.replaced)
         version = replace(version, files=first.files, index=first.index, transaction=first.transaction)
         if run is not None:
             version = replace(version, run=run.claim.run, claim=run.claim)
@@ -214,10 +235,25 @@ def _paths(receipts: Receipts, written: Sequence[Written]) -> list[str]:
     return found
 
 
-def _merged(runner: Runner, plan: Plan, snapshot: Snapshot, target: Target) -> tuple[Receipts, tuple[Written, ...]]:
-    from mutator.engine.versions.steps import apply  # loads the engine
+def _merged(
+    runner: Runner, plan: Plan, snapshot: Snapshot, target: Target, config: Config
+) -> tuple[Receipts, tuple[Written, ...], Replacement | None]:
+    """Merge the feed of a plan; return the receipts, what the tasks wrote, and what an overwrite replaces."""
+    from mutator.engine.versions.steps import apply, overwrite  # loads the engine
 
-    return apply(runner, plan, snapshot, target)
+    if plan.operation not in OVERWRITES:
+        return *apply(runner, plan, snapshot, target), None
+    found: list[Replacement] = []
+
+    def replace_in(partitions: frozenset[str] | None) -> tuple[Snapshot, Target]:
+        found.append(replacement(snapshot, plan, target, partitions, damaged=config.replace_damaged))
+        return found[0].live, found[0].target
+
+    receipts, written = overwrite(runner, plan, plan.operation == OVERWRITE_TABLE, replace_in)
+    (replaced,) = found
+    if replaced.receipt is not None:
+        receipts = replace(receipts, merges=(*receipts.merges, replaced.receipt))
+    return receipts, written, replaced
 
 
 def _verified(plan: Plan, survey: Survey, snapshot: Snapshot, receipts: Receipts) -> Result:
@@ -228,7 +264,7 @@ def _verified(plan: Plan, survey: Survey, snapshot: Snapshot, receipts: Receipts
     gone = sum(counts[f"master {name}"] for name in ("replaced", "removed", "deleted by absence"))
     counts["master rows"] = version.records
     counts["master kept"] = version.records - gone
-    counts["output rows"] = counts["master kept"] + counts["rows written"]
+    counts["output rows"] = counts["master kept"] + counts["rows written"] - counts["rows rewritten"]
     counts["tombstones in"] = counts["tombstones read"] = version.tombstones
     counts["tombstones out"] = version.tombstones + counts["tombstones written"] - counts["tombstones hidden"]
     check(plan, survey, result)

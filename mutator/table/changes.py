@@ -1,7 +1,7 @@
 """The changes between two versions of a table, as Arrow batches.
 
-A row that a version hides is an old image, a row of a file that it adds is a new one. An old and a new image of one key
-are an update. Tombstones are no rows: a delete is a change if it removed a record.
+A row that a version hides, or whose file it removes, is an old image; a row of a file that it adds is a new one. An old
+and a new image of one key are an update. Tombstones are no rows: a delete is a change if it removed a record.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot, unknown
 from mutator.dataset.versions.snapshot import Snapshot, index_of, older_rows, own_rows
-from mutator.dataset.versions.version import COMPACT, DATA, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.formats.blocks.contract import unequal
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
@@ -144,7 +145,8 @@ class _Changes:
         self._hidden: dict[str, list[Images]] = {}  # file of the earlier snapshot -> images
         self._ends: list[Images] = []  # of all hidden rows, in the order of the versions
         self._several = after.version.number > before.version.number + 1  # versions
-        self._replaced = False  # some version removed whole files
+        self._gone: dict[str, list[Ints]] = {}  # file -> positions of rows that versions so far have hidden
+        self._replaced = False  # some version wrote rows again
         self._moved = False  # some version was a compaction
         self._written: list[Images] = []  # rows that other versions added, if there was a compaction, oldest first
         self._withdrawn = set[str]()  # files of versions that have withdrawn rows
@@ -190,6 +192,7 @@ class _Changes:
         """Collect the hidden rows of data files, and the rows of files that were removed."""
         added: dict[str, TableFile] = {}
         versions = list(versions)
+        self._check_keys(versions)
         self._moved = any(version.action == COMPACT for version in versions)
         for version in versions:
             self._committed[version.number] = _microseconds(version.committed)
@@ -203,22 +206,42 @@ class _Changes:
                     positions = found.hidden(path)
                     if file is None or not len(positions):
                         continue
+                    self._gone.setdefault(path, []).append(positions)
                     images = self._images(file, positions, found.hidden_keys(path), version.number)
                     if is_change:
                         self._ends.append(images)
                     if path in known:
                         self._hidden.setdefault(path, []).append(images)
-            for path, file in self._files.find(version.removed).items():
-                self._replaced = True
-                self._hidden.setdefault(path, []).append(self._removed(file, version.number))
+            self._replaced = self._replaced or bool(version.removed) or version.action in OVERWRITES
+            known = self._files.find(version.removed)
+            for path in version.removed:
+                if path in known:
+                    images = self._removed(known[path], version.number)
+                    self._hidden.setdefault(path, []).append(images)
+                elif path in added and is_change:
+                    images = self._removed(added[path], version.number)
+                else:
+                    continue
+                if is_change:
+                    self._ends.append(images)
             for path in version.removed:
                 self._added.pop(path, None)
             new = {file.path: file for file in version.files if file.role == DATA}
             added |= new
             self._added |= {path: (file, version.number) for path, file in new.items()}
+            for found in own_rows(self._after.table, index):
+                for path in found.files:
+                    self._gone.setdefault(path, []).append(found.hidden(path))
             if self._moved and is_change:
                 out = own_rows(self._after.table, index)
                 self._written += [self._of_version(file, version.number, out) for file in new.values()]
+
+    def _check_keys(self, versions: Sequence[TableVersion]) -> None:
+        """Raise StateError if a version has replaced records whose keys were not known."""
+        for version in versions:
+            if version.lost:
+                lost = counted(version.lost, "record")
+                raise error("table.changes.lost", path=self._after.table, version=version.number, lost=lost)
 
     def _of_version(self, file: TableFile, version: int, withdrawn: Sequence[Hidden]) -> Images:
         """Return the rows of a file that a version added, without those that it has withdrawn."""
@@ -228,7 +251,7 @@ class _Changes:
 
     def _removed(self, file: TableFile, version: int) -> Images:
         """Return the rows of a file that were live when it was removed."""
-        gone = [self._before.masks.hidden(file.path), *(images.positions for images in self._hidden.get(file.path, ()))]
+        gone = [self._before.masks.hidden(file.path), *self._gone.get(file.path, ())]
         positions = np.setdiff1d(np.arange(file.rows), np.concatenate(gone))
         return self._images(file, positions, self._keys_at(file, positions), version)
 
@@ -266,8 +289,6 @@ class _Changes:
     def _versions(self, keys: Any) -> Ints:
         """Return the last version that hid a row of each key."""
         latest = self._ends[::-1]
-        if self._replaced:
-            latest += [images for parts in self._hidden.values() for images in parts]
         rows = pc.index_in(keys, value_set=keys_of(latest)).to_numpy()
         found: Ints = np.concatenate([images.versions for images in latest])[rows]
         return found

@@ -34,7 +34,7 @@ class VersionEntry:
     """A version of a table, as its log has it."""
 
     version: int
-    kind: str  # create | apply | abandon | compact | tag
+    kind: str  # create | apply | abandon | compact | tag | insert_overwrite | insert_overwrite_table
     committed: str  # ISO 8601, UTC
     run: str
     counts: Mapping[str, int]  # number of rows of each outcome
@@ -163,7 +163,7 @@ def description_of(snapshot: Snapshot) -> Description:
         order=fixed.order,
         partitioned_by=fixed.partitioned_by,
         partitions=None if fixed.partitioned_by is None else len(_partitions(snapshot)),
-        buckets=snapshot.state.buckets.most,
+        buckets=version.buckets,
         columns={field.name: str(field.type) for field in schema_of(snapshot)},
         records=version.records,
         tombstones=version.tombstones,

@@ -16,7 +16,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged, index_of, own_rows
-from mutator.dataset.versions.version import COMPACT, DATA, TOMBSTONES, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of
@@ -66,7 +66,8 @@ class Finder:
     def history(self, key: Key, partition: str | None = None) -> list[RecordVersion]:
         """Return the versions of the record of a key that are still there, oldest first.
 
-        The rows of a compaction are those of earlier versions, whose files are searched instead.
+        The rows of a compaction are those of earlier versions, whose files are searched instead. So are the rows that
+        an overwrite has written again, because they were equal.
         """
         log, wanted = TableLog(self._snapshot.table), self._checked(partition)
         entries: dict[int, TableVersion] = {}
@@ -78,7 +79,7 @@ class Finder:
                 if entries[number].action != COMPACT:
                     found[extent.file.path, position] = number, deleted, extent, position, entry
         withdrawn = {number: own_rows(self._snapshot.table, index_of(entry)) for number, entry in entries.items()}
-        return [
+        versions = [
             RecordVersion(
                 number,
                 entries[number].committed,
@@ -89,15 +90,20 @@ class Finder:
             for number, deleted, extent, position, entry in sorted(found.values(), key=lambda one: one[:2])
             if not any(position in part.hidden(extent.file.path) for part in withdrawn[number])
         ]
+        return [
+            one
+            for before, one in zip([None, *versions], versions, strict=False)
+            if not (entries[one.version].action in OVERWRITES and _is_equal(before, one))
+        ]
 
     def _before_compactions(self) -> Iterator[Finder]:
         """Yield this finder, and that of the version before each compaction."""
-        table, number = self._snapshot.table, self._snapshot.version.last_compaction
+        table, number = self._snapshot.table, self._snapshot.version.last_replacement
         yield self
         while number is not None:
             before = open_snapshot(table, number - 1)
             yield Finder(before)
-            number = before.version.last_compaction
+            number = before.version.last_replacement
 
     def _versions(
         self, key: Key, partitions: frozenset[str] | None
@@ -139,8 +145,7 @@ class Finder:
         if not self.names:
             return
         hashes, encoded = self._wanted(key)
-        most = snapshot.places["buckets"].max(initial=1)  # a multiple of all numbers of buckets
-        for extent in self._extents(role, int(hashes[0] % np.uint64(most)), partitions):
+        for extent in self._extents(role, int(hashes[0] % np.uint64(snapshot.version.buckets)), partitions):
             try:
                 index = self._live.index(extent.file)
                 _, entries = index.find(hashes, encoded, extent.start, extent.end)
@@ -152,8 +157,8 @@ class Finder:
 
     @lru_cache(_FEW)  # noqa: B019  # the finder lives as long as its cache is useful
     def _extents(self, role: str, bucket: int, partitions: frozenset[str] | None) -> tuple[LiveExtent, ...]:
-        """Return the extents that may have rows of a key of one of the smallest buckets."""
-        return tuple(self._snapshot.extents(role, lambda count: {bucket % count}, partitions))
+        """Return the extents that may have rows of a key of a bucket."""
+        return tuple(self._snapshot.extents(role, {bucket}, partitions))
 
     def _wanted(self, key: Key) -> tuple[Hashes, Any]:
         """Return the hash of a key and the encoded key, of one element each. Raises ConfigError."""
@@ -176,6 +181,12 @@ class Finder:
             return live.forms.evolved(rows.select(live.forms.stored(file.schema, present.names)), file.schema, present)
         except NotReadable as fault:
             raise damaged(self._snapshot.table, file.data, fault) from None
+
+
+def _is_equal(before: RecordVersion | None, one: RecordVersion) -> bool:
+    """Return whether two versions of a record have the same row."""
+    is_row = before is not None and not before.deleted and not one.deleted and before.partition == one.partition
+    return is_row and before is not None and bool(before.record.equals(one.record))
 
 
 def lines_of(records: Sequence[Any], versions: Sequence[RecordVersion] | None, *, as_json: bool) -> str:

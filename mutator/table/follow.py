@@ -2,7 +2,8 @@
 
 An apply decides against the version that it has read. If another writer was faster, it decides again about the keys
 whose records or tombstones the versions in between changed (``second_decisions``), and is committed after these
-versions, with their totals. In some cases it starts over instead. So the result is always that of the log's order.
+versions, with their totals. In some cases it starts over instead: an overwrite nearly always, and an apply after an
+overwrite. So the result is always that of the log's order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mutator.config import Config
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, TableVersion
+from mutator.dataset.versions.version import COMPACT, OVERWRITES, TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
@@ -53,7 +54,10 @@ def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Seque
     names, spec = {file.name for file in version.feed}, base.state.spec
     if plan.full or spec is None or not all(is_same(spec, one.spec) for one in (version, *winners)):
         return False
-    if any(one.removed and one.action != COMPACT for one in winners):  # a compaction has the keys that it moved
+    if version.action in OVERWRITES and any(one.files or one.index or one.removed for one in winners):
+        return False
+    # A compaction has the keys that it moved; an overwrite does not name those of the files that it removes.
+    if any(one.action in OVERWRITES or (one.removed and one.action != COMPACT) for one in winners):
         return False
     if any(file.name in names for one in winners for file in one.feed):
         return False

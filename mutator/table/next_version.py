@@ -20,16 +20,29 @@ from mutator.pipeline.next_manifest import committed_counts
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import HASH_NAME
-from mutator.rules.order_values import order_text
+from mutator.rules.order_values import order_text, order_value
 from mutator.storage import storage_for
+from mutator.table.overwrite import Replacement
 from mutator.table.version_times import next_time, time_text
 
 
 def version_of_result(
-    snapshot: Snapshot, plan: Plan, result: Result, written: Sequence[Written], as_of: int, seconds: float
+    snapshot: Snapshot,
+    plan: Plan,
+    result: Result,
+    written: Sequence[Written],
+    as_of: int,
+    seconds: float,
+    replaced: Replacement | None = None,
 ) -> TableVersion:
-    """Return the version that follows a snapshot. as_of: the version that the decisions were made against."""
+    """Return the version that follows a snapshot.
+
+    as_of: the version that the decisions were made against. replaced: by an overwrite.
+    """
     before, counts = snapshot.version, result.counts
+    index = tuple(one.index for one in written if one.index is not None)
+    if replaced is not None:
+        index += replaced.index
     committed = time_text(next_time(time.time(), before))
     since = plan.forget_feed_before
     high = None if result.highest is None else order_text(plan.rows.order_type, result.highest)
@@ -37,14 +50,14 @@ def version_of_result(
     return TableVersion(
         number=before.number + 1,
         id=uuid.uuid4().hex,
-        action="apply",
+        action=plan.operation,
         run=plan.run,
         committed=committed,
         as_of=as_of,
         spec=_spec_of(snapshot, plan),
         buckets=before.buckets,
         hash=HASH_NAME,
-        horizon=before.horizon,
+        horizon=_horizon(plan, before, result),
         snapshot=high if plan.full and high is not None else before.snapshot,
         records=counts["output rows"],
         tombstones=counts["tombstones out"],
@@ -52,13 +65,23 @@ def version_of_result(
         feed=tuple(FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed),
         feed_since=None if since is None else time_text(int(since * 1000)),
         files=tuple(file for one in written for file in one.files),
-        index=tuple(one.index for one in written if one.index is not None),
+        removed=() if replaced is None else replaced.removed,
+        index=index,
         rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
         seconds=round(seconds, 3),
         parent=before.id,
-        compacted=before.last_compaction,
+        compacted=before.last_replacement,
         defaults=_defaults_of(snapshot, plan),
+        lost=0 if replaced is None else replaced.lost,
     )
+
+
+def _horizon(plan: Plan, before: TableVersion, result: Result) -> str | None:
+    """Return the highest of the order values of all tombstones that ever expired."""
+    known = order_value(plan.rows.order_type, before.horizon)
+    if result.expired is None or (known is not None and result.expired <= known):
+        return before.horizon
+    return order_text(plan.rows.order_type, result.expired)
 
 
 def _defaults_of(snapshot: Snapshot, plan: Plan) -> str | None:

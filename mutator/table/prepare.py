@@ -67,9 +67,6 @@ def _for_tables(config: Config, snapshot: Snapshot) -> Config:
     """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
     if config.output_format not in (None, "parquet"):
         raise error("table.format", format=config.output_format)
-    if config.overwrites:
-        cure = "leave it out"
-        raise error("overwrite.refused", operation=config.write_operation, why="a table only applies yet", cure=cure)
     warnings, buckets = list(config.warnings), snapshot.version.buckets
     is_recorded = any(published(key) == "tombstone.retention" for key in snapshot.state.settings)
     if config.tombstone_retention is not None and not is_recorded:

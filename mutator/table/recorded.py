@@ -10,11 +10,13 @@ from mutator.config.definitions import published
 from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors import error
 from mutator.pipeline.arguments import settings_as_arguments
 from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.table.prepare import manifest_of
 
 CALL = "mutator.Table"
+_OPERATION = "write.operation"
 SOURCE = "in the table"  # of settings that nobody set
 _OF_DELETES = (
     *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
@@ -29,6 +31,15 @@ def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any], call: str = "a
     """
     with settings_as_arguments():
         return completed(given, recorded_settings(snapshot, given), f"{CALL}.{call}()", source=SOURCE)
+
+
+def with_operation(given: Mapping[str, Any], config: Config | None, operation: str) -> dict[str, Any]:
+    """Return the settings of an overwrite: those of a user, and the operation. Raises ConfigError for another one."""
+    known = given.get(_OPERATION, operation) if config is None else config.write_operation
+    if known != operation:
+        what = f"write.operation is {known}"
+        raise error("argument.both", call=f"{CALL}.{operation}()", what=what, cure=f"leave it out, or set {operation}")
+    return {**given, _OPERATION: operation}
 
 
 def config_of_snapshot(snapshot: Snapshot) -> Config:

@@ -32,6 +32,7 @@ class ApplyReport:
     table: str
     version: int
     is_new: bool  # the feed made this version, or would make it
+    operation: str  # apply | insert_overwrite | insert_overwrite_table
     run: str
     dry_run: bool
     feed: tuple[str, ...]
@@ -41,6 +42,9 @@ class ApplyReport:
     rejected_file: str | None
     files: int  # that the version added, those in the log entry too
     bytes: int
+    replaced: tuple[str, ...] | None  # partitions that an overwrite replaced; None for an apply, or without partitions
+    files_removed: int  # that the version no longer has
+    lost: int  # replaced records whose keys were not known
     consumed: tuple[str, ...]  # feed files that were skipped, because an earlier version has them
     ignored: tuple[str, ...]  # files whose names start with _ or .
     notes: tuple[str, ...]
@@ -76,6 +80,7 @@ class ApplyReport:
         lines += ["", *outcome_lines(n), "", *remark_lines(n, self.samples), *reject_lines(self.rejects)]
         lines += [f"all rejected rows: {self.rejected_file}"] if self.rejected_file else []
         lines += ignored_lines(n)
+        lines += self._replaced_lines()
         lines += listed("skipped, consumed before", self.consumed)
         lines += listed("ignored, hidden name", self.ignored)
         if self.dry_run:
@@ -86,17 +91,31 @@ class ApplyReport:
             lines += ["", *self.compaction.text().splitlines()]
         return text_of(lines)
 
+    def _replaced_lines(self) -> list[str]:
+        """Return what an overwrite replaced."""
+        if self.operation == "apply" or not self.is_new:
+            return []
+        verb = "would replace" if self.dry_run else "replaced"
+        what = "everything" if self.replaced is None else counted(len(self.replaced), "partition")
+        lines = [f"{verb} {what}: {counted(self.files_removed, 'data file')} removed"]
+        if self.lost:
+            lines.append(
+                f"{counted(self.lost, 'record')} of damaged files: no later mutation knows that they are deleted"
+            )
+        return lines
+
 
 def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyReport:
     """Return the report of an apply. feed: paths as the user wrote them."""
     plan, survey, result, version = applied.plan, applied.survey, applied.result, applied.version
-    added = [] if version is None else list(version.stored())
+    added, replaced = [] if version is None else list(version.stored()), applied.replaced
     rejected = next((one.path for one in version.rejected), None) if version is not None else None
     table = without_secrets(applied.snapshot.table)
     return ApplyReport(
         table=table,
         version=applied.snapshot.version.number,
         is_new=version is not None,
+        operation=plan.operation if version is None else version.action,
         run=plan.run if version is None else version.run,
         dry_run=dry_run,
         feed=tuple(map(without_secrets, feed)),
@@ -106,6 +125,9 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         rejected_file=f"{table}/{rejected}" if rejected else None,
         files=len(added),
         bytes=sum(one.bytes for one in added),
+        replaced=None if replaced is None else replaced.partitions,
+        files_removed=0 if replaced is None else len(replaced.removed),
+        lost=0 if replaced is None else replaced.lost,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
         notes=tuple(map(of_tables, map(without_secrets, plan.notes))),

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
+from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import MutatorError, error
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset
@@ -31,7 +32,7 @@ from mutator.table.export import ExportReport, export
 from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
-from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
+from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot, with_operation
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.rows import Rows
 from mutator.table.runners import run_here, run_on
@@ -116,7 +117,58 @@ class Table(KeptTable):
         merges nothing. compact_after: then compact the buckets that need it; if that fails, the report warns of it.
         Raises the errors of the catalogue; then there is no new version.
         """
-        with named(f"{CALL}.apply()"):
+        return self._merged("apply", feed, config, scratch, dry_run, txn, compact_after, open_runner, settings)
+
+    def insert_overwrite(
+        self,
+        data: PathLike | Frame | Sequence[PathLike | Frame],
+        *,
+        config: Config | None = None,
+        scratch: PathLike | None = None,
+        dry_run: bool = False,
+        txn: tuple[str, int] | None = None,
+        open_runner: OpenRunner | None = None,
+        **settings: object,
+    ) -> ApplyReport:
+        """Replace the partitions that data have mutations of, in a new version; return the report.
+
+        A table without partitions is replaced as a whole. Data without rows change nothing. All arguments are as for
+        ``apply``. replace_damaged=True: also rows whose files are damaged, and whose keys are not known.
+        """
+        return self._merged(OVERWRITE, data, config, scratch, dry_run, txn, False, open_runner, settings)
+
+    def insert_overwrite_table(
+        self,
+        data: PathLike | Frame | Sequence[PathLike | Frame],
+        *,
+        config: Config | None = None,
+        scratch: PathLike | None = None,
+        dry_run: bool = False,
+        txn: tuple[str, int] | None = None,
+        open_runner: OpenRunner | None = None,
+        **settings: object,
+    ) -> ApplyReport:
+        """Replace all rows by data, in a new version; return the report.
+
+        Arguments are as for ``insert_overwrite``. allow_empty_feed=True: data without rows delete all records.
+        """
+        return self._merged(OVERWRITE_TABLE, data, config, scratch, dry_run, txn, False, open_runner, settings)
+
+    def _merged(
+        self,
+        operation: str,
+        feed: Any,
+        config: Config | None,
+        scratch: PathLike | None,
+        dry_run: bool,
+        txn: tuple[str, int] | None,
+        compact_after: bool,
+        open_runner: OpenRunner | None,
+        settings: Mapping[str, object],
+    ) -> ApplyReport:
+        """Merge a feed as ``apply`` and the others do. operation: the name of the method."""
+        call = f"{CALL}.{operation}()"
+        with named(call):
             parts, shared = feed_of(feed), scratch_of(scratch)
             flag("dry_run", dry_run)
             flag("compact_after", compact_after)
@@ -126,10 +178,12 @@ class Table(KeptTable):
                 raise wrong("config", config, "a Config, or None for the settings of the table")
             if config is not None and own:
                 what = f"config is a Config already, and {next(iter(settings))} is given, too"
-                raise error("argument.both", call=f"{CALL}.apply()", what=what, cure="give one of them")
+                raise error("argument.both", call=call, what=what, cure="give one of them")
+            if operation != "apply":
+                own = with_operation(own, config, operation)
         self.refresh()
         if config is None:
-            config = config_of_apply(self._snapshot, own)
+            config = config_of_apply(self._snapshot, own, operation)
         elif all(part.path is not None and part.dataset is None for part in parts):
             paths = [str(part.path) for part in parts]
             runner = open_runner or run_here

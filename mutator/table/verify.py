@@ -22,7 +22,7 @@ from mutator.dataset.versions.log import TableLog, version_of_checkpoint
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
-from mutator.dataset.versions.version import COMPACT, DATA, TOMBSTONES, Stored, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, Stored, TableFile, TableVersion
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.errors import MutatorError, error
@@ -129,7 +129,8 @@ class _Walk:
                     what = f"it names {path}, which no earlier version has"
                     self.differences.append(Difference(what, stored.path))
                     continue
-                self._hide(file, found.hidden(path), found.hidden_keys(path))
+                keys = found.known_keys(path) if version.lost else found.hidden_keys(path)
+                self._hide(file, found.hidden(path), keys)
                 if (found.touched(path)[0] >= file.rows).any():
                     self.differences.append(Difference(f"it touches rows that {path} does not have", stored.path))
         for stored in version.rejected:
@@ -187,7 +188,7 @@ class _Walk:
             if stated != found and self._counted:
                 what = f"it counts {stated:,} {name}, and its files and hidden rows give {found:,}"
                 self.differences.append(Difference(what, path))
-        if version.feed or version.action == "apply":
+        if version.feed or version.action in ("apply", *OVERWRITES):
             self.differences += [
                 Difference(f"its counts do not add up: {one}", path) for one in check_sums(version.counts)
             ]

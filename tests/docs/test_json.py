@@ -70,6 +70,8 @@ CASES = [
     ("mutator workflow history", [f"workflow run {WORKFLOW}", "workflow history base"]),
     ("mutator table create", [CREATE]),
     ("mutator table apply", [CREATE, APPLY]),
+    ("mutator table insert-overwrite", [CREATE, f"table insert-overwrite {APPLY.partition('apply ')[2]}"]),
+    ("mutator table insert-overwrite-table", [CREATE, f"table insert-overwrite-table {APPLY.partition('apply ')[2]}"]),
     ("mutator table get", [CREATE, APPLY, "table get versioned 2 --all"]),
     ("mutator table log", [CREATE, APPLY, "table log versioned"]),
     ("mutator table describe", [CREATE, APPLY, "table describe versioned"]),

@@ -56,10 +56,35 @@ def test_options_are_settings(spark: SparkSession, table: mutator.Table) -> None
     assert [row[0] for row in rows_of(table)] == [2, 3]
 
 
+def test_the_mode_overwrite_replaces_everything(spark: SparkSession, table: mutator.Table) -> None:
+    frame = spark.createDataFrame([(1, 2, "new", "I"), (9, 1, "z", "I")], COLUMNS).repartition(2)
+    frame.write.format("mutator").mode("overwrite").save(table.path)
+    assert rows_of(table) == [(1, 2, "new"), (9, 1, "z")]
+    assert [one.kind for one in table.log()][-1] == "insert_overwrite_table"
+    with pytest.raises(Exception, match="would delete every record"):
+        frame.limit(0).write.format("mutator").mode("overwrite").save(table.path)
+    assert table.refresh().version == 2
+    frame.limit(0).write.format("mutator").mode("overwrite").option("allow_empty_feed", "true").save(table.path)
+    assert rows_of(table) == []
+
+
+def test_a_dynamic_overwrite_replaces_the_partitions_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:
+    settings = {"key": "id", "order_by": "at", "op": "op", "partitioned_by": "name", "key_scope": "partition"}
+    table = mutator.Table.create(tmp_path / "t", **settings)
+    table.apply(pa.table({"id": [1, 2, 3], "at": [5] * 3, "name": ["a", "b", "b"], "op": ["I"] * 3}))
+    frame = spark.createDataFrame([(4, 1, "b", "I")], COLUMNS)
+    for mode, option in (("overwrite", "partitionOverwriteMode"), ("append", "write.operation")):
+        writer = frame.write.format("mutator").mode(mode)
+        writer.option(option, "dynamic" if mode == "overwrite" else "insert_overwrite").save(table.path)
+        assert rows_of(table) == [(1, 5, "a"), (4, 1, "b")]
+        assert [one.kind for one in table.log()][-1] == "insert_overwrite"
+
+
 @pytest.mark.parametrize(
     ("mode", "options", "message"),
     [
-        ("overwrite", {}, "mode overwrite"),
+        ("overwrite", {"partitionOverwriteMode": "both"}, "partitionOverwriteMode=both"),
+        ("overwrite", {"reject_policy": "quarantine"}, "a reject would be a delete"),
         ("append", {"txnAppId": "a"}, "txnAppId or txnVersion"),
         ("append", {"kye": "id"}, "kye; did you mean key"),
         ("append", {"op": "name"}, "op"),

@@ -40,6 +40,9 @@ def _row(key: str, shop: int) -> dict[str, Any]:
 _INSERT = {**_row("", -1), "op": "I"}
 
 
+_OVERWRITES: list[dict[str, str]] = [{}, {"reject.policy": "fail", "allow.empty.feed": "true"}]
+
+
 def sent(snapshot: Snapshot) -> Snapshot:
     return pickle.loads(pickle.dumps(snapshot))  # type: ignore[no-any-return]
 
@@ -157,6 +160,9 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
         kept: Snapshot | None = None
         for number, feed in enumerate(put_feeds(world, work, rng, feed_format)):
             output = work / f"out{number}"
+            if not world.full:
+                operation = rng.choice(["apply", "apply", "insert_overwrite", "insert_overwrite_table"])
+                settings = {**settings, "write.operation": operation, **_OVERWRITES[operation != "apply"]}
             local_engine.mutate(settings, master=str(master), feed=[str(feed)], output=str(output))
             if rng.random() < 0.7:  # a process that stays open
                 kept = sent(open_snapshot(str(table))) if kept is None else refreshed(kept)

@@ -1,4 +1,4 @@
-"""Compactions and other writers at the same time: the rows are those of the applies in the order of the log."""
+"""Compactions and other writers at the same time: the rows are those of their feeds in the order of the log."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.version import OVERWRITES
 from mutator.engine.versions import base_files
 from mutator.table import apply, compact, compact_choice, turn
 from mutator.table.table import Table
@@ -64,12 +65,13 @@ def at_phase(phase: str, act: Callable[[], Any]) -> Iterator[None]:
 
 
 def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths: dict[str, str]) -> None:
-    """Compare a table with one to which the same feeds were applied in the order of its log, without compactions."""
+    """Compare a table with one that got the same feeds in the order of its log, without compactions."""
     versions = list(TableLog(table.path).chain(None, table.refresh().version))
     serial, same = Table.create(str(directory / "serial"), settings), [0]
     for version in versions[1:]:
         if version.feed:
-            serial.apply(paths[version.feed[0].name.rpartition("/")[2]])
+            operation: Any = getattr(serial, version.action)
+            operation(paths[version.feed[0].name.rpartition("/")[2]])
         else:
             assert version.action == "compact"
         same.append(serial.version)
@@ -108,7 +110,7 @@ def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths
     feeds,
     st.sampled_from(sorted(WORLDS)),
     st.lists(st.sampled_from(PHASES), min_size=5, max_size=5),
-    st.lists(st.sampled_from(["apply", "apply", "compact"]), min_size=5, max_size=5),
+    st.lists(st.sampled_from(["apply", "apply", "compact", *OVERWRITES]), min_size=5, max_size=5),
     st.booleans(),
     st.booleans(),
     st.sampled_from([1, 2, 1 << 20]),
@@ -141,7 +143,8 @@ def test_the_result_is_that_of_the_order_of_the_log(
                 if kind == "compact":
                     Table(table.path).compact(everything=number % 2 == 0, files=1, hidden=0)
                 elif left_over:
-                    Table(table.path).apply(paths[left_over.pop(0)])
+                    operation: Any = getattr(Table(table.path), kind)
+                    operation(paths[left_over.pop(0)])
 
         while steps:
             act()

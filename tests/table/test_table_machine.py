@@ -72,11 +72,8 @@ class Machine(RuleBasedStateMachine):
         buckets=st.integers(1, 3),
         inline=st.booleans(),
         own=st.sampled_from([1, 99]),
-        bucket_bytes=st.sampled_from([150, 1 << 20]),
     )
-    def create(
-        self, kind: str, scope: dict[str, str], buckets: int, inline: bool, own: int, bucket_bytes: int = 150
-    ) -> None:
+    def create(self, kind: str, scope: dict[str, str], buckets: int, inline: bool, own: int) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         self.patch.setattr(delta_files, "_OWN", own)
@@ -84,7 +81,7 @@ class Machine(RuleBasedStateMachine):
         self.storage = ModelStorage(kind)
         registry.BACKENDS["model"] = lambda: self.storage
         create_empty(TABLE, scope, buckets=buckets)
-        self.scope, self.bucket_bytes = scope, bucket_bytes
+        self.scope = scope
         self.models: list[Model] = [{}]
         self.feeds = self.exports = 0
         self.reading: list[tuple[Iterator[Any], list[Any], Model]] = []
@@ -98,17 +95,43 @@ class Machine(RuleBasedStateMachine):
         """Return the key of a mutation, or of a row (id, at, name)."""
         return (one[0], one[2]) if self.scope.get("key.scope") == "partition" else (one[0],)
 
-    def _merged(self, mutations: Iterable[Mutation]) -> Model:
-        """Return the model after a feed: the last of the highest mutations of each key wins if it is not older."""
-        after, winners = dict(self.models[-1]), Model()
+    def _winners(self, mutations: Iterable[Mutation]) -> Model:
+        """Return the last of the highest mutations of each key."""
+        winners = Model()
         for one in mutations:
             key = self._key(one)
             if key not in winners or one.at >= winners[key].at:
                 winners[key] = one
-        for key, winner in winners.items():
+        return winners
+
+    def _merged(self, mutations: Iterable[Mutation]) -> Model:
+        """Return the model after a feed: the winner of each key wins if it is not older."""
+        after = dict(self.models[-1])
+        for key, winner in self._winners(mutations).items():
             if key not in after or winner.at >= after[key].at:
-                after[key] = winner
+                after[key] = self._left(winner, after.get(key))
         return after
+
+    def _overwritten(self, mutations: Iterable[Mutation], whole: bool) -> Model:
+        """Return the model after an overwrite."""
+        before, winners = self.models[-1], self._winners(mutations)
+        after, names = dict(before), {one.name for one in winners.values()}
+        for key in before.keys() | winners.keys():
+            old, new = before.get(key), winners.get(key)
+            replaced = old is not None and (whole or not self.scope or old.name in names or not old.name)
+            if new is not None and (old is None or replaced or new.at >= old.at):
+                after[key] = self._left(new, old)
+                if new.deleted and old is not None:
+                    after[key] = after[key]._replace(at=max(new.at, old.at))
+            elif new is None and old is not None and replaced:
+                after[key] = old._replace(deleted=True)
+        return after
+
+    def _left(self, winner: Mutation, before: Mutation | None) -> Mutation:
+        """Return what a winner leaves. A tombstone is in the partition of its record, if it had one."""
+        if winner.deleted and self.scope.get("key.scope") == "table":
+            return winner._replace(name="" if before is None else before.name)
+        return winner
 
     def _feed(self, mutations: list[Mutation]) -> str:
         self.feeds += 1
@@ -116,8 +139,9 @@ class Machine(RuleBasedStateMachine):
         put(self.storage, path, "\n".join(["id,at,op,name", *(one.line for one in mutations), ""]))
         return path
 
-    def _apply(self, path: str) -> None:
+    def _apply(self, path: str, operation: str = "apply") -> None:
         settings = {"key": "id", "order_by": "at", "op": "op", "feed.format": "csv", **NO_LIMITS, **self.scope}
+        settings |= {"write.operation": operation, "allow.empty.feed": "true", "field.names": "id,at,op,name"}
         apply_feed(open_snapshot(TABLE), config.parse(settings), [path], open_runner)
 
     def _fails(self, call: int, what: str) -> None:
@@ -145,6 +169,30 @@ class Machine(RuleBasedStateMachine):
         if open_snapshot(TABLE).version.number == len(self.models):
             self.models.append(self._merged(mutations))
 
+    @rule(mutations=MUTATIONS, whole=st.booleans())
+    def overwrite(self, mutations: list[Mutation], whole: bool) -> None:
+        if len(self.models) == 1:
+            return  # without a schema, a feed without rows has no types
+        self._apply(self._feed(mutations), "insert_overwrite_table" if whole else "insert_overwrite")
+        if mutations or whole:
+            self.models.append(self._overwritten(mutations, whole))
+
+    @rule(
+        mutations=MUTATIONS,
+        whole=st.booleans(),
+        call=st.integers(0, 60),
+        what=st.sampled_from(["kill", "lost", "no space left"]),
+    )
+    def overwrite_and_fail(self, mutations: list[Mutation], whole: bool, call: int, what: str) -> None:
+        mutations = [Mutation("b", 0, "y", False), *mutations]
+        path = self._feed(mutations)
+        self._fails(call, what)
+        with suppress(Killed, MutatorError):
+            self._apply(path, "insert_overwrite_table" if whole else "insert_overwrite")
+        self._works()
+        if open_snapshot(TABLE).version.number == len(self.models):
+            self.models.append(self._overwritten(mutations, whole))
+
     @precondition(lambda self: self.feeds)
     @rule(number=st.integers(1, 99))
     def apply_a_feed_again(self, number: int) -> None:
@@ -157,8 +205,14 @@ class Machine(RuleBasedStateMachine):
 
     def _compact(self, everything: bool, retention: float | None) -> int:
         """Compact the table; return the number of tombstones that it forgets."""
-        names = {"field.names": "id,at,op,name", "bucket.bytes": str(self.bucket_bytes)}
-        settings = {"key": "id", "order_by": "at", "op": "op", **names, **NO_LIMITS, **self.scope}
+        settings = {
+            "key": "id",
+            "order_by": "at",
+            "op": "op",
+            "field.names": "id,at,op,name",
+            **NO_LIMITS,
+            **self.scope,
+        }
         own = replace(config.parse(settings), tombstone_retention=retention)
         need = Need(everything=everything, files=1, hidden=0.3)
         return compact_table(open_snapshot(TABLE), own, need, open_runner).moves.expired
@@ -338,6 +392,14 @@ def test_every_operation_once(kind: str, scope: dict[str, str]) -> None:
         machine.compact(False, None)
         machine.apply_a_feed([Mutation("b", 4, "y", True), Mutation("c", 4, "y", False)])
         machine.compact_and_fail(True, None, 5, "kill")
+        machine.overwrite(
+            [Mutation("b", 2, "y", False), Mutation("d", 1, "z", False), Mutation("e", 0, "x", True)], False
+        )
+        machine.overwrite_and_fail([Mutation("b", 2, "y", False)], True, 5, "kill")
+        machine.overwrite([Mutation("d", 0, "y", False)], True)
+        machine.apply_a_feed([Mutation("b", 3, "y", False)])
+        machine.overwrite([], False)
+        machine.overwrite([], True)
         machine.compact(True, 0)
         machine.lose_the_hint()
         machine.lose_the_checkpoints()

@@ -11,7 +11,7 @@ never there, a row of an older file is neither hidden nor touched.
     file      path of the data or tombstone file
     position  of the row in the file
     hash      of its key
-    key       as ``key_index.encoded_keys`` returns it
+    key       as ``key_index.encoded_keys`` returns it; empty, with a hash of 0, if an overwrite did not know it
     order     order value of the mutation, as text; NULL for the lowest
     touched   whether the row stays
 """
@@ -189,6 +189,14 @@ class Hidden:
         begin, end = self._ranges.get(file, (0, 0))
         rows = begin + np.flatnonzero(self._hides[begin:end])
         return self.table.column("key").combine_chunks().take(pa.array(rows))
+
+    def known_keys(self, file: str) -> Any:
+        """Return the same keys; NULL for records whose keys were not known, which have a hash of 0 and no key."""
+        begin, end = self._ranges.get(file, (0, 0))
+        rows = pa.array(begin + np.flatnonzero(self._hides[begin:end]))
+        keys, hashes = (self.table.column(name).combine_chunks().take(rows) for name in ("key", "hash"))
+        lost = pc.and_(pc.equal(hashes, 0), pc.equal(pc.binary_length(keys), 0))
+        return pc.if_else(lost, pa.scalar(None, keys.type), keys)
 
     def rows(self, file: str) -> Any:
         """Return the rows of a file that are hidden or touched, a pa.Table of ``SCHEMA`` by position."""

@@ -24,7 +24,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.version import Extent, Stored, TableFile, TableVersion
 from mutator.errors import MutatorError, error
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Flags, Ints
 from mutator.storage import read_file
 
 _NONE = np.zeros(0, np.int64)
@@ -216,15 +216,17 @@ class Snapshot:
     def after(self, version: TableVersion) -> Snapshot:
         """Return the snapshot after the next version. Raises StateError if the version follows another one."""
         TableLog(self.table).check_parent(version, self.version)
-        files = self.files
+        files, masks = self.files, self.masks
         if version.removed:
             gone = pc.is_in(files.column("path"), value_set=pa.array(version.removed, pa.string()))
             files = files.filter(pc.invert(gone))
+            if self.files.num_rows and not files.num_rows:  # nothing needs their masks, which may be damaged
+                masks = Masks(self.table)
         if version.files:
             files = pa.concat_tables([files, file_columns(version.files, version.number)])
             if files.column(0).num_chunks > _CHUNKS:
                 files = files.combine_chunks()
-        masks, keys = self.masks.after(version), self.keys.after(version)
+        masks, keys = masks.after(version), self.keys.after(version)
         return Snapshot(self.table, self.state.after(version), files, masks, keys)
 
     def only(self, chosen: Any) -> Snapshot:
@@ -239,26 +241,18 @@ class Snapshot:
         return files_of(self.files, rows)
 
     def extents(
-        self,
-        role: str,
-        buckets: Callable[[int], Collection[int]] | None = None,
-        partitions: Collection[str] | None = None,
+        self, role: str, buckets: Collection[int] | None = None, partitions: Collection[str] | None = None
     ) -> Iterator[LiveExtent]:
         """Yield the extents of the live files of a role, in the order in which the files were added.
 
-        buckets: number of buckets -> those that are wanted; None for all. partitions: that are wanted; None for all.
+        buckets, partitions: of the wanted extents; None for all.
         """
         found = self.places
         chosen = found["role"] == role
         if buckets is not None:
-            wanted = np.zeros(len(chosen), np.bool_)
-            for count in np.unique(found["buckets"]).tolist():
-                own = np.array(sorted(buckets(count)), np.int64)
-                wanted |= (found["buckets"] == count) & np.isin(found["bucket"], own)
-            chosen &= wanted
+            chosen &= np.isin(found["bucket"], np.array(sorted(buckets), np.int64))
         if partitions is not None:
-            codes = [code for code, name in enumerate(self._partitions) if name in partitions]
-            chosen &= np.isin(found["partition"], codes)
+            chosen &= self.in_partitions(partitions)
         rows = np.flatnonzero(chosen)
         files = files_of(self.files, np.unique(found["file"][rows]))
         known: tuple[int, TableFile] | None = None
@@ -268,9 +262,14 @@ class Snapshot:
                 known = number, next(files)
             yield LiveExtent(known[1], known[1].extents[int(found["number"][row])], int(found["start"][row]))
 
+    def in_partitions(self, names: Collection[str]) -> Flags:
+        """Return which extents are in some partitions, in the order of ``places``."""
+        codes = [code for code, name in enumerate(self._partitions) if name in names]
+        return np.isin(self.places["partition"], codes)
+
     @cached_property
     def places(self) -> dict[str, Any]:
-        """One row for each extent: numbers of the file and in it, first row, bucket of how many, partition, role."""
+        """One row for each extent: numbers of the file and in it, first row, bucket, partition, and role."""
         column = self.files.column("extents").combine_chunks()
         counts = pc.list_value_length(column).to_numpy()
         values = column.flatten()
@@ -286,7 +285,6 @@ class Snapshot:
             "number": number,
             "start": start,
             "bucket": values.field("bucket").to_numpy(),
-            "buckets": values.field("buckets").to_numpy(),
             "partition": pc.fill_null(partitions.indices, -1).to_numpy(),
             "role": roles,
         }

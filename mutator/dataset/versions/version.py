@@ -19,7 +19,11 @@ _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
 ABANDON, COMPACT, TAG = "abandon", "compact", "tag"  # actions
-_ACTIONS = ("create", "apply", ABANDON, COMPACT, TAG)  # a program that knows more of them writes a newer format
+OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
+OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
+_REPLACES = (COMPACT, *OVERWRITES)  # actions that remove files
+# A program that knows more of them writes a newer format.
+_ACTIONS = ("create", "apply", ABANDON, COMPACT, TAG, *OVERWRITES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +52,7 @@ class Extent:
     """Successive rows of a file that belong to one partition and bucket."""
 
     partition: str | None  # directory; "" for tombstones without a partition; None: the table has no partitions
-    bucket: int  # the hash of each key, modulo ``buckets``
-    buckets: int  # of the partition, when the rows were written
+    bucket: int
     rows: int
     high: str | None  # highest order value, as text; None: the lowest value there is
 
@@ -86,7 +89,8 @@ class TableVersion:
     number: int
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
     # create | apply | abandon: it only says which runs are given up | compact: it has the rows of the version before,
-    # in other files | tag: it only adds and removes tags. In JSON its name is "kind".
+    # in other files | tag: it only adds and removes tags | insert_overwrite, insert_overwrite_table: it replaces
+    # partitions, or everything. In JSON its name is "kind".
     action: str
     run: str
     committed: str  # ISO 8601, UTC
@@ -114,14 +118,15 @@ class TableVersion:
     tags: Mapping[str, int] = field(default_factory=dict)  # that it adds or moves: name -> version that it protects
     untagged: tuple[str, ...] = ()  # names of tags that it removes
     parent: str | None = None  # ID of the version before; None for version 0
-    compacted: int | None = None  # the newest compaction before this version
+    compacted: int | None = None  # the newest version before this one that may have removed files
+    lost: int = 0  # records that an overwrite has replaced, although their keys were not known
     defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``checkpoint.defaults_text``
     seconds: float = 0.0
 
     @property
-    def last_compaction(self) -> int | None:
-        """The newest compaction up to this version."""
-        return self.number if self.action == COMPACT else self.compacted
+    def last_replacement(self) -> int | None:
+        """The newest version up to this one that may have removed files."""
+        return self.number if self.action in _REPLACES else self.compacted
 
     def next(self, action: str, *, run: str, committed: str, **members: Any) -> TableVersion:
         """Return the version after this one that has its rows. committed: ISO 8601, UTC. members: others that it has.
@@ -143,7 +148,7 @@ class TableVersion:
             "records": self.records,
             "tombstones": self.tombstones,
             "parent": self.id,
-            "compacted": self.last_compaction,
+            "compacted": self.last_replacement,
         }
         return TableVersion(**{**values, **members})
 
@@ -162,7 +167,7 @@ def members_of(version: TableVersion) -> dict[str, Any]:
     members = dict(vars(version))
     members["kind"] = members.pop("action")
     members["feed"] = [vars(file) for file in version.feed]
-    members["files"] = [_file_members(file, version.buckets) for file in version.files]
+    members["files"] = [_file_members(file) for file in version.files]
     for name in _STORED:
         members[name] = [_stored_members(one) for one in members[name]]
     if version.claim is not None:
@@ -176,7 +181,7 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     if members["action"] not in _ACTIONS:
         raise ValueError(f"its kind is {members['action']}")
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
-    members["files"] = tuple(_file_of(file, members["buckets"]) for file in members["files"])
+    members["files"] = tuple(_file_of(file) for file in members["files"])
     for name in _STORED:
         members[name] = tuple(Stored(**one) for one in members.get(name, ()))
     members["removed"] = tuple(members["removed"])
@@ -209,26 +214,22 @@ def _stored_members(one: Stored) -> dict[str, Any]:
     return {name: value for name, value in vars(one).items() if value is not None}
 
 
-def _file_members(file: TableFile, buckets: int) -> dict[str, Any]:
-    """Return a file as members. buckets: of an extent that does not say how many."""
+def _file_members(file: TableFile) -> dict[str, Any]:
     return {
         "role": file.role,
         "rows": file.rows,
         "data": _stored_members(file.data),
         "index": _stored_members(file.index),
         # A packed file has very many extents, so their members have no names.
-        "extents": [
-            [one.partition, one.bucket, one.rows, one.high, *([one.buckets] if one.buckets != buckets else [])]
-            for one in file.extents
-        ],
+        "extents": [[one.partition, one.bucket, one.rows, one.high] for one in file.extents],
         "schema": file.schema,
     }
 
 
-def _file_of(members: dict[str, Any], buckets: int) -> TableFile:
+def _file_of(members: dict[str, Any]) -> TableFile:
     extents = tuple(
-        Extent(partition=partition, bucket=bucket, rows=rows, high=high, buckets=own[0] if own else buckets)
-        for partition, bucket, rows, high, *own in members["extents"]
+        Extent(partition=partition, bucket=bucket, rows=rows, high=high)
+        for partition, bucket, rows, high in members["extents"]
     )
     file = TableFile(
         **{**members, "extents": extents, "data": Stored(**members["data"]), "index": Stored(**members["index"])}

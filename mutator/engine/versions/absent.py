@@ -1,51 +1,60 @@
-"""The records that a full snapshot lacks: they are deleted by absence."""
+"""The records that a full snapshot lacks, or the input of an overwrite: they are deleted by absence."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
 from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.tally import Tally
-from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
+from mutator.engine.versions.delta_files import Delta, DeltaWriter, order_bytes, unit_order
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values, tombstone_rows
+from mutator.engine.versions.replaced import Replaced
+from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import to_texts
+from mutator.rules.order_columns import from_texts, to_texts
 
 _ROWS = 1 << 20  # tombstones that are collected before they are written
 _Absent = tuple[Ints, Hashes, Any, Any, list[str | None]]  # positions, hashes, keys, order values, partitions
 
 
 def bury_absent(
-    plan: Plan, live: LiveRows, group: int, met: Mapping[str, Sequence[Ints]], tally: Tally, writer: DeltaWriter
+    plan: Plan,
+    live: LiveRows,
+    group: int,
+    met: Mapping[str, Sequence[Ints]],
+    tally: Tally,
+    writer: DeltaWriter,
+    replaced: Replaced | None = None,
 ) -> list[Any]:
     """Hide the records of a group that no winner met, and write tombstones for them; return version index tables.
 
-    met: positions of the records that winners met, by file. A tombstone has the order value of its record.
+    met: positions of the records that winners met, by file. A tombstone has the order value of its record. replaced:
+    the partitions whose records are hidden; None for all.
     """
+    partitions, removed = (None, frozenset[str]()) if replaced is None else (replaced.partitions, replaced.removed)
     hidden, waiting, rows = list[Any](), list[_Absent](), 0
-    wanted = partial(buckets_of_group, group, plan.groups)
-    for path, extents in groupby(live.snapshot.extents(DATA, wanted), lambda extent: extent.file.path):
-        found = _absent(plan, live, list(extents), group, met.get(path, ()))
+    buckets = buckets_of_group(group, plan.groups, live.snapshot.version.buckets)
+    for path, extents in groupby(live.snapshot.extents(DATA, buckets, partitions), lambda extent: extent.file.path):
+        found = _absent(plan, live, list(extents), group, met.get(path, ()), replaced)
         positions, hashes, keys, orders, _ = found
         if not len(positions):
             continue
         tally.counts["master deleted by absence"] += len(positions)
-        texts = to_texts(plan.rows.order_type, orders)
-        hidden.append(index_table(path, positions, hashes, keys, texts, touched=False))
+        if path not in removed:
+            texts = to_texts(plan.rows.order_type, orders)
+            hidden.append(index_table(path, positions, hashes, keys, texts, touched=False))
         waiting.append(found)
         rows += len(positions)
         if rows >= _ROWS:
@@ -66,33 +75,54 @@ def buckets_of_group(group: int, groups: int, buckets: int) -> list[int]:
     return list(range(group % step, buckets, step))
 
 
-def _absent(plan: Plan, live: LiveRows, extents: Sequence[LiveExtent], group: int, met: Sequence[Ints]) -> _Absent:
+def _absent(
+    plan: Plan,
+    live: LiveRows,
+    extents: Sequence[LiveExtent],
+    group: int,
+    met: Sequence[Ints],
+    replaced: Replaced | None,
+) -> _Absent:
     """Return the records of a file that are absent, by position. extents: of the file."""
     file = extents[0].file
     parts = [live.entries(extent) for extent in extents]
     entries = np.concatenate([np.arange(extent.start, extent.end) for extent in extents])
     hashes, positions = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
     chosen = np.flatnonzero(hashes % np.uint64(plan.groups) == np.uint64(group))
-    chosen = chosen[~np.isin(positions[chosen], np.concatenate([np.zeros(0, np.int64), *met]))]
+    is_met = np.zeros(file.rows, np.bool_)
+    for one in met:
+        is_met[one] = True
+    chosen = chosen[~is_met[positions[chosen]]]
     chosen = chosen[live.are_live(file, positions[chosen])]
     chosen = chosen[np.argsort(positions[chosen])]
     entries, positions, hashes = entries[chosen], positions[chosen], hashes[chosen]
     if not len(chosen):
         return positions, hashes, None, None, []
     names = np.array([extent.extent.partition for extent in extents], object)
-    partitions = names[np.searchsorted([extent.end for extent in extents], positions, "right")].tolist()
-    orders = order_values(plan, live, file, entries, positions)
-    return positions, hashes, live.entry_keys(file, entries), orders, partitions
+    which = np.searchsorted([extent.end for extent in extents], positions, "right")
+    try:
+        orders = order_values(plan, live, file, entries, positions)
+    except MutatorError as fault:
+        if replaced is None or fault.kind != "table.file":
+            raise
+        orders = _highs(plan, extents, which)  # the data file is damaged: no record is newer than this
+    return positions, hashes, live.entry_keys(file, entries), orders, names[which].tolist()
 
 
-def _tombstones(plan: Plan, buckets: BucketCounts, parts: Sequence[_Absent]) -> Delta:
+def _highs(plan: Plan, extents: Sequence[LiveExtent], which: Ints) -> Any:
+    """Return the highest order value of the extent of each record. which: numbers of the extents."""
+    texts = pa.array([order_bytes(one.extent.high) for one in extents], pa.large_binary())
+    return from_texts(plan.rows.order_type, texts).take(pa.array(which))
+
+
+def _tombstones(plan: Plan, buckets: int, parts: Sequence[_Absent]) -> Delta:
     """Return the tombstones of absent records, by partition, bucket and key."""
     hashes = np.concatenate([part[1] for part in parts])
     encoded, orders = (pa.concat_arrays([part[column] for part in parts]) for column in (2, 3))
     partitions = pa.array([name for part in parts for name in part[4]], pa.string()).dictionary_encode("encode")
     names, codes = partitions.dictionary.to_pylist(), partitions.indices.to_numpy().astype(np.int64)
     keys = decoded_keys(encoded, plan.key_width)
-    order = unit_order(names, codes, buckets.of_rows(names, codes, hashes), keys)
+    order = unit_order(names, codes, hashes % np.uint64(buckets), keys)
     index = pa.array(order)
     orders = orders.take(index)
     rows = tombstone_rows(plan, [column.take(index) for column in keys], orders)

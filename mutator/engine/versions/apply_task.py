@@ -26,7 +26,7 @@ from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import Mutations
-from mutator.engine.blocks.winners import GONE, TOUCH, WRITE, Winners
+from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
@@ -36,7 +36,7 @@ from mutator.engine.versions.apart import apart, together
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, Target, created, unit_order
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.met_rows import MetRows
+from mutator.engine.versions.met_rows import MetRows, exchanged, known_orders, known_tombstone_orders
 from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -77,6 +77,7 @@ class Decided:
     written: dict[str, _Written]  # role -> rows, or tombstones
     index: list[Any]  # pa.Tables of the version index
     late: Flags  # for each winner
+    orders: Any  # order value of each winner, or of the tombstone that it leaves
 
 
 def apply_group(
@@ -103,13 +104,13 @@ def apply_group(
                     winners = Winners(plan, together(winners.found), tally, winners.parts)
                 found = winners.found
                 decided = Meeting(plan, live, target, winners, met).decided()
-                write(plan, found, decided, writer)
+                write(plan, target.buckets, found, decided, writer)
                 indexes += decided.index
                 # A late mutation stays late whatever other writers do: order values of a key only rise.
                 hashes.append(own[~decided.late])
                 facts.append((MIXED * found.mixed + UPSERT * found.upserts).astype(np.uint8)[~decided.late])
-            if plan.full:
-                indexes += bury_absent(plan, live, group, met, tally, writer)
+            if plan.full or target.replaced is not None:
+                indexes += bury_absent(plan, live, group, met, tally, writer, target.replaced)
             index = _index(plan, target, indexes, group, attempt)
         except MutatorError as fault:
             return Written(MergeReceipt(damage=(Fault(str(snapshot.table), fault),)), tuple(writer.files))
@@ -138,6 +139,7 @@ class Meeting:
         self._insert: list[_Written] = []
         self._bury: list[_Written] = []
         self._late = np.zeros(len(winners), np.bool_)
+        self._raised: list[tuple[Ints, Any]] = []  # numbers of winners, order values of their tombstones
 
     def decided(self) -> Decided:
         """Decide about all winners, and count the outcomes."""
@@ -145,6 +147,7 @@ class Meeting:
             self._live,
             self._winners.found.hashes,
             self._keys,
+            self._target.buckets,
             self._partitions,
             self._own if self._plan.rows.partitioning.by_partition else None,
             self._plan.rows.order_type,
@@ -156,7 +159,8 @@ class Meeting:
         self._meet_nothing()
         self._winners.close()
         written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
-        return Decided(self._keys, self._partitions.names, written, self._indexed, self._late)
+        orders = exchanged(self._winners.found.orders, self._raised)
+        return Decided(self._keys, self._partitions.names, written, self._indexed, self._late, orders)
 
     def _own_partitions(self) -> Ints:
         """Return the code of the partition that each winner's row belongs to."""
@@ -170,32 +174,48 @@ class Meeting:
         )
         return codes[pc.fill_null(column.indices, len(codes) - 1).to_numpy()]  # type: ignore[no-any-return]
 
+    def _replaced(self, codes: Ints) -> Flags | None:
+        """Return which partitions an overwrite replaces; None if it replaces none. codes: of partitions."""
+        replaced = self._target.replaced
+        return None if replaced is None else replaced.among(self._partitions.names, codes)
+
     def _meet_records(self, met: MetRows) -> None:
         winners, plan = self._winners, self._plan
-        found = winners.found
+        found, replaced = winners.found, self._replaced(met.partitions)
         twice = self._twice(met.numbers)
         if twice.any():
             winners.note("met twice", met.numbers[twice])
-        if plan.full:
+        if plan.full or replaced is not None:
             for file, rows in met.by_file(np.arange(len(met.numbers))):
                 self._positions.setdefault(file.path, []).append(met.positions[rows])
         # Old order values are seldom read, but the highest ones show their units.
         winners.tally.note_units(units_of(plan.rows.order_type, met.highs))
         orders = found.orders.take(pa.array(met.numbers))
-        same = self._same(met)
-        late, level = np.zeros(len(same), np.bool_), np.zeros(len(same), np.bool_)
-        rows, old = self._old_orders(met, orders)
+        same = self._same(met, replaced)
+        older, level = np.zeros(len(same), np.bool_), np.zeros(len(same), np.bool_)
+        # Those of extents with a row that is not older than the winner.
+        rows, old = np.flatnonzero(flags(pc.less_equal(orders, met.highs))), None
         if len(rows):
+            old, is_own = known_orders(plan, met, rows, replaced)
             new = orders.take(pa.array(rows))
-            late[rows] = winners.older(old, new)
-            level[rows] = flags(pc.equal(old, new))
+            older[rows] = winners.older(old, new, None if replaced is None else replaced[rows])
+            level[rows] = flags(pc.equal(old, new)) & is_own
+            late = older if replaced is None else older & ~replaced
             self._late[met.numbers[late]] = True
-        same &= ~late
-        actions = winners.decide_rows(met.numbers, late, same, level)
-        touched = np.flatnonzero(actions == TOUCH) if plan.by_file_name else np.zeros(0, np.int64)
-        # An equal row with an equal order value changes nothing.
-        self._note(met, touched[~level[touched]], touched=True)
-        written, gone = np.flatnonzero(actions == WRITE), np.flatnonzero(actions == GONE)
+        same &= ~older if replaced is None else ~older | replaced
+        actions = winners.decide_rows(met.numbers, older, same, level, replaced)
+        outranked, touched = (np.flatnonzero(actions == action) for action in (OUTRANKED, TOUCH))
+        if len(outranked) and old is not None:
+            values = old.take(pa.array(np.searchsorted(rows, outranked)))
+            self._raised.append((met.numbers[outranked], values))
+        written, gone = np.flatnonzero(actions == WRITE), np.flatnonzero((actions == GONE) | (actions == OUTRANKED))
+        if replaced is not None:  # an equal row is written again, because its file is removed
+            again, touched = touched[replaced[touched]], touched[~replaced[touched]]
+            winners.tally.counts["rows rewritten"] += len(again)
+            written = np.sort(np.concatenate((written, again)))
+        if plan.by_file_name:
+            # An equal row with an equal order value changes nothing.
+            self._note(met, touched[~level[touched]], touched=True)
         self._note(met, np.sort(np.concatenate((written, gone))), touched=False)
         numbers = met.numbers[written]
         self._insert.append((numbers, self._own[numbers]))
@@ -211,7 +231,7 @@ class Meeting:
         twice[np.unique(numbers, return_index=True)[1]] = False
         return twice | self._winners.met[numbers]
 
-    def _same(self, met: MetRows) -> Flags:
+    def _same(self, met: MetRows, replaced: Flags | None) -> Flags:
         """Return which winners are upserts with the bytes of the rows that they meet."""
         found = self._winners.found
         upserts = np.flatnonzero(~found.deletes[met.numbers])
@@ -221,26 +241,39 @@ class Meeting:
         if len(ours):
             hashes = row_hashes(written.take(pa.array(ours)))
             is_likely[ours] = hashes == met.row_hashes(upserts[ours])
-        same, layout = np.zeros(len(met.numbers), np.bool_), self._plan.rows.layouts["master"]
+        same = np.zeros(len(met.numbers), np.bool_)
         for file, rows in met.by_file(upserts[is_likely]):
-            old = self._live.rows(file, met.positions[rows], met.entries[rows], layout).written()
-            same[rows] = ~unequal(old, found.written.take(pa.array(met.numbers[rows])))
+            same[rows] = self._equal(file, met, rows, replaced)
         return same
 
-    def _old_orders(self, met: MetRows, orders: Any) -> tuple[Ints, Any]:
-        """Return the rows whose order values matter, and these: those of extents with a row that is not older."""
-        rows = np.flatnonzero(flags(pc.less_equal(orders, met.highs)))
-        return rows, met.orders(self._plan, rows) if len(rows) else None
+    def _equal(self, file: TableFile, met: MetRows, rows: Ints, replaced: Flags | None) -> Flags:
+        """Return which winners have the bytes of the rows of a file that they meet, whose row hashes agree.
+
+        Of damaged rows that are replaced, the row hashes decide: they differ between most rows that differ.
+        """
+        own = self._winners.found.written.take(pa.array(met.numbers[rows]))
+        try:
+            layout = self._plan.rows.layouts["master"]
+            old = self._live.rows(file, met.positions[rows], met.entries[rows], layout).written()
+            return ~unequal(old, own)
+        except MutatorError as fault:
+            if fault.kind != "table.file" or replaced is None or not replaced[rows].any():
+                raise
+        found: Flags = np.full(len(rows), file.schema == self._target.schema)
+        competing = ~replaced[rows]
+        if competing.any():
+            found[competing] = self._equal(file, met, rows[competing], replaced)
+        return found
 
     def _meet_tombstones(self, met: MetRows) -> None:
         winners = self._winners
         fresh = np.flatnonzero(~self._twice(met.numbers))
         if len(fresh) < len(met.numbers):  # beside a record
             winners.note("met twice", np.delete(met.numbers, fresh))
-        numbers = met.numbers[fresh]
-        orders = met.tombstone_orders(fresh)
+        numbers, replaced = met.numbers[fresh], self._replaced(met.partitions[fresh])
+        orders = known_tombstone_orders(met, fresh, self._replaced(met.partitions))
         hidden = []
-        for decision, chosen in winners.meet_tombstones(numbers, orders):
+        for decision, chosen in winners.meet_tombstones(numbers, orders, replaced):
             rows = np.flatnonzero(chosen)
             self._late[numbers[rows]] = decision.winner == "late"
             if decision.result == "write":
@@ -267,8 +300,16 @@ class Meeting:
             unplaced = bury[np.array(lacking)[codes]] if len(bury) else bury
             winners.note(DELETE_WITHOUT_PARTITION, unplaced[~winners.found.upserts[unplaced]])
 
+    def _staying(self, met: MetRows, rows: Ints, removed: frozenset[str]) -> Ints:
+        """Return the rows whose files are not among some."""
+        paths, files, _ = met.places(rows)
+        found: Ints = rows[~np.array([path in removed for path in paths], np.bool_)[files]]
+        return found
+
     def _note(self, met: MetRows, rows: Ints, *, touched: bool) -> None:
-        """Add rows to the version index."""
+        """Add rows to the version index, but for those of files that are removed."""
+        if self._target.replaced is not None:
+            rows = self._staying(met, rows, self._target.replaced.removed)
         if not len(rows):
             return
         found, numbers = self._winners.found, met.numbers[rows]
@@ -288,15 +329,14 @@ class Meeting:
         )
 
 
-def write(plan: Plan, found: Mutations, decided: Decided, writer: DeltaWriter) -> None:
-    """Write the rows and tombstones that a table gets. found: the winners."""
+def write(plan: Plan, buckets: int, found: Mutations, decided: Decided, writer: DeltaWriter) -> None:
+    """Write the rows and tombstones that a table gets. found: the winners. buckets: of the table."""
     for role, (numbers, codes) in decided.written.items():
         keys = [column.take(pa.array(numbers)) for column in found.keys]
-        buckets = writer.buckets.of_rows(decided.partitions, codes, found.hashes[numbers])
-        order = unit_order(decided.partitions, codes, buckets, keys)
+        order = unit_order(decided.partitions, codes, found.hashes[numbers] % np.uint64(buckets), keys)
         numbers, codes = numbers[order], codes[order]
         index = pa.array(numbers)
-        orders = found.orders.take(index)
+        orders = decided.orders.take(index)
         if role == DATA:
             rows = found.written.take(index)
         else:

@@ -49,17 +49,14 @@ class IndexedRows:
 
     def sorted(self) -> IndexedRows:
         """Return the rows by key."""
-        return self.taken(_order(self.keys))
-
-    def taken(self, numbers: Ints) -> IndexedRows:
-        """Return the rows with some numbers."""
-        index = pa.array(numbers)
+        order = _order(self.keys)
+        index = pa.array(order)
         return IndexedRows(
-            self.positions[numbers],
+            self.positions[order],
             self.rows.take(index),
             tuple(column.take(index) for column in self.keys),
-            self.hashes[numbers],
-            self.row_hashes[numbers],
+            self.hashes[order],
+            self.row_hashes[order],
             self.orders.take(index),
         )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,9 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
+from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import from_texts
 from mutator.rules.row_hash import RowHashes
 
@@ -102,3 +104,42 @@ class RowsOfSmallFiles:
 
 
 MetRows = RowsOfFile | RowsOfSmallFiles
+
+
+def known_orders(plan: Plan, met: MetRows, rows: Ints, replaced: Flags | None) -> tuple[Any, Flags]:
+    """Return the order values of some records, and whether each is its own.
+
+    Where a data file is needed for them and is damaged, records in partitions that are replaced have the highest order
+    value of their extents instead. rows: ascending. replaced: of all records that were met; None if none is.
+    """
+    return _or_highs(met, rows, replaced, partial(met.orders, plan))
+
+
+def known_tombstone_orders(met: MetRows, rows: Ints, replaced: Flags | None) -> Any:
+    """Return the order values of some tombstones, as ``known_orders`` does for records."""
+    return _or_highs(met, rows, replaced, met.tombstone_orders)[0]
+
+
+def _or_highs(met: MetRows, rows: Ints, replaced: Flags | None, read: Callable[[Ints], Any]) -> tuple[Any, Flags]:
+    own = np.ones(len(rows), np.bool_)
+    try:
+        return read(rows), own
+    except MutatorError as fault:
+        if fault.kind != "table.file" or replaced is None or not replaced[rows].any():
+            raise
+    competing = np.flatnonzero(~replaced[rows])
+    orders = met.highs.take(pa.array(rows))
+    if len(competing):
+        orders = exchanged(orders, [(competing, read(rows[competing]))])
+    own[:] = False
+    own[competing] = True
+    return orders, own
+
+
+def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]]) -> Any:
+    """Return a pa.Array with other values at some places. changes: places, and their values."""
+    for places, others in changes:
+        rows = np.arange(len(values))
+        rows[places] = len(values) + np.arange(len(places))
+        values = pa.concat_arrays([values, others]).take(pa.array(rows))
+    return values

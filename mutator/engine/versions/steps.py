@@ -3,19 +3,27 @@
 map      split -> runs of folded mutations
 shuffle  by group of buckets
 reduce   merge the runs; the winners meet live rows; write delta files and a version index
+
+An insert overwrite of partitions first finds those of its winners: what becomes of the records and tombstones of
+a group depends on the winners of all groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.read import read_runs
 from mutator.engine.ledger import write_ledger
+from mutator.engine.partitions.locate import own_partitions
 from mutator.engine.receipts import LedgerReceipt, Receipts
-from mutator.engine.runner import Runner
+from mutator.engine.runner import Elements, Runner, Shared
 from mutator.engine.tasks import read_tasks
 from mutator.engine.versions.apart import ApartFeed
 from mutator.engine.versions.apply_task import Written, apply_group
@@ -26,28 +34,65 @@ from mutator.plan.splits import Split
 
 def apply(runner: Runner, plan: Plan, snapshot: Snapshot, target: Target) -> tuple[Receipts, tuple[Written, ...]]:
     """Apply the feed of a plan to a snapshot; return all receipts, and what the tasks wrote."""
-    with runner.shared((plan, snapshot, target)) as shared:
-        *written, ledger = (
-            # [split, ...]
-            runner.tasks(plan.tasks)
-            # -> ((group, …), value), ...
-            .map(_read, shared)
-            # -> the same, in their group, sorted
-            .grouped(plan.groups + 1)
-            # -> Written; of the last group, LedgerReceipt
-            .map(_apply, shared)
-            .collect()
-        )
-    return Receipts(tuple(one.merged for one in written), ledger), tuple(written)
+    with runner.shared(plan) as shared:
+        return _met(runner, _grouped(runner, plan, shared), (plan, snapshot, target))
+
+
+def overwrite(
+    runner: Runner, plan: Plan, whole: bool, replace: Callable[[frozenset[str] | None], tuple[Snapshot, Target]]
+) -> tuple[Receipts, tuple[Written, ...]]:
+    """Overwrite everything in a table, or the partitions of the winners; return as ``apply`` does.
+
+    replace: called with the directories of the partitions, None for everything; returns the live rows that the winners
+    can meet, and where to write.
+    """
+    with runner.shared(plan) as shared:
+        mutations = _grouped(runner, plan, shared)
+        if whole or not plan.is_partitioned:
+            return _met(runner, mutations, (plan, *replace(None)))
+        # -> frozenset of directories; of the last group, an empty one
+        names = frozenset[str]().union(*mutations.map(_partitions, shared).collect())
+        return _met(runner, mutations, (plan, *replace(names)))
 
 
 _Shared = tuple[Plan, Snapshot, Target]
 
 
-def _read(shared: _Shared, number: int, attempt: int, tasks: Iterable[tuple[Split, ...]]) -> Iterator[Any]:
-    plan, _, _ = shared
+def _grouped(runner: Runner, plan: Plan, shared: Shared) -> Elements:
+    """Return the folded mutations of a feed, in their groups."""
+    return (
+        # [split, ...]
+        runner.tasks(plan.tasks)
+        # -> ((group, …), value), ...
+        .map(_read, shared)
+        # -> the same, in their group, sorted
+        .grouped(plan.groups + 1)
+    )
+
+
+def _met(runner: Runner, mutations: Elements, value: _Shared) -> tuple[Receipts, tuple[Written, ...]]:
+    """Let mutations meet live rows."""
+    with runner.shared(value) as shared:
+        # -> Written; of the last group, LedgerReceipt
+        *written, ledger = mutations.map(_apply, shared).collect()
+    return Receipts(tuple(one.merged for one in written), ledger), tuple(written)
+
+
+def _read(plan: Plan, number: int, attempt: int, tasks: Iterable[tuple[Split, ...]]) -> Iterator[Any]:
     make = ApartFeed if plan.rows.partitioning.by_partition else None
     return read_tasks(partial(read_runs, feed=make), plan, number, attempt, tasks)
+
+
+def _partitions(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[frozenset[str]]:
+    """Yield the directories of the partitions that the winners of a group belong to."""
+    if group == plan.ledger:
+        yield frozenset()
+    elif plan.by_table:
+        yield frozenset(own_partitions(plan, elements))
+    else:  # the mutations of a partition have winners in it
+        with ExitStack() as stack:
+            mutations = Sections(plan, elements, stack).mutations()
+            yield frozenset().union(*(found.directories.cast(pa.string()).unique().to_pylist() for found in mutations))
 
 
 def _apply(shared: _Shared, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[Written | LedgerReceipt]:

@@ -43,8 +43,13 @@ class _Written(WriterCommitMessage):
 class _Sink:
     """Writes rows to files, and merges them."""
 
-    def __init__(self, path: str, settings: Mapping[str, str]) -> None:
-        """Write nothing yet. settings: of each apply, by their names as arguments."""
+    def __init__(self, path: str, settings: Mapping[str, str], schema: Any = None) -> None:
+        """Write nothing yet.
+
+        settings: of each apply, by their names as arguments. schema: pa.Schema of the rows, if none of them is a feed,
+        too: an overwrite by no rows; None if they are nothing to merge.
+        """
+        self._schema = schema
         _, self._path = located_to_write(path)
         self._settings = dict(settings)
         self._work = posixpath.join(self._path, DIRECTORY, WORK, new_run_id(time.time()))
@@ -67,9 +72,10 @@ class _Sink:
         """Merge the rows of all tasks into a new version. Raises the errors of the catalogue."""
         paths = [one.path for one in messages if one is not None and one.path is not None]
         try:
-            if paths:
+            if paths or self._schema is not None:
                 snapshot, given = open_snapshot(self._path), settings_by_key(self._settings)
-                feed, config = feed_of(_reader(paths)), config_of_apply(snapshot, given)
+                rows = _reader(paths) if paths else self._schema.empty_table()
+                feed, config = feed_of(rows), config_of_apply(snapshot, given)
                 apply_parts(snapshot, config, feed, _runner, shared=None, dry_run=False, transaction=txn)
         finally:
             self.remove()
@@ -83,9 +89,11 @@ class _Sink:
 class Writer(_Sink, DataSourceArrowWriter):
     """Merges a DataFrame."""
 
-    def __init__(self, path: str, settings: Mapping[str, str], txn: tuple[str, int] | None) -> None:
-        """Write nothing yet. txn: the name of an application, and the number of its transaction."""
-        super().__init__(path, settings)
+    def __init__(
+        self, path: str, settings: Mapping[str, str], txn: tuple[str, int] | None, schema: Any = None
+    ) -> None:
+        """Write nothing yet. txn: the name of an application, and the number of its transaction. schema: as above."""
+        super().__init__(path, settings, schema)
         self._txn = txn
 
     def commit(self, messages: Sequence[Any]) -> None:

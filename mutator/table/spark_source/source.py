@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import error
 from mutator.rules.version_names import is_name
 from mutator.table.changes import changes_of, changes_schema
@@ -32,7 +33,9 @@ from mutator.table.version_times import version_as_of
 Options = dict[str, str]  # names in lower case
 _OF_ROWS = ("path", "asof", "changes", "version", "columns", "where")  # options
 _OF_CHANGES = ("path", "asof", "changes", "startingversion", "endingversion", "maxversionspertrigger", "bookmark")
-_NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation")  # options of a write
+_DYNAMIC = "partitionoverwritemode"
+_NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation", _DYNAMIC)  # options of a write
+_OVERWRITES = {"static": OVERWRITE_TABLE, "dynamic": OVERWRITE}
 
 
 class Source(DataSource):
@@ -62,10 +65,19 @@ class Source(DataSource):
         return _Reader(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
-        """Return what merges a DataFrame. Raises ConfigError for the mode ``overwrite``."""
+        """Return what merges a DataFrame, or overwrites everything by it, or the partitions that it has rows of."""
+        settings, schema_of_none = self._settings(), None
         if overwrite:
-            raise error("table.frame.option", option="mode overwrite", known="mode append, which merges the rows")
-        return Writer(self._options["path"], self._settings(), transaction_of(self._options))
+            settings.setdefault("write_operation", self._overwrite())
+            schema_of_none = arrow_schema(schema)
+        return Writer(self._options["path"], settings, transaction_of(self._options), schema_of_none)
+
+    def _overwrite(self) -> str:
+        """Return the operation of the mode ``overwrite``. Raises ConfigError for an unknown option."""
+        how = self._options.get(_DYNAMIC, "static").lower()
+        if how not in _OVERWRITES:
+            raise error("table.frame.option", option=f"partitionOverwriteMode={how}", known="static or dynamic")
+        return _OVERWRITES[how]
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802  # Spark's name
         """Return what merges the batches of a stream."""

@@ -1,0 +1,179 @@
+"""Insert overwrite repairs a table: it needs no old data file, and with --replace-damaged no old key index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import DATA, TOMBSTONES
+from mutator.engine.versions import delta_files
+from mutator.errors import MutatorError, StateError
+from mutator.table import apply
+from mutator.table.table import Table
+from tests.support.versioned import left_of
+from tests.table.test_overwrite import BY_PARTITION, BY_TABLE, SETTINGS, feed, outcomes, rows_of, tombstones
+
+WORLDS = pytest.mark.parametrize("settings", [SETTINGS, BY_TABLE, BY_PARTITION], ids=["whole", "table", "partition"])
+
+
+@pytest.fixture(autouse=True)
+def files_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write each extent to a file of its own, and nothing into log entries."""
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
+    monkeypatch.setattr(delta_files, "_OWN", 1)
+
+
+def create(directory: Path, settings: dict[str, str], own: int = 1) -> Table:
+    """Return a table with keys 1 to 6 in p1, 7 to 9 in p2, and deletes of 6 and 9. own: rows of a file of its own."""
+    delta_files._OWN = own
+    table = Table.create(str(directory / "table"), settings, buckets=1)
+    rows = [(number, 5, "U", "p1" if number < 7 else "p2", "x") for number in range(1, 10)]
+    table.apply(feed(*rows))
+    table.apply(feed((1, 6, "U", "p1", "z"), (6, 8, "D", "p1", None), (9, 8, "D", "p2", None)))
+    return table
+
+
+def files(snapshot: Snapshot, role: str, partition: str, part: str = "data") -> list[Path]:
+    """Return the paths of the live files that have rows of a partition, or of their key indexes."""
+    found = [one for one in snapshot.of_role(role) if any(e.partition in (partition, None) for e in one.extents)]
+    return [Path(snapshot.table) / getattr(one, part).path for one in found]
+
+
+def damage(paths: list[Path], how: str) -> None:
+    assert paths
+    for path in paths:
+        if how == "lose":
+            path.unlink()
+        else:
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content[: -7 if how == "cut" else None])
+
+
+NEW = (
+    (1, 6, "U", "p1", "z"),
+    (2, 1, "U", "p1", "y"),
+    (3, 9, "D", "p1", None),
+    (4, 1, "D", "p1", None),
+    (20, 1, "U", "p1", "y"),
+)
+
+
+@WORLDS
+@pytest.mark.parametrize("how", ["flip", "cut", "lose"])
+def test_old_data_files_are_not_needed(tmp_path: Path, settings: dict[str, str], how: str) -> None:
+    table, sound = create(tmp_path, settings), create(tmp_path / "sound", settings)
+    damage(files(table.snapshot, DATA, "part=p1"), how)
+    report, expected = table.insert_overwrite(feed(*NEW)), sound.insert_overwrite(feed(*NEW))
+    assert report.counts == expected.counts
+    assert (rows_of(table), tombstones(table)) == (rows_of(sound), tombstones(sound))
+    later = feed((5, 4, "U", "p1", "late"), (4, 5, "U", "p1", "y"))
+    assert table.apply(later).counts == sound.apply(later).counts
+
+
+def test_without_orders_in_key_indexes_tombstones_have_the_highest_of_their_file(tmp_path: Path) -> None:
+    settings = {"key": "id", "order_by": "at", "order_type": "string", "op": "op"}
+    table = Table.create(str(tmp_path / "table"), settings, buckets=1)
+    texts = pa.array(["b", "d", "c"])
+    table.apply(pa.table({"id": [1, 2, 3], "at": texts, "op": ["U"] * 3}))
+    damage(files(table.snapshot, DATA, ""), "lose")
+    report = table.insert_overwrite(pa.table({"id": [3, 4], "at": ["a", "a"], "op": ["D", "U"]}))
+    assert outcomes(report)["master deleted by absence"] == 2
+    assert [order for _, order in left_of(table.snapshot, {}, width=1).tombstones] == [b"d", b"d", b"d"]
+
+
+@WORLDS
+def test_a_damaged_key_index_is_an_error_with_both_cures(tmp_path: Path, settings: dict[str, str]) -> None:
+    table = create(tmp_path, settings)
+    damage(files(table.snapshot, DATA, "part=p1", "index"), "lose")
+    with pytest.raises(StateError, match=r"verify --repair.*--replace-damaged"):
+        table.insert_overwrite(feed(*NEW))
+    assert table.refresh().version == 2
+    assert len(table.verify(repair=True).repaired) > 0
+    assert table.insert_overwrite(feed(*NEW)).counts["feed updated"] == 1
+
+
+@WORLDS
+@pytest.mark.parametrize("how", ["flip", "lose"])
+def test_lost_rows_are_counted_from_the_log_and_raise_the_horizon(
+    tmp_path: Path, settings: dict[str, str], how: str
+) -> None:
+    table = create(tmp_path, settings)
+    live = len([row for row in rows_of(table) if row[2] == "p1" or settings is SETTINGS])
+    damage(files(table.snapshot, DATA, "part=p1", "index"), how)
+    damage(files(table.snapshot, DATA, "part=p1"), how)
+    report = table.insert_overwrite(feed(*NEW), replace_damaged=True)
+    counts = outcomes(report)
+    assert (report.lost, counts["master deleted by absence"]) == (live, live)
+    assert (counts["feed inserted"], counts["feed delete of unknown"]) == (3, 2)
+    assert table.snapshot.version.horizon == "6"
+    assert [row for row in rows_of(table) if row[2] == "p1"] == [
+        (1, 6, "p1", "z"),
+        (2, 1, "p1", "y"),
+        (20, 1, "p1", "y"),
+    ]
+    assert {key for key, _ in tombstones(table)} == {3, 4, 6, 9}
+    with pytest.raises(StateError, match="version 3 replaced"):
+        table.changes(2).to_arrow()
+    with pytest.raises(StateError, match="version 3 replaced"):
+        table.changes(1, 3, net=True).to_arrow()
+    table.apply(feed((5, 7, "U", "p1", "y")))
+    assert len(table.changes(3).to_pylist()) == 1
+    below = table.apply(feed((50, 2, "U", "p1", "y"))).counts["below horizon"]
+    assert below == 1
+
+
+@pytest.mark.parametrize("settings", [BY_TABLE, BY_PARTITION], ids=["table", "partition"])
+def test_lost_rows_of_a_packed_file_are_hidden(tmp_path: Path, settings: dict[str, str]) -> None:
+    table = create(tmp_path, settings, own=1 << 16)
+    damage(files(table.snapshot, DATA, "part=p1", "index"), "flip")
+    if settings is BY_TABLE:  # records may have to move out of the other partitions of the file
+        with pytest.raises(MutatorError):
+            table.apply(feed((1, 9, "U", "p1", "y")))
+    report = table.insert_overwrite(feed(*NEW), replace_damaged=True)
+    assert (report.lost, report.files_removed) == (5, 1)
+    assert [row for row in rows_of(table) if row[2] == "p2"] == [(7, 5, "p2", "x"), (8, 5, "p2", "x")]
+    assert len(table.verify(repair=True).repaired) > 0
+    assert table.verify().problems == ()
+    assert outcomes(table.apply(feed((7, 9, "U", "p2", "y")))) == {
+        "feed updated": 1,
+        "master replaced": 1,
+        "master kept": 4,
+    }
+
+
+def test_lost_tombstones_of_other_partitions_are_an_error(tmp_path: Path) -> None:
+    table = create(tmp_path, BY_PARTITION, own=1 << 16)
+    damage(files(table.snapshot, TOMBSTONES, "part=p1", "index"), "flip")
+    with pytest.raises(StateError, match="deletes of partitions that are not replaced"):
+        table.insert_overwrite(feed(*NEW), replace_damaged=True)
+    report = table.insert_overwrite_table(feed(*NEW), replace_damaged=True)
+    assert report.counts["expired"] == 2
+    assert table.snapshot.version.horizon == "8"
+    assert {key for key, _ in tombstones(table)} == {3, 4, 5, 7, 8}
+
+
+def test_a_lost_version_index_needs_the_table_variant(tmp_path: Path) -> None:
+    table = create(tmp_path, BY_PARTITION)
+    damage(sorted((tmp_path / "table/_mutator/table/hidden").iterdir()), "lose")
+    for path in (tmp_path / "table/_mutator/table/checkpoints").iterdir():
+        path.unlink()
+    table = Table(table.path)
+    with pytest.raises(StateError, match="is damaged"):
+        table.insert_overwrite(feed(*NEW), replace_damaged=True)
+    report = table.insert_overwrite_table(feed(*NEW), replace_damaged=True)
+    assert (report.lost, report.counts["expired"]) == (7, 9)
+    assert rows_of(Table(table.path)) == [(1, 6, "p1", "z"), (2, 1, "p1", "y"), (20, 1, "p1", "y")]
+    assert table.apply(feed((1, 9, "U", "p1", "y"))).counts["feed updated"] == 1
+
+
+def test_nothing_is_lost_where_nothing_is_damaged(tmp_path: Path) -> None:
+    table, other = create(tmp_path, BY_TABLE), create(tmp_path / "other", BY_TABLE)
+    report = table.insert_overwrite(feed(*NEW), replace_damaged=True)
+    assert report.lost == 0
+    assert report.counts == other.insert_overwrite(feed(*NEW)).counts
+    assert (rows_of(table), tombstones(table)) == (rows_of(other), tombstones(other))
