@@ -82,6 +82,7 @@ class Config:
     reused_names: str | None = _setting("reused.names")
     late_files: str = _setting("late.files")
     sequence_gaps: str = _setting("sequence.gaps")
+    changes: bool = _setting("changes")  # write the rows that change
     control_suffix: str | None = _setting("feed.control.suffix")  # None: no control files
     # --- settings that change only the speed
     runner: str = _setting("runner")

@@ -13,11 +13,12 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.errors import MutatorError, error
 
-# 2: "copy", "checked" of files, and "" as the lowest order value; 3: "header" in the specification
-FORMAT_VERSION = 3
+# 2: "copy", "checked" of files, and "" as the lowest order value; 3: "header" in the specification; 4: "changes"
+FORMAT_VERSION = 4
 DIRECTORY = "_mutator"
 TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest
 PATH = "_mutator/manifest.json"
+CHANGES = "changes"  # role of a file of changed rows, and the name of their directory
 _OPTIONAL = ("buckets", "filter", "form", "checked")
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # empty steps, ., .. and NUL
 
@@ -48,9 +49,9 @@ class DataFile(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class SideFile(Part):
-    """A file below ``_mutator/``: tombstones, order (row sequences), key filters, rejected rows, or the schema."""
+    """A file below ``_mutator/``: tombstones, order (row sequences), filters, rejected or changed rows, the schema."""
 
-    role: str  # tombstones | order | filters | rejected | schema; in JSON its name is "kind"
+    role: str  # tombstones | order | filters | rejected | changes | schema; in JSON its name is "kind"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Manifest:
     feed: tuple[FeedFile, ...]
     counts: Mapping[str, int]
     copy: str | None = None  # path of a second file with the same bytes; earlier datasets have none
+    changes: bool = False  # the run wrote the rows that it changed, if there were any
 
     def parts(self) -> tuple[Part, ...]:
         """Return every file of the dataset except the manifest itself."""
@@ -116,6 +118,7 @@ def parse(data: bytes, path: str) -> Manifest:
         document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         document.setdefault("copy", None)
+        document.setdefault("changes", False)
         manifest = Manifest(**checksummed_json.attributes(Manifest, document))
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None

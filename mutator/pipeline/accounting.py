@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from mutator.dataset.gc_pause import paused
-from mutator.dataset.manifest import DataFile, Part, SideFile
+from mutator.dataset.manifest import CHANGES, DataFile, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
 from mutator.engine.receipts import (
     Fault,
@@ -29,6 +29,7 @@ from mutator.errors.display import counted, key_text
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.rules.changes import changed_counts
 from mutator.rules.order_units import Units, joined
 
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
@@ -88,7 +89,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         shown = "; ".join(map(key_text, samples["met twice"]))
         raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples=shown)
     files = [part for receipt in merges for part in receipt.files]
-    beside = [*(part for receipt in merges for part in receipt.beside), *ledger.beside]
+    beside = [*(part for receipt in tallies for part in receipt.beside), *ledger.beside]
     taken_over = [part for index in carried for part in _parts_of(plan.inputs[index].source)]
     if plan.master is not None:
         kept = _kept_parts(plan, receipts)
@@ -261,16 +262,21 @@ def sum_of_receipts(receipts: Sequence[MergeReceipt]) -> tuple[Counter[str], dic
     return counts, samples
 
 
-def check_written(result: Result) -> None:
-    """Raise StorageError where the files do not hold as many rows and tombstones as were decided."""
-    found = {
-        "output rows": sum(part.rows for part in result.files),
-        "tombstones out": sum(part.rows for part in result.beside if part.role == "tombstones"),
-    }
+def check_written(plan: Plan, result: Result) -> None:
+    """Raise StorageError where the files do not hold as many rows, tombstones and changed rows as were decided."""
+    rows = Counter({"output rows": sum(part.rows for part in result.files)})
+    for part in result.beside:
+        rows[part.role] += part.rows
+    found = [
+        ("output rows", result.counts["output rows"], rows["output rows"]),
+        ("tombstones out", result.counts["tombstones out"], rows["tombstones"]),
+    ]
+    if plan.changes is not None:
+        found.append(("changed rows", sum(changed_counts(result.counts).values()), rows[CHANGES]))
     problems = [
-        f"{name} {result.counts[name]:,}, and the files that were written hold {rows:,}"
-        for name, rows in found.items()
-        if rows != result.counts[name]
+        f"{name} {decided:,}, and the files that were written hold {written:,}"
+        for name, decided, written in found
+        if decided != written
     ]
     if problems:
         raise error("sums", problems="; ".join(problems))

@@ -112,12 +112,14 @@ def prepare(
     output: str,
     *,
     run: str | None = None,
+    version: int | None = None,
     engine: str = "auto",
     tables: Sequence[TableInput] = (),
 ) -> Prepared:
     """Survey the inputs and plan a run; raise every error that can be found without an engine.
 
-    run: its ID. tables: the paths among master and feed that have the rows of tables in memory.
+    run: its ID. version: that its output can become, of a workflow. tables: the paths among master and feed that have
+    the rows of tables in memory.
     """
     times = StepTimes()
     path = _check_paths(master, feed, output)
@@ -126,7 +128,7 @@ def prepare(
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
         new_id, now = identity(survey.manifest)
-        plan = make_plan(config, survey, run or new_id, now, engine)
+        plan = make_plan(config, survey, run or new_id, now, engine, version)
     plan = replace(plan, warnings=tuple(renamed(warning, config.names) for warning in plan.warnings))
     times.end("plan")
     _log.info("planned %s: %s", plan.run, plan_text(plan))
@@ -191,7 +193,7 @@ def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Re
     result = add_up(followed, receipts)
     check(plan, prepared.survey, result)
     if staging is not None:
-        check_written(result)
+        check_written(plan, result)
     counts = result.counts
     read = counted(counts["feed rows"], "feed row"), counted(counts["master rows"], "master row")
     _log.info("the sums add up: %s and %s give %s", *read, counted(counts["output rows"], "output row"))

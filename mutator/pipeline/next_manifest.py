@@ -40,6 +40,7 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
         feed=_merged_feed(plan, known, merged),
         counts=committed_counts(result.counts),
         copy=copy_path(plan.run),
+        changes=plan.changes is not None,
     )
 
 

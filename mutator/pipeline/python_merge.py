@@ -248,6 +248,7 @@ def _named(
         feed=tuple(one.label for one in feeds),
         output=_IN_MEMORY if target is None else report.output,
         rejected_file=None if target is None else report.rejected_file,
+        changes=None if target is None else report.changes,
         notes=tuple(map(as_arguments, names(report.notes))),
         warnings=tuple(map(as_arguments, names(report.warnings))),
         ignored=names(report.ignored),

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, asdict, dataclass, field
 from typing import Any
 
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
 from mutator.errors import error
 from mutator.errors.display import counted, text_of, without_secrets
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.change_feed import change_files
 from mutator.pipeline.html_report.notebook import html_of
 from mutator.pipeline.report_lines import (
     feed_files_of,
@@ -28,6 +29,7 @@ from mutator.pipeline.text_tables import aligned, listed
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
+from mutator.rules.changes import changed_counts
 
 _PARTITIONS = 20  # shown as text; the JSON has them all
 
@@ -73,6 +75,7 @@ class Report:
     steps: Mapping[str, float] = field(default_factory=dict)  # seconds of each step
     feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
+    changes: str | None = None  # directory of the changed rows; None: they were not written, or there are none
     written: InitVar[Dataset | None] = None  # None: a dry run, or the run of a workflow
 
     def __post_init__(self, written: Dataset | None) -> None:
@@ -129,6 +132,8 @@ class Report:
         lines += reject_lines(self.rejects)
         if self.rejected_file:
             lines.append(f"all rejected rows: {self.rejected_file}")
+        if self.changes:
+            lines.append(f"{counted(sum(changed_counts(n).values()), 'changed row')}: {self.changes}")
         lines += ignored_lines(n)
         for what, paths in (
             ("skipped, consumed before", self.consumed),
@@ -247,6 +252,7 @@ def report_of(
         steps=times.seconds,
         feed_files=feed_files_of(result),
         late=late_orders(plan, result),
+        changes=f"{given['output']}/{DIRECTORY}/{CHANGES}" if change_files(made) else None,
     )
 
 

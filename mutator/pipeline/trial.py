@@ -99,7 +99,7 @@ def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
     """Yield the mutations of one record. elements: sorted, as a bucket has them."""
     tally = Tally()
     how = {"full": plan.full, "replaced": plan.replaces(None)}
-    for _ in merge_bucket(iter(elements), tally, lambda _: None, now=plan.now, **how, horizon=plan.horizon):
+    for _ in merge_bucket(iter(elements), tally, lambda _: None, None, now=plan.now, **how, horizon=plan.horizon):
         pass
     counts = Counter(tally.counts)
     before = next((_shown(plan, value[1]) for (_, _, side, _), value in reversed(elements) if side == MASTER), None)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import is_straggler, read_manifest
-from mutator.dataset.manifest import Manifest, is_without_key
+from mutator.dataset.manifest import CHANGES, Manifest, is_without_key
 from mutator.dataset.manifest_repair import repair
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt
 from mutator.engine.runner import Runner, each_on
@@ -25,6 +25,7 @@ from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of
 from mutator.pipeline.accounting import sum_of_receipts
+from mutator.pipeline.change_feed import change_files, difference_of_changes
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
@@ -107,6 +108,9 @@ def verify(runner: Runner, path: str) -> Verification:
     problems += (
         _checksums(runner, path, known, readable) if is_without_key(known) else _rows(runner, path, known, readable)
     )
+    if all(posixpath.join(path, part.path) in readable for part in change_files(known)):
+        what = difference_of_changes(path, known)
+        problems += [Difference(what, f"_mutator/{CHANGES}")] if what is not None else []
     _log.info("read %s of %s", counted(len(readable), "file"), given)
     return Verification(
         path=given,

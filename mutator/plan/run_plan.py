@@ -16,9 +16,11 @@ from mutator.dataset.file_checks import due_files
 from mutator.dataset.manifest import DataFile, damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.change_form import change_form
 from mutator.plan.inspect.delete_files import (
     check_delete_names,
     delete_prefix_warnings,
@@ -100,6 +102,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     checks: frozenset[str] = frozenset()  # files of the master that are read even if they are taken over
+    changes: ChangeForm | None = None  # None: changed rows are not written
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property
@@ -210,11 +213,13 @@ class Plan:
         return self.chunks.feed if part.side == "feed" else self.chunks.master
 
 
-def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = "auto") -> Plan:
+def make_plan(
+    config: Config, survey: Survey, run: str, now: int, engine: str = "auto", version: int | None = None
+) -> Plan:
     """Plan a run.
 
-    run: its ID. now: its commit time, milliseconds since 1970. engine: one of ``strategy.ENGINES``. Raises the errors
-    of the catalogue.
+    run: its ID. now: its commit time, milliseconds since 1970. engine: one of ``strategy.ENGINES``. version: of a
+    workflow. Raises the errors of the catalogue.
     """
     known = survey.manifest
     mistakes = check_inputs(config, survey)
@@ -259,6 +264,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         warnings=(*config.warnings, *rows.warnings, *mistakes, *_warnings(config, survey)),
         master=_with_forms(survey, rows),
         checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
+        changes=change_form(config, rows, now, version),
         units=tuple(
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)
         ),

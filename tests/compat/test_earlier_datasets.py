@@ -125,6 +125,7 @@ def without_times(value: Any) -> Any:
 def normal_text(text: str) -> str:
     """Return a text report with the same values replaced."""
     text = relative(re.sub(RUN_ID, "RUN", text))
+    text = re.sub(r"^  runner .*\n", "", text, flags=re.MULTILINE)  # tests and releases choose another one
     # The clause on files that were taken over has other words since their checks are in it.
     text = re.sub(r", \d+ taken over unread(?= \()|, \d+ of them taken over .*?(?=; )", "", text)
     text = re.sub(r"^1 ((?:tied )?(?:key|ID|insert))s\b", r"1 \1", text, flags=re.MULTILINE)
@@ -144,7 +145,7 @@ def contents(root: Path) -> dict[str, Any]:
 def content(path: Path, document: dict[str, Any]) -> Any:
     if path.name == "manifest.json":
         # Later format versions have more members.
-        others = ("checksum", "version", "copy")
+        others = ("checksum", "version", "copy", "changes")
         for part in (*document["files"], *document["beside"]):
             part.pop("checked", None)
         found = json.dumps({name: value for name, value in document.items() if name not in others})

@@ -10,6 +10,7 @@ the format gets a directory of its own, and the older directories stay as they a
 
     f1bf679   format 1 of manifests, log entries and bridge entries, record 1 of many tables
     ce4baf7   format 2 of manifests, in the cases that cover each part and outcome
+    44c8412   format 3 of manifests, in the same cases, and one with a header
 
 Each case is a directory:
 
@@ -164,6 +165,15 @@ CASES = {
             "ups_1.txt": FIRST["ups_1.txt"],
             "ups_4.txt": ["b,150,U,4", "d,250,U,4", "e,100,U,4", "f,400,D,4", "q,400,U,4", "q,400,U,5", "short,4"],
         },
+    ),
+    "text_with_header": Case(
+        {**BY_FIELD, **DELETES, "header.lines": "1"},
+        {"base.txt": ["id,at,note", *letters("abcd", "100", "base")]},
+        (
+            ({"ups_1.txt": ["id,at,note", *letters("ax", "200", "first")], "del_1.txt": ["id,at,note", "b,200,"]}, {}),
+            ({"ups_2.txt": ["id,at,note", *letters("c", "300", "second")]}, {}),
+        ),
+        {"ups_3.txt": ["id,at,note", *letters("by", "400", "third"), *letters("d", "50", "late")]},
     ),
     "text_by_file_name": Case(
         {**BY_ID, **DELETES},

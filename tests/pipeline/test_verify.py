@@ -270,9 +270,9 @@ def test_manifest_whose_members_were_moved_is_damaged(plain, copy):
 
 def test_manifest_of_a_later_version_is_named(plain, copy):
     path = copy / manifest.PATH
-    path.write_bytes(path.read_bytes().replace(b'"version": 3', b'"version": 4'))
+    path.write_bytes(path.read_bytes().replace(b'"version": 4', b'"version": 5'))
 
-    with pytest.raises(StateError, match="format version 4") as caught:
+    with pytest.raises(StateError, match="format version 5") as caught:
         plain(copy)
     assert caught.value.kind == "manifest.newer"
 

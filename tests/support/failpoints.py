@@ -11,6 +11,8 @@ FAILPOINTS = (
     "task.data.written",
     "task.order.written",
     "task.tombstones.written",
+    "task.changes.opened",
+    "task.changes.written",
     "task.carried",
     "task.rejected.written",
     "stage.merged",

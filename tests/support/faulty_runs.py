@@ -10,6 +10,7 @@ from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
+from tests.support.changed_rows import changed_rows, counted, reported
 from tests.support.failpoints import FAILPOINTS
 
 SETTINGS = {
@@ -18,6 +19,7 @@ SETTINGS = {
     "num.reducer": "4",
     "reject.policy": "quarantine",
     "split.bytes": "250",  # several tasks on either side
+    "changes": "true",
 }
 # Each way to merge: its master, its settings, and its engine.
 JOINS = {
@@ -116,6 +118,7 @@ def check_whole(output):
     assert made.counts["output rows"] == sum(part.rows for part in made.files) == len(EXPECTED)
     assert made.counts["tombstones out"] == 9  # 8, minus 2 that were revived, plus 3
     assert made.counts["feed rejected"] == 2
+    assert counted(changed_rows(output)) == reported(made.counts)
 
 
 def quiet_files(places, output):

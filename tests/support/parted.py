@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from mutator import config
 from mutator.dataset import checksum, manifest
@@ -60,6 +61,7 @@ def settings(scope):
         "reject.policy": "quarantine",
         **NO_LIMITS,
         "split.bytes": "120",
+        "changes": "true",
     }
 
 
@@ -141,6 +143,9 @@ def comparable(output):
         if "_mutator/tombstones" in directory:
             with storage_for(output).open(f"{output}/{part.path}") as stream:
                 content = [(key, order) for key, order, _ in read_tombstones(stream)]
+        if "_mutator/changes" in directory:
+            with storage_for(output).open(f"{output}/{part.path}") as stream:
+                content = parquet.read_table(stream).drop_columns(["_commit_timestamp"]).to_pylist()
         if "_mutator/filters" in directory or "_mutator/rejected" in directory:
             content = None  # these name files and runs
         found.append((directory, RUN_ID.sub("", name), part.bucket, part.rows, content))

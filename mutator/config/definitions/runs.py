@@ -124,6 +124,12 @@ RUNS = (
                 "sequences are missing than have arrived",
             ),
             Setting(
+                "changes",
+                forms.FLAG,
+                "false",
+                "write the rows that change, before and after, as a part of the output ([details](changes.md))",
+            ),
+            Setting(
                 "feed.control.suffix",
                 forms.SUFFIX,
                 None,

@@ -110,7 +110,7 @@ def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str]
 def _staged(storage: Storage, staged: str, merge: Callable[[str], Made]) -> Made:
     """Merge into a staging directory, and make it durable and whole."""
     work = posixpath.join(staged, WORK)
-    for name in ("tombstones", "order", "rejected", "filters"):
+    for name in ("tombstones", "order", "rejected", "filters", manifest.CHANGES):
         storage.make_directory(posixpath.join(work, manifest.DIRECTORY, name))
     failpoint("stage.created")
     made = merge(work)

@@ -22,6 +22,7 @@ from mutator.engine.blocks.mutations import fold_parts, mutations_of_table, tabl
 from mutator.engine.blocks.read import Run, mutations_of_run, rejected, table_bytes, tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.bucket_files import BucketFiles
+from mutator.engine.changed_rows import changed_rows
 from mutator.engine.ledger import write_ledger
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts, SplitReceipt
@@ -80,16 +81,19 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
     none_met = MetWinners(b"", b"", b"")
     try:
         with ExitStack() as stack:
-            output = Output(plan, tally, plan.by_file_name, stack)
+            changes = changed_rows(plan, staging, task, attempt, stack)
+            output = Output(plan, tally, plan.by_file_name, stack, changes)
             files = BucketFiles(plan, staging, plan.units[task], attempt, stack)
             blocks = partial(from_files, plan, plan.local[task], done)
             for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):
                 files.write(*kept)
             files.close(tally)
+            receipt = tally.receipt(files=files.files, beside=files.beside)
+            receipt = receipt if changes is None else changes.added_to(receipt)
     except Damage as fault:
         return Patch(MergeReceipt(), none_met, (damage_element(plan, plan.local[task][0], fault.fault),))
     met = MetWinners(*(positions.tobytes() for positions in winners[0].met_rows())) if winners else none_met
-    return Patch(tally.receipt(files=files.files, beside=files.beside), met, (*ledger, *receipts.values()))
+    return Patch(receipt, met, (*ledger, *receipts.values()))
 
 
 def met_by(patches: Sequence[Patch]) -> MetWinners:
@@ -108,8 +112,10 @@ def finish(
     """Insert and bury the winners that met no row; return the receipts of this last task and of the ledger."""
     tally = Tally()
     with ExitStack() as stack:
-        output = Output(plan, tally, True, stack)
-        files = BucketFiles(plan, staging, plan.units[len(plan.local) - 1], attempt, stack)
+        last = len(plan.local) - 1
+        changes = changed_rows(plan, staging, last, attempt, stack)
+        output = Output(plan, tally, True, stack, changes)
+        files = BucketFiles(plan, staging, plan.units[last], attempt, stack)
         tables = (table for split in plan.local[-1] for table in _tombstones(plan, split, ledger))
         winners = _winners(plan, folded, tally)
         for one in winners:
@@ -121,8 +127,9 @@ def finish(
         merge_tombstones(plan, winners[0] if winners else None, tables, output)
         for one in winners:
             insert_and_bury(one, output)
-        files.finish(output.inserted.tables(), output.tombstones.tables(), tally)
-    receipt = tally.receipt(files=files.files, beside=files.beside)
+        files.finish(output.inserted_rows(), output.tombstones.tables(), tally)
+        receipt = tally.receipt(files=files.files, beside=files.beside)
+        receipt = receipt if changes is None else changes.added_to(receipt)
     return receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))
 
 

@@ -19,11 +19,13 @@ from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.blocks.winners import GONE, LEAVE, OUTRANKED, TOUCH, WRITE, Winners, tombstone_table
+from mutator.engine.changed_rows import ChangedRows
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.changes import BEFORE, DELETE
 from mutator.rules.order_columns import flags, from_texts, to_texts, to_value
 
 Blocks = Callable[[], Iterator[MasterBlock]]
@@ -40,16 +42,18 @@ class Output:
         tally: Tally,
         exact: bool,
         stack: ExitStack,
+        changes: ChangedRows | None,
         *,
         hashed: bool = False,
         unit: MergeUnit | None = None,
     ) -> None:
         """Set up the rewriting of rows.
 
-        exact: rows must stay one element each, because they go to several files or are numbered. hashed: the hashes of
-        their keys are needed in any case. unit: that is merged; None where nothing is replaced.
+        exact: rows must stay one element each, because they go to several files or are numbered. changes: receives the
+        rows that change. hashed: the hashes of their keys are needed in any case. unit: that is merged; None where
+        nothing is replaced.
         """
-        self.plan, self.tally, self.exact, self.hashed = plan, tally, exact, hashed
+        self.plan, self.tally, self.exact, self.hashed, self.changes = plan, tally, exact, hashed, changes
         self.replaced = unit is not None and unit.replaced
         # Rows of several partitions, of which some are replaced: they get their partitions once they are merged.
         self._mixed = self.replaced and plan.is_partitioned and unit is not None and unit.partition is None
@@ -66,6 +70,11 @@ class Output:
             return np.ones(len(block.block), np.bool_)
         placed = self.plan.block_type.partitions(block.block.written(), self.plan.rows.layouts["written"])
         return np.array([*map(self.plan.replaces, placed.names), False], np.bool_)[placed.codes]
+
+    def inserted_rows(self) -> Iterator[Any]:
+        """Yield tables of the inserted rows, by key; once."""
+        tables = self.inserted.tables()
+        return tables if self.changes is None else self.changes.noting(tables)
 
 
 def merge_blocks(
@@ -172,6 +181,8 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     changed[rows[actions == WRITE]] = True
     positions = np.flatnonzero(changed)
     content = block.block.written()
+    if output.changes is not None:
+        _note_changes(output.changes, content, met, absent)
     if len(positions):
         values = content.take(pa.array(positions))
         written = np.flatnonzero(actions == WRITE)
@@ -191,6 +202,19 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
         sequences = sequences.copy()
         sequences[rows[touched]] = met.column("order").to_numpy()[touched]
     return content, live, block.hashes[~gone], sequences[~gone]
+
+
+def _note_changes(changes: ChangedRows, content: Any, met: Any, absent: Flags) -> None:
+    """Note the rows of a block that change. content: as they were. absent: that the feed replaces by nothing."""
+    if met is not None:
+        rows, actions = met.column("row").to_numpy(), met.column("action").to_numpy()
+        updated = np.flatnonzero(actions == WRITE)
+        after = met.column("written").combine_chunks().take(pa.array(updated))
+        changes.update(content.take(pa.array(rows[updated])), after)
+        gone = (actions == GONE) | (actions == OUTRANKED)
+        changes.add(DELETE, content.take(pa.array(rows[gone])))
+        changes.add(BEFORE, content.take(pa.array(rows[actions == LEAVE])))  # the row after it is in another partition
+    changes.add(DELETE, content.take(pa.array(np.flatnonzero(absent))))
 
 
 def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any], output: Output) -> None:

@@ -16,6 +16,7 @@ from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, Rows, Run, mutations_of_run
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.bucket_files import BucketFiles
+from mutator.engine.changed_rows import changed_rows
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import MergeReceipt
 from mutator.errors.failpoints import failpoint
@@ -33,9 +34,11 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
         unit = plan.units[group]
         splits = plan.local[group] if plan.strategy.join == "aligned" else ()
         files = BucketFiles(plan, staging, unit, attempt, stack)
-        task = UnitTask(plan, unit, splits, files, stack)
+        changes = changed_rows(plan, staging, group, attempt, stack)
+        task = UnitTask(plan, unit, splits, files, stack, changes)
         carry = partial(carry_over, task, staging, attempt)
-        return task.receipt(lambda: merge_group(task, Sections(plan, elements, stack), carry))
+        receipt = task.receipt(lambda: merge_group(task, Sections(plan, elements, stack), carry))
+        return receipt if changes is None else changes.added_to(receipt)
 
 
 def merge_group(task: UnitTask, sections: Sections, carry: Callable[[], None] | None = None) -> None:

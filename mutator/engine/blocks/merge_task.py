@@ -14,6 +14,7 @@ from mutator.engine.blocks.master import MasterBlock, from_files
 from mutator.engine.blocks.merge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
+from mutator.engine.changed_rows import ChangedRows
 from mutator.engine.receipts import MergeReceipt, SplitReceipt
 from mutator.engine.split_content import Damage, check_tombstones, damage_of
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
@@ -62,14 +63,15 @@ class UnitTask:
         splits: Sequence[Split],
         files: RowSink,
         stack: ExitStack,
+        changes: ChangedRows | None,
         *,
         exact: bool = False,
         hashed: bool = False,
     ) -> None:
         """Set up the merge of a unit.
 
-        splits: of the master's files that this task reads. files: receives the rows. exact: rows must stay one element
-        each. hashed: the sink needs the hashes of their keys.
+        splits: of the master's files that this task reads. files: receives the rows. changes: receives those that
+        change. exact: rows must stay one element each. hashed: the sink needs the hashes of their keys.
         """
         self.plan, self.unit, self.stack, self.files = plan, unit, stack, files
         self.tally = Tally()
@@ -81,7 +83,7 @@ class UnitTask:
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
         # Rows are split by bucket again, or get a sequence each.
         exact = exact or plan.by_file_name or len(unit.numbers) > 1
-        self.output = Output(plan, self.tally, exact, stack, hashed=hashed, unit=unit)
+        self.output = Output(plan, self.tally, exact, stack, changes, hashed=hashed, unit=unit)
         self.parts = Parts(plan, self.tally, stack)
 
     def receipt(self, work: Callable[[], None]) -> MergeReceipt:
@@ -130,7 +132,7 @@ class UnitTask:
 
     def close(self) -> None:
         """Write the inserted rows and the tombstones."""
-        self.files.finish(self.output.inserted.tables(), self.output.tombstones.tables(), self.tally)
+        self.files.finish(self.output.inserted_rows(), self.output.tombstones.tables(), self.tally)
 
     def tombstones(self, shuffled: Callable[[], Iterator[Any]] | None = None) -> Iterator[Any]:
         """Read the tombstones that were shuffled, and those of the master's files."""

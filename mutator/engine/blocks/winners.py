@@ -223,10 +223,16 @@ class Winners:
         self._buried.append(positions)
 
     def inserted(self) -> Iterator[Any]:
-        """Yield the winners to insert, by key, as pa.Tables of key columns, "hash", "row" and "order"."""
+        """Yield the winners to insert, by key, as pa.Tables of key columns, "hash", "row" and "order".
+
+        With "arrives" if changed rows are written: whether the record comes from another partition.
+        """
         found = self.found
         columns = [*found.keys, pa.array(found.hashes), found.written, found.orders]
         names = [*key_names(len(found.keys)), "hash", "row", "order"]
+        if self.plan.changes is not None:
+            columns.append(pa.array(found.moves == ARRIVES))
+            names.append("arrives")
         for positions in self._by_key(self._inserted):
             index = pa.array(positions)
             yield pa.table([column.take(index) for column in columns], names)

@@ -15,6 +15,7 @@ from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.merge_task import UnitTask, no_tombstones
 from mutator.engine.blocks.mutations import mutations_of_table
 from mutator.engine.bucket_files import BucketFiles
+from mutator.engine.changed_rows import changed_rows
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import FEED, ROWS, TOMBSTONES, ByUnit
 from mutator.engine.receipts import MergeReceipt
@@ -39,19 +40,22 @@ def write_units(
         arrived = {content: ByUnit(plan, content, stack) for content in (FEED, ROWS, TOMBSTONES)}
         for (_, _, content, _), value in elements:
             arrived[content].append(pa.ipc.open_stream(value).read_all())
+        changes = changed_rows(plan, staging, task, attempt, stack)
         pack = _Pack(plan, staging, task, attempt) if plan.by_table and staging is not None else None
         work = _write if plan.strategy.join == "shuffle" and plan.by_table else _merge
         for number in tasks[task]:
             with ExitStack() as own:
                 unit = plan.units[number]
                 files = _BoundedFiles(plan, staging, unit, attempt, own, None if pack is None else pack.path)
-                merge = UnitTask(plan, unit, plan.local[number], files, own, hashed=pack is not None)
+                merge = UnitTask(plan, unit, plan.local[number], files, own, changes, hashed=pack is not None)
                 receipt = merge.receipt(lambda: work(merge, files, number, arrived))  # noqa: B023  # called at once
                 if pack is not None:
                     pack.add(files)
                 yield receipt
         if pack is not None and (written := pack.written()) is not None:
             yield written
+        if changes is not None:
+            yield changes.added_to(MergeReceipt())
 
 
 def _write(_: UnitTask, files: _BoundedFiles, unit: int, arrived: dict[int, ByUnit]) -> None:

@@ -19,6 +19,7 @@ from mutator.engine.blocks.merge_bucket import Sections, merge_group
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations, directories_of, directory_column, fold, joined_mutations
 from mutator.engine.blocks.read import Feed, batches, rejected
+from mutator.engine.changed_rows import changed_rows
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
 from mutator.engine.receipts import NOTHING_READ
@@ -80,15 +81,19 @@ def _master_rows(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
     yield receipt_of(plan, split, receipt)
 
 
-def merged_and_placed(plan: Plan, group: int, elements: Iterable[Any], attempt: int) -> Iterator[Route]:
-    """Merge a group of a master that has no partitions yet, and route the surviving rows."""
+def merged_and_placed(
+    plan: Plan, staging: str | None, group: int, elements: Iterable[Any], attempt: int
+) -> Iterator[Route]:
+    """Merge a group of a master that has no partitions yet, and route the surviving rows; write the changed ones."""
     failpoint("task.started", attempt)
     keep_freed_memory()
     with ExitStack() as stack:
         files = _RouteSink(plan, group, stack)
         unit = MergeUnit(group, plan.groups, plan.groups, replaced=plan.replaces(None))
-        task = UnitTask(plan, unit, (), files, stack, exact=True)
+        changes = changed_rows(plan, staging, group, attempt, stack)
+        task = UnitTask(plan, unit, (), files, stack, changes, exact=True)
         receipt = task.receipt(lambda: merge_group(task, Sections(plan, elements, stack)))
+        receipt = receipt if changes is None else changes.added_to(receipt)
         yield from files.routes()
     yield LEDGER, {}, ((plan.ledger, (), TALLY, (group, 0)), receipt)
 

@@ -51,7 +51,7 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
         # While it waits for the tasks, this process checks thousands of partitions, and links their files.
         beside = stack.enter_context(ThreadPoolExecutor(1))
         checking = beside.submit(check_master, plan)
-        plan, routes = (_routes_by_table if plan.by_table else _routes_by_partition)(runner, plan, stack)
+        plan, routes = (_routes_by_table if plan.by_table else _routes_by_partition)(runner, plan, staging, stack)
         with routes.kept() as kept:
             # -> Counter of the bytes of each directory, and those of the feed
             sizes = kept.map(_sizes).collect()
@@ -84,14 +84,14 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
     return Receipts(tuple(merges), ledger, dict(arrived), frozenset(replaced), joined)
 
 
-def _routes_by_partition(runner: Runner, plan: Plan, stack: ExitStack) -> tuple[Plan, Elements]:
+def _routes_by_partition(runner: Runner, plan: Plan, _: str | None, stack: ExitStack) -> tuple[Plan, Elements]:
     """Return the plan, and the routes of all rows, where an ID is unique only within its partition."""
     shared = stack.enter_context(runner.shared(replace(plan, master=None)))
     # [split, ...] -> (section, sizes, table), ...
     return plan, runner.tasks(plan.tasks).map(partial(read_tasks, placed_as_read), shared)
 
 
-def _routes_by_table(runner: Runner, plan: Plan, stack: ExitStack) -> tuple[Plan, Elements]:
+def _routes_by_table(runner: Runner, plan: Plan, staging: str | None, stack: ExitStack) -> tuple[Plan, Elements]:
     """Return the plan, and the routes of all rows, where an ID is unique in the whole table.
 
     The plan gets the partitions that are replaced, because a record of one of them may move even if it is newer.
@@ -111,7 +111,7 @@ def _routes_by_table(runner: Runner, plan: Plan, stack: ExitStack) -> tuple[Plan
         plan = _replacing(plan, found.map(_own_partitions, shared).collect())
         shared = stack.enter_context(runner.shared(replace(plan, master=known)))
     # -> (section, sizes, table), ...
-    return plan, found.map(_place, shared)
+    return plan, found.map(partial(_place, staging), shared)
 
 
 def _replacing(plan: Plan, directories: Iterable[Collection[str]]) -> Plan:
@@ -126,11 +126,12 @@ def _own_partitions(plan: Plan, group: int, attempt: int, elements: Iterable[Any
         yield own_partitions(plan, elements)
 
 
-def _place(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterable[Route]:
+def _place(staging: str | None, plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterable[Route]:
     if group == plan.ledger:
         return ((LEDGER, {}, element) for element in elements)
-    place = located if plan.master is not None else merged_and_placed
-    return place(plan, group, elements, attempt)
+    if plan.master is not None:
+        return located(plan, group, elements, attempt)
+    return merged_and_placed(plan, staging, group, elements, attempt)
 
 
 def _sizes(_: None, number: int, attempt: int, routes: Iterable[Route]) -> Iterator[tuple[Counter[str], set[str]]]:

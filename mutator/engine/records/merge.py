@@ -23,6 +23,7 @@ def merge_bucket(
     elements: Iterable[Element],
     tally: Tally,
     bury: Callable[[Tombstone], None],
+    changed: Callable[[bytes | None, bytes | None], None] | None = None,
     *,
     now: int,
     full: bool,
@@ -33,8 +34,8 @@ def merge_bucket(
     """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
-    key. full: the feed is a full snapshot. replaced: the feed replaces all records. horizon, expire_before: None where
-    tombstones never expire.
+    key. changed: called with each row that changes, before and after; None where there is none. full: the feed is a
+    full snapshot. replaced: the feed replaces all records. horizon, expire_before: None where tombstones never expire.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -63,6 +64,9 @@ def merge_bucket(
         result = decision.result
         if duplicates:
             tally.note("duplicate IDs", key)
+        if changed is not None and result in ("write", "bury", "bury record") and (record or result == "write"):
+            before = record_row if record is not None else None
+            changed(before, winner.row if result == "write" else None)  # type: ignore[union-attr]
         if result in ("keep", "touch", "write"):
             # An updated row replaces its record where the record is.
             position = (SURVIVOR, *record[2:4], *record[5:]) if record is not None else (INSERTED, key)

@@ -12,6 +12,7 @@ import numpy as np
 
 from mutator.dataset.side_columns import Tombstone, tombstone_table
 from mutator.engine.bucket_files import BucketFiles
+from mutator.engine.changed_rows import ChangedRows, changed_rows
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import Element
@@ -19,6 +20,7 @@ from mutator.engine.sorted_runs import sorted_elements
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
+from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
 from mutator.rules.order_values import format_order
 
 _BATCH = 1 << 14  # rows or tombstones that are written at once
@@ -39,11 +41,14 @@ def write_bucket(
     form = plan.block_type
     with ExitStack() as stack:
         files = BucketFiles(plan, staging, plan.units[bucket], attempt, stack)
+        sink = changed_rows(plan, staging, bucket, attempt, stack)
+        changes = None if sink is None else _Changes(plan, sink)
         tombstones = _Tombstones(plan, files)
         rows = merge_bucket(
             elements,
             tally,
             tombstones.append,
+            None if changes is None else changes.append,
             now=plan.now,
             full=plan.full,
             replaced=plan.units[bucket].replaced,
@@ -56,7 +61,8 @@ def write_bucket(
             files.write(found, len(batch), None, orders)
         tombstones.flush()
         files.close(tally)
-    return tally.receipt(files=files.files, beside=files.beside)
+        receipt = tally.receipt(files=files.files, beside=files.beside)
+        return receipt if changes is None else changes.added_to(receipt)
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -89,3 +95,33 @@ class _Tombstones:
         batch, self._batch = self._batch, []
         if batch:
             self._files.bury(tombstone_table(self._plan.key_width, batch))
+
+
+class _Changes:
+    """Changed rows that come one by one."""
+
+    def __init__(self, plan: Plan, sink: ChangedRows) -> None:
+        self._plan, self._sink = plan, sink
+        self._kinds: list[int] = []
+        self._rows: list[bytes] = []
+        self._bytes = 0
+
+    def append(self, before: bytes | None, after: bytes | None) -> None:
+        """Add a row before and after a change; None where there is none."""
+        for kind, row in ((DELETE if after is None else BEFORE, before), (INSERT if before is None else AFTER, after)):
+            if row is not None:
+                self._kinds.append(kind)
+                self._rows.append(row)
+                self._bytes += len(row)
+        if len(self._rows) >= _BATCH or self._bytes > _BATCH_BYTES:
+            self._flush()
+
+    def added_to(self, receipt: MergeReceipt) -> MergeReceipt:
+        """Finish the file; return a receipt that names it, too."""
+        self._flush()
+        return self._sink.added_to(receipt)
+
+    def _flush(self) -> None:
+        rows = self._plan.block_type.from_contents(self._rows, self._plan.rows.layouts["master"])
+        self._sink.add(np.array(self._kinds, np.int8), rows)
+        self._kinds, self._rows, self._bytes = [], [], 0

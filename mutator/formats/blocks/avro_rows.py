@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.blocks.avro_resolution import Resolution
+from mutator.formats.blocks.changed_avro import AvroChanges
+from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.contract import Batch, is_in
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
@@ -74,6 +76,7 @@ class AvroBlockType(SchemaBlockType):
     """The block contract for Avro records."""
 
     block = AvroBlock
+    changes_suffix = ".avro"
 
     def read(self, content: Content, layout: AvroLayout, trusted: bool) -> Iterator[Batch]:
         """Read the Avro blocks of the window."""
@@ -124,6 +127,12 @@ class AvroBlockType(SchemaBlockType):
     def writer(self, stream: BinaryIO, output: AvroOutput, chunk: int | None) -> RowWriter:
         """Return a writer to a stream."""
         return RowWriter(BlockWriter(stream, output), lambda rows: iter(rows.to_pylist()))
+
+    def changes_writer(
+        self, stream: BinaryIO, output: AvroOutput, layout: AvroLayout, form: ChangeForm
+    ) -> ChangeWriter:
+        """Return a writer of changed rows, which stay as they are encoded."""
+        return AvroChanges(stream, output, form)
 
 
 def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any], lines: int) -> Batch:

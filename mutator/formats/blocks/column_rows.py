@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter, ParquetChanges
 from mutator.formats.blocks.contract import Batch
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
@@ -145,6 +146,7 @@ class ColumnBlockType(SchemaBlockType):
     """The block contract for typed columns."""
 
     block = ColumnBlock
+    changes_suffix = ".parquet"
 
     def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows."""
@@ -172,6 +174,12 @@ class ColumnBlockType(SchemaBlockType):
         """Return a writer to a stream."""
         inner = FILE_FORMATS[output.format].writer(stream, output.schema, output.dialect)
         return RowWriter(inner, lambda rows: pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema))
+
+    def changes_writer(
+        self, stream: BinaryIO, output: ColumnOutput, layout: ColumnLayout, form: ChangeForm
+    ) -> ChangeWriter:
+        """Return a writer of changed rows, whose columns have the types of the rows."""
+        return ParquetChanges(stream, form, layout.fields, lambda rows: rows.flatten())
 
 
 def trusted_block(batches: Sequence[Any], offsets: Ints, layout: ColumnLayout) -> ColumnBlock:

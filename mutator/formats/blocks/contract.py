@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.content import Content, Reject, Writer
 from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of
 from mutator.rules.op_code_columns import OpCodes
@@ -91,6 +92,7 @@ class BlockType(Protocol):
     """One way for rows to travel in memory. Layouts and outputs are made by the plan for this block type alone."""
 
     run_together: bool  # the writer finds the ends of rows even if one array element has several
+    changes_suffix: str  # of the files of changed rows, with the dot
 
     def unsupported(self, layout: Any) -> str | None:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
@@ -128,6 +130,9 @@ class BlockType(Protocol):
 
     def writer(self, stream: BinaryIO, output: Any, chunk: int | None) -> Writer:
         """Return a writer to a stream. chunk: bytes of a checksum chunk, to count rows by chunk; None: do not."""
+
+    def changes_writer(self, stream: BinaryIO, output: Any, layout: Any, form: ChangeForm) -> ChangeWriter:
+        """Return a writer of changed rows to a stream. layout: that of written rows."""
 
 
 def patched(rows: Any, positions: Ints, values: Any, gone: Flags, *, exact: bool) -> Any:

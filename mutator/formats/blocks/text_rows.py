@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.contract import Batch, Hashes, Record
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
@@ -42,6 +43,7 @@ class TextBlockType:
     """The block contract for delimited text."""
 
     run_together = True
+    changes_suffix = ".parquet"
 
     def suffix(self, output: None) -> str:
         """Return the suffix of plain text files."""
@@ -106,6 +108,12 @@ class TextBlockType:
     def writer(self, stream: BinaryIO, output: None, chunk: int | None) -> TextWriter:
         """Return a writer to a stream."""
         return TextWriter(stream, chunk)
+
+    def changes_writer(self, stream: BinaryIO, output: None, layout: RowLayout, form: ChangeForm) -> ChangeWriter:
+        """Return a writer of changed rows, which have columns of text."""
+        from mutator.formats.blocks.changed_text import text_changes  # loads Parquet, which few runs need
+
+        return text_changes(stream, layout.delimiter.literal, form)
 
 
 class TextWriter:

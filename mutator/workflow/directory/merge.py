@@ -20,7 +20,9 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
         # They load Arrow: most runs of a workflow find nothing to merge.
         from mutator.pipeline.merge import carry_out, prepare
 
-        prepared = prepare(config, task.master, task.feed, task.output, run=task.run, engine=engine)
+        prepared = prepare(
+            config, task.master, task.feed, task.output, run=task.run, version=task.version, engine=engine
+        )
         skipped = tuple(source.name for source in prepared.survey.consumed)
         if not prepared.survey.feed:
             return skipped

@@ -6,6 +6,7 @@
     output/<run>…     datasets being made, or on their way between two directories
     backup/<version>  datasets that were the master
     archive/<run>/    feed files that were merged
+    changes/…         changed rows of each version
     _mutator/         log/ (versions), runs/ (the journal of runs that have not ended), lock/
 
 A dataset is identified by the commit ID in its manifest, never by its path, so any process knows where it belongs.

@@ -19,6 +19,7 @@ from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
+from mutator.workflow.directory import changed_rows
 from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.lock import locked, storage_time
@@ -212,6 +213,7 @@ def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
 
 def _complete(base: Base, log: Log, run: str) -> list[str]:
     """Archive the feed files of a run that committed; return where the files went."""
+    changed_rows.keep(base, log, run)
     names, rewritten = archive(base, run, merged_content(base, log, run))
     discard(base.at("output", run))
     went = [f"{file_names.first_few(names)} went to archive/"] if names else []

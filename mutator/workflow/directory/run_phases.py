@@ -27,7 +27,7 @@ from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
-from mutator.workflow.directory import damage, journal
+from mutator.workflow.directory import changed_rows, damage, journal
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
@@ -47,6 +47,7 @@ class Task:
     master: str
     feed: tuple[str, ...]
     output: str
+    version: int  # number of the version that the output can become
     paths: Mapping[str, Any]  # the paths for the report: of everything once the version is published
 
 
@@ -115,7 +116,7 @@ class Run:
         published = base.master if base.storage.renames else output
         paths: dict[str, str | tuple[str, ...]]
         paths = {"master": master, "feed": self.feed.paths_afterwards, "output": published}
-        return Task(self.id, master, self.feed.paths, output, _shown(base, paths))
+        return Task(self.id, master, self.feed.paths, output, self.before.number + 1, _shown(base, paths))
 
     def verify(self) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
@@ -181,6 +182,8 @@ class Run:
         """Move everything to where it belongs."""
         if self.config.symlink_manifest:
             masters.write_symlinks(self.base, self.log)
+        if self.version is not None and self.merged is not None and self.merged.manifest.changes:
+            changed_rows.keep(self.base, self.log, self.id)
         masters.back_up(self.base, self.log)
         self.aside = masters.set_aside(self.base, self.id)
         self.feed.archive(merged_content(self.base, self.log, self.id))

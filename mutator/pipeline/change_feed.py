@@ -1,0 +1,66 @@
+"""The changed rows of datasets, as tables."""
+
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.manifest import CHANGES as ROLE
+from mutator.dataset.manifest import Manifest, SideFile
+from mutator.errors import MutatorError
+from mutator.errors.display import counted
+from mutator.formats.files.contract import Dialect
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.frames.file_rows import FileRange, read_range
+from mutator.rules.changes import CHANGE, changed_counts
+from mutator.storage import storage_for
+
+
+def change_files(known: Manifest) -> list[SideFile]:
+    """Return the files of changed rows of a dataset, in the order of their tasks."""
+    return sorted((part for part in known.beside if part.role == ROLE), key=lambda part: part.path)
+
+
+def schema_of_changes(path: str, part: SideFile) -> Any:
+    """Return the pa.Schema of a file of changed rows. path: of its dataset. Raises StorageError."""
+    full = posixpath.join(path, part.path)
+    with storage_for(full).open(full) as stream:
+        return FILE_FORMATS[_format_of(part)].probe(stream, Dialect()).schema
+
+
+def change_batches(path: str, parts: Sequence[SideFile], schema: Any) -> Iterator[Any]:
+    """Yield the rows of files of changed rows as pa.RecordBatches of a schema. path: of their dataset.
+
+    Raises DataError for a file that cannot be read.
+    """
+    for part in parts:
+        full = posixpath.join(path, part.path)
+        own = schema_of_changes(path, part)
+        yield from read_range(FileRange(full, part.bytes, _format_of(part), own, checksum=part.checksum), schema)
+
+
+def difference_of_changes(path: str, known: Manifest) -> str | None:
+    """Return how the number of changed rows of each kind differs from the counts of the run; None if it does not."""
+    parts = change_files(known)
+    if not known.changes:
+        return None
+    found: Counter[str] = Counter()
+    try:
+        for part in parts:
+            for batch in change_batches(path, [part], pa.schema([(CHANGE, pa.string())])):
+                found.update({one["values"]: one["counts"] for one in pc.value_counts(batch.column(0)).to_pylist()})
+    except MutatorError as fault:
+        return str(fault)
+    problems = [
+        f"{counted(found[change], 'changed row')} of the kind {change} and should have {count:,}"
+        for change, count in changed_counts(known.counts).items()
+        if found[change] != count
+    ]
+    return f"has {', '.join(problems)}" if problems else None
+
+
+def _format_of(part: SideFile) -> str:
+    return "avro" if part.path.endswith(".avro") else "parquet"

@@ -1,0 +1,71 @@
+"""Changed rows in a directory of their own, which outlives the dataset that they are a part of.
+
+The files are those of the dataset, linked or copied. ``_mutator.json`` comes last: a directory without it is not whole.
+It names the files and the run; its name is hidden, so that other programs read the files alone.
+"""
+
+import posixpath
+from dataclasses import dataclass
+from typing import Any
+
+from mutator.dataset import checksummed_json
+from mutator.dataset.manifest import Manifest, SideFile, side_files
+from mutator.engine.blocks.carry import carry_file
+from mutator.engine.split_content import Damage
+from mutator.errors import error, suppressed
+from mutator.errors.failpoints import failpoint
+from mutator.pipeline.change_feed import change_files
+from mutator.storage import read_if_exists, storage_for
+
+RECORD = "_mutator.json"
+_FORMAT, _VERSION = "mutator changes", 1
+
+
+@dataclass(frozen=True)
+class KeptChanges:
+    """The changed rows of one run."""
+
+    number: int | None  # version of a workflow
+    run: str
+    dataset: str  # commit ID of the dataset that the run made
+    parent: str | None  # commit ID of the dataset that it changed
+    committed: str
+    files: tuple[SideFile, ...]
+
+
+def keep_changes(dataset: str, known: Manifest, directory: str, number: int | None = None) -> None:
+    """Link or copy the changed rows of a dataset into a directory. number: version of a workflow.
+
+    It can be repeated after a kill, and by two processes at once. Raises StateError for a damaged file.
+    """
+    storage, record = storage_for(directory), posixpath.join(directory, RECORD)
+    if storage.stat(record) is not None:
+        return
+    storage.make_directory(directory)
+    files = []
+    for part in change_files(known):
+        name = posixpath.basename(part.path)
+        try:
+            carry_file(posixpath.join(dataset, part.path), posixpath.join(directory, name), part.checksum)
+        except Damage as fault:
+            raise fault.fault.error from None
+        failpoint("changes.linked")
+        files.append({**checksummed_json.record_members(part), "path": name})
+    members = {"number": number, "run": known.run, "dataset": known.commit, "parent": known.parent}
+    made = checksummed_json.dump(_FORMAT, _VERSION, {**members, "committed": known.committed, "files": files})
+    with suppressed("storage.exists"), storage.create_new(record) as stream:
+        stream.write(made)
+    failpoint("changes.kept")
+
+
+def read_kept_changes(directory: str) -> KeptChanges | None:
+    """Return the record of a directory of changed rows; None if it has none. Raises StateError if it is damaged."""
+    path = posixpath.join(directory, RECORD)
+    content = read_if_exists(path)
+    if content is None:
+        return None
+    try:
+        members: dict[str, Any] = checksummed_json.parse(content, _FORMAT, _VERSION)
+        return KeptChanges(**{**members, "files": side_files(members["files"])})
+    except (KeyError, TypeError, ValueError) as fault:
+        raise error("changes.damaged", path=path, why=fault) from None

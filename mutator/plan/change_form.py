@@ -1,0 +1,46 @@
+"""The form of the changed rows that a run writes."""
+
+from collections.abc import Sequence
+
+from mutator.config import Config
+from mutator.errors import error
+from mutator.formats.blocks.changed_rows import ROW, ChangeForm
+from mutator.plan.inspect.headers import HEADER
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.rules.changes import FIELD_NAMES
+
+
+def change_form(config: Config, rows: RowPlan, now: int, version: int | None) -> ChangeForm | None:
+    """Return the form of changed rows; None if the run writes none.
+
+    now: the commit time, milliseconds since 1970. version: of a workflow. Raises ConfigError where a field of the rows
+    has the name of a field of changed rows.
+    """
+    if not config.changes:
+        return None
+    if rows.block_type != "text":
+        schema = rows.output.schema
+        _check([one["name"] for one in schema["fields"]] if rows.block_type == "avro" else schema.names, FIELD_NAMES)
+        return ChangeForm(now, version)
+    written = rows.layouts["written"]
+    is_split = written.width is not None and written.delimiter.literal is not None
+    names = _names_of_text(config, rows, written.width) if is_split else ()
+    _check(names, (*FIELD_NAMES, ROW))
+    return ChangeForm(now, version, names)
+
+
+def _names_of_text(config: Config, rows: RowPlan, width: int) -> tuple[str, ...]:
+    """Return the names of the fields as they are written: those of the settings, or the header, or by position."""
+    names = config.field_names
+    if len(names) == width + 1 and rows.layouts["feed"].cut_op:
+        names = tuple(name for field, name in enumerate(names) if field != config.op_field)
+    for found in (names, *rows.spec.get(HEADER, ())):
+        if len(found) == width and len(set(found)) == width and all(found):
+            return tuple(found)
+    return tuple(f"field_{field}" for field in range(width))
+
+
+def _check(names: Sequence[str], reserved: Sequence[str]) -> None:
+    for name in names:
+        if name in reserved:
+            raise error("changes.field", name=name)
