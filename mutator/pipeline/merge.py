@@ -30,6 +30,7 @@ from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
 from mutator.pipeline.runners import Engine, Progress, engine_on
 from mutator.pipeline.step_times import StepTimes
+from mutator.plan.change_form import change_form
 from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
@@ -128,7 +129,8 @@ def prepare(
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
         new_id, now = identity(survey.manifest)
-        plan = make_plan(config, survey, run or new_id, now, engine, version)
+        plan = make_plan(config, survey, run or new_id, now, engine)
+        plan = replace(plan, changes=change_form(config, plan.rows, now, version))
     plan = replace(plan, warnings=tuple(renamed(warning, config.names) for warning in plan.warnings))
     times.end("plan")
     _log.info("planned %s: %s", plan.run, plan_text(plan))

@@ -20,7 +20,6 @@ from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.change_form import change_form
 from mutator.plan.inspect.delete_files import (
     check_delete_names,
     delete_prefix_warnings,
@@ -213,13 +212,11 @@ class Plan:
         return self.chunks.feed if part.side == "feed" else self.chunks.master
 
 
-def make_plan(
-    config: Config, survey: Survey, run: str, now: int, engine: str = "auto", version: int | None = None
-) -> Plan:
+def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = "auto") -> Plan:
     """Plan a run.
 
-    run: its ID. now: its commit time, milliseconds since 1970. engine: one of ``strategy.ENGINES``. version: of a
-    workflow. Raises the errors of the catalogue.
+    run: its ID. now: its commit time, milliseconds since 1970. engine: one of ``strategy.ENGINES``. Raises the errors
+    of the catalogue.
     """
     known = survey.manifest
     mistakes = check_inputs(config, survey)
@@ -264,7 +261,6 @@ def make_plan(
         warnings=(*config.warnings, *rows.warnings, *mistakes, *_warnings(config, survey)),
         master=_with_forms(survey, rows),
         checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
-        changes=change_form(config, rows, now, version),
         units=tuple(
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)
         ),
@@ -283,12 +279,9 @@ def _operation(config: Config, survey: Survey, rows: RowPlan) -> str:
 
 def limits_of(config: Config) -> Limits:
     """Return the limits that a configuration sets."""
-
-    def allowed(policy: str) -> int:
-        return config.reject_limit if policy == "quarantine" else 0
-
+    policies = {"master": config.master_reject_policy, "feed": config.reject_policy}
     return Limits(
-        rejects={"master": allowed(config.master_reject_policy), "feed": allowed(config.reject_policy)},
+        rejects={side: config.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()},
         reject_fraction=config.max_reject_fraction,
         duplicate_fraction=config.max_duplicate_fraction,
         deleted_fraction=config.max_delete_fraction,

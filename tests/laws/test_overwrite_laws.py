@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -14,13 +15,14 @@ from tests.laws.test_model import compare as compare_datasets
 from tests.laws.test_partition_laws import STARTS, begin
 from tests.laws.test_partition_laws import compare as compare_partitions
 from tests.support import model
+from tests.support.changed_rows import changed_rows, counted, replayed, reported, text_row
 from tests.support.effort import law
 from tests.support.model import Key, Row
 from tests.support.overwrite_model import overwrite, replaced_by
 from tests.support.partition_model import NOWHERE, NULL, Partitioned
 from tests.support.partition_worlds import Made, Table, TableRuns, draw_table, files_of
 from tests.support.partition_worlds import make_speed as make_partition_speed
-from tests.support.text_runs import Runs, few_hashes, horizon_text, local, make_speed, scratch
+from tests.support.text_runs import Dataset, Runs, few_hashes, horizon_text, local, make_speed, scratch
 from tests.support.text_worlds import make_files, make_world
 
 OPERATIONS = ["insert_overwrite", "insert_overwrite_table"]
@@ -51,7 +53,7 @@ def engine_is_model(rng: random.Random, operation: str, *, engine: Any = local) 
         for number in range(rng.randint(1, 4)):
             feed = make_files(rng, shape, rng.randint(0, 3), of_master=False, bad=False, most=3, places=2)
             run.now += rng.choice([0, 500, 1000, 2500])
-            options = {**make_speed(rng), **draw_options(rng, operation, number)}
+            options = {**make_speed(rng), **draw_options(rng, operation, number), "changes": "true"}
             if len(model.last(rows)) == len(rows):
                 options["master_unique"] = rng.choice(["true", "false"])
             if retention is not None:
@@ -62,6 +64,7 @@ def engine_is_model(rng: random.Random, operation: str, *, engine: Any = local) 
                     run(path, feed, **options)
                 return
             made = run(path, feed, seed=rng.randrange(99), **options)
+            check_changes(made, rows if number else None)
             expire_before = None if retention is None else run.now - retention * 1000
             how = {"now": run.now, "horizon": horizon, "expire_before": expire_before}
             if options["write_operation"] == "apply":
@@ -76,6 +79,16 @@ def engine_is_model(rng: random.Random, operation: str, *, engine: Any = local) 
             horizon = merged.horizon
             assert made.horizon == horizon_text(shape, horizon)
             path, rows, tombstones = made.path, made.rows, made.tombstones
+
+
+def check_changes(made: Dataset | Made, before: list[Row] | None) -> None:
+    """Check the changed rows of a run. before: the rows of its master, None if some of them may be duplicates."""
+    found = changed_rows(made.path)
+    assert counted(found) == reported(made.counts)
+    if before is not None:
+        changes = [(row["_change_type"], text_row(row)) for row in found]
+        rows = Counter(row.row for row in before)
+        assert replayed(rows, changes) == Counter(row.row for row in made.rows)
 
 
 def nowhere(_: Row) -> str:
@@ -108,7 +121,7 @@ def partitions_are_model(
         horizon, retention = None, rng.choice([None, None, 0, 1] if certain else [None])
         for _ in range(rng.randint(1, runs)):
             feed = files_of(rng, table, rng.randint(0, 3))
-            options = {**make_partition_speed(rng), **draw_options(rng, operation, 0)}
+            options = {**make_partition_speed(rng), **draw_options(rng, operation, 0), "changes": "true"}
             run.now += rng.choice([0, 500, 1000, 2500])
             managed = graves is not None
             expire_before = None
@@ -121,6 +134,7 @@ def partitions_are_model(
                     run(path, feed, **options)
                 return
             made = run(path, feed, silent=managed and rng.random() < 0.3, **options)
+            check_changes(made, rows if managed else None)
             expected = overwrite(
                 rows,
                 tombstones,
