@@ -93,7 +93,7 @@ def compact_units(
 
 
 def _rows_at_once(extents: Sequence[LiveExtent]) -> int:
-    """Return how many rows of each extent of a bucket may be in memory: of large ones the rest that small ones leave."""
+    """Return how many rows of each extent of a bucket may be in memory: large ones get what small ones leave."""
     left, found = float(_BYTES), 1 << 62
     bytes_of_rows = sum(one.file.data.bytes / max(one.file.rows, 1) for one in extents)
     for one in sorted(extents, key=lambda one: one.extent.rows):
