@@ -22,7 +22,7 @@ export SPARK_LOCAL_IP ?= 127.0.0.1
 # Targets run one at a time, even with `make -j`: two runs of Spark or of apt-get would only wait for each other.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv java hadoop browser demo lint test-unit test test-rest test-all test-spark35 soak bench reference zip clean
+.PHONY: help venv java hadoop browser demo lint test-unit test test-rest test-all test-spark35 soak bench reference docs dist zip clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -77,6 +77,13 @@ bench: $(VENV_BENCH)/stamp java  ## compare with other systems; SIZE=smoke, 4m (
 
 reference: venv  ## rewrite the reference of the settings from their definitions
 	$(VENV)/bin/python .ci/reference.py
+
+docs: venv  ## build/docs: the pages as a site with search; checks links and spelling
+	$(VENV)/bin/sphinx-build -n -W --keep-going -q docs build/docs
+	$(VENV)/bin/codespell README.md CHANGELOG.md CONTRIBUTING.md docs/*.md
+
+dist: venv  ## build/dist: wheel and sdist
+	$(VENV)/bin/python -m build --outdir build/dist . >build/dist.log || (cat build/dist.log; false)
 
 zip: venv  ## build/mutator.zip for spark-submit --py-files
 	$(VENV)/bin/python .ci/zip.py build/mutator.zip

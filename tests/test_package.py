@@ -8,9 +8,12 @@ import shutil
 import subprocess
 import sys
 from email.parser import HeaderParser
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from tests.support.console import console_blocks, settle, steps
 
 pytest.importorskip("setuptools", reason="setuptools is not installed: pip install setuptools")
 
@@ -78,3 +81,32 @@ def test_nobody_is_told_to_install_the_other_mutator():
     for path in files:
         text = re.sub(r'"\s+"', "", path.read_text())  # a message may be split over lines
         assert not re.search(r"""pip install (-\S+ )*["']?mutator""", text), path
+
+
+@pytest.mark.rest
+@pytest.mark.processes
+def test_the_wheel_follows_the_tutorial_in_an_empty_environment(tmp_path):
+    """The wheel is made from the sdist, as pip does, and installed with what it requires, outside of the checkout."""
+    dist, python = tmp_path / "dist", tmp_path / "env" / "bin" / "python"
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, names.split("\0")):
+        (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "source" / name, follow_symlinks=False)
+    run = partial(subprocess.run, check=True, capture_output=True, text=True)
+    run([sys.executable, "-m", "build", "--outdir", dist, tmp_path / "source"])
+    assert sorted(path.suffix for path in dist.iterdir()) == [".gz", ".whl"]
+    (wheel,) = dist.glob("*.whl")
+    run([sys.executable, "-m", "venv", python.parents[1]])
+    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel])
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env["PATH"] = f"{python.parent}:{env['PATH']}"
+
+    run(["mutator", "demo", "work"], cwd=tmp_path, env=env)
+    work = tmp_path / "work"
+    (work / "build").mkdir()
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    for command, expected in [step for block in console_blocks(tutorial) for step in steps(block)]:
+        settle(work)
+        done = run(command, shell=True, cwd=work, env=env)
+        assert len(done.stdout.splitlines()) == len(expected.splitlines()), command
+        assert done.stderr == "", command

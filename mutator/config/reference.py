@@ -24,12 +24,11 @@ def markdown_reference() -> str:
     return "\n\n".join(f"## {section.title}\n\n{_markdown_table(section.settings)}" for section in SECTIONS) + "\n"
 
 
-def markdown_of_short_names(directory: str) -> str:
-    """Return the settings with short names as a Markdown table. directory: of the pages that it links to."""
+def markdown_of_short_names() -> str:
+    """Return the settings with short names as a Markdown table."""
     lines = ["| setting | published name | default | meaning |", "|---|---|---|---|"]
     for short, setting in SHORT.items():
-        meaning = re.sub(r"\]\((?=\w+\.md)", f"]({directory}", setting.meaning)
-        lines.append(f"| `{short}` | `{setting.name}` | {_default(setting) or '–'} | {meaning} |")
+        lines.append(f"| `{short}` | `{setting.name}` | {_default(setting) or '–'} | {setting.meaning} |")
     return "\n".join(lines) + "\n"
 
 

@@ -29,11 +29,36 @@ PARTITIONS = (ROOT / "docs" / "partitions.md").read_text()
 JSON = (ROOT / "docs" / "json.md").read_text()
 FORMAT = (ROOT / "docs" / "format.md").read_text()
 INIT = (ROOT / "docs" / "init.md").read_text()
+CONTRACT = (ROOT / "docs" / "contract.md").read_text()
+RUN = (ROOT / "docs" / "run.md").read_text()
+START = (ROOT / "docs" / "start.md").read_text()
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 
 
-@pytest.mark.parametrize("block", console_blocks(README))
-def test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd):
-    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+def test_every_command_of_the_readme_prints_its_output(tmp_path, monkeypatch, capfd):
+    (block,) = console_blocks(README)
+    for path, content in re.findall(r"(?m)^\$ cat (\w+/\w+\.csv)\n((?:[^$].*\n)+)", block):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(content)
+
+    compare(block, tmp_path, monkeypatch, capfd)
+
+    assert len(README.splitlines()) <= 130
+
+
+def test_every_command_of_the_tutorial_prints_its_output(tmp_path, monkeypatch, capfd):
+    """All blocks in one directory, one after the other."""
+    later = ((r"\d{4}-\d\d-\d\d [\d:.]+Z", "TIME"), (r"TIME\.\d+\+00:00", "TIME"), (r"(?m) +\S+ +N s$", " N s"))
+    monkeypatch.setattr(console, "VARIABLE", (*console.VARIABLE, *later, (r"[\d,]+ bytes\)", "N bytes)")))
+
+    compare("".join(console_blocks(TUTORIAL)), tmp_path, monkeypatch, capfd)
+
+
+def compare(block, tmp_path, monkeypatch, capfd):
+    """Run the commands of a block in a directory, which pages call /data, and compare what they print."""
+    if not (tmp_path / "sample_data").exists():
+        (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    (tmp_path / "build").mkdir(exist_ok=True)
     monkeypatch.chdir(tmp_path)
     for command, expected in steps(block):
         words = shlex.split(command)
@@ -47,42 +72,40 @@ def test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypa
         else:
             found = subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
 
-        assert same(found) == same(expected), command
+        assert same(found.replace(f"{tmp_path}/", "/data/")) == same(expected), command
 
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("block", [*console_blocks(FORMATS), *console_blocks(BRIDGE), *console_blocks(JSON)])
 def test_every_command_of_the_pages_on_formats_prints_its_output(block, tmp_path, monkeypatch, capfd):
-    (tmp_path / "build").mkdir()
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     # How large a Parquet file is depends on the version of its library.
     monkeypatch.setattr(console, "VARIABLE", (*console.VARIABLE, (r"[\d,]+ bytes", "N bytes")))
-    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
+    compare(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("block", console_blocks(S3))
 def test_every_command_of_the_page_on_s3_prints_its_output(block, s3, tmp_path, monkeypatch, capfd):
     s3.client().create_bucket(Bucket="lake")
-    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
+    compare(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.parametrize("block", console_blocks(INIT))
 def test_every_command_of_the_page_on_init_prints_its_output(block, tmp_path, monkeypatch, capfd):
-    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
+    compare(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.parametrize("block", console_blocks(MANY))
 def test_every_command_of_the_page_on_many_tables_prints_its_output(block, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(console, "VARIABLE", ((r" +\d+\.\d s", " N s"), *console.VARIABLE))
-    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
+    compare(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("block", console_blocks(PARTITIONS))
 def test_every_command_of_the_page_on_partitions_prints_its_output(block, tmp_path, monkeypatch, capfd):
-    (tmp_path / "build").mkdir()
-    test_every_command_of_the_readme_prints_its_output(block, tmp_path, monkeypatch, capfd)
+    compare(block, tmp_path, monkeypatch, capfd)
 
 
 @pytest.mark.thorough(keep=0)
@@ -98,16 +121,16 @@ def test_the_demo_prints_its_output(tmp_path):
 
     done = run(command, environment(PYTHONPATH=str(ROOT)), cwd=tmp_path)
 
-    shown = re.search(r"`make demo` prints:\n\n```(.*?)```", README, re.DOTALL)
+    shown = re.search(r"`make demo` prints:\n\n```(.*?)```", START, re.DOTALL)
     assert done.returncode == 0, done.stderr
     assert same(done.stdout) == same(shown[1])
 
 
 def test_each_command_makes_a_directory_of_its_own():
-    """Whoever follows several sections, or the README first, must not find the output of an earlier command there."""
+    """Whoever follows several pages, or the tutorial first, must not find the output of an earlier command there."""
     made = [
         path
-        for text in (README, PARTITIONS, BRIDGE, JSON)
+        for text in (TUTORIAL, PARTITIONS, BRIDGE, JSON)
         for block in console_blocks(text)
         for command, _ in steps(block)
         for path in re.findall(r"(?:--to|--output|^mkdir(?: -p)?) (\S+)", command)
@@ -118,7 +141,7 @@ def test_each_command_makes_a_directory_of_its_own():
 
 
 def test_there_is_something_to_run():
-    commands = [command for block in console_blocks(README) for command, _ in steps(block)]
+    commands = [command for block in console_blocks(TUTORIAL) for command, _ in steps(block)]
 
     assert any(command.startswith("mutator run") for command in commands)
     assert any(command.startswith("mutator verify") for command in commands)
@@ -141,12 +164,12 @@ def test_the_reference_is_made_from_the_definitions():
     page = (ROOT / "docs" / "settings.md").read_text()
     cure = "run `make reference`"
     assert page.endswith(markdown_reference()), cure
-    assert markdown_of_short_names("docs/") in README, cure
+    assert markdown_of_short_names() in RUN, cure
     assert json.loads((ROOT / "docs" / "mutator.schema.json").read_text()) == json_schema(), cure
 
 
 def test_the_truth_table_has_all_cases():
-    section = README.split("## What becomes of every row")[1].split("## Options")[0]
+    section = CONTRACT.split("## Precedence")[1].split("\n## ")[0]
     rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| a ") or "| nothing" in line]
     contents = {"a record": "record", "a tombstone": "tombstone", "nothing": "nothing"}
     shown = []
@@ -172,9 +195,9 @@ def test_the_truth_table_has_all_cases():
 
 def test_the_sums_name_every_outcome():
     for name in FEED_OUTCOMES:
-        assert name in README.split("feed rows   =")[1].split("\n")[0]
+        assert name in CONTRACT.split("feed rows   =")[1].split("\n")[0]
     for name in MASTER_OUTCOMES:
-        assert name in README.split("master rows =")[1].split("\n")[0]
+        assert name in CONTRACT.split("master rows =")[1].split("\n")[0]
 
 
 def test_the_format_page_shows_the_key_hash_as_it_is():

@@ -1,0 +1,87 @@
+"""The pages as a site: links, spelling, reading ease, and the files that describe the project."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mutator.errors.version import VERSION
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install -e '.[docs]'")
+
+import textstat
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+TEXTS = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *PAGES]
+HARDEST = 12  # the automated readability index of a text for the last year of school
+
+
+def prose(text):
+    """Return the sentences of a page, without examples, tables, headings and addresses."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    text = re.sub(r"(?m)^(\||    |#).*$", "", text)
+    text = re.sub(r"`[^`]*`", "word", text)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"(?m)^\s*(- |\d+\. )", "\n\n", text)
+
+
+@pytest.mark.rest
+@pytest.mark.processes
+def test_the_site_is_built_and_has_no_wrong_link(tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-n", "-W", "--keep-going", "-q", ROOT / "docs", tmp_path / "site"]
+
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+    assert done.returncode == 0, done.stderr
+    assert {path.stem for path in PAGES} <= {path.stem for path in (tmp_path / "site").glob("*.html")}
+    assert "late" in (tmp_path / "site" / "searchindex.js").read_text()
+    for page in (tmp_path / "site").glob("*.html"):  # nothing is loaded from elsewhere
+        assert not re.findall(r'(?:src|href)="https?://[^"]*\.(?:js|css|woff2?)"', page.read_text()), page.name
+
+
+def test_each_page_is_in_the_index():
+    index = (ROOT / "docs" / "index.md").read_text()
+    listed = re.findall(r"(?m)^([\w-]+)$", "".join(re.findall(r"```\{toctree\}\n(.*?)```", index, re.DOTALL)))
+
+    assert sorted(listed) == sorted(path.stem for path in PAGES if path.stem != "index")
+
+
+def test_links_of_the_readme_lead_somewhere():
+    for text in TEXTS[:3]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", text.read_text()):
+            assert (ROOT / target).exists(), f"{text.name}: {target}"
+
+
+def test_the_spelling_is_right():
+    done = subprocess.run([sys.executable, "-m", "codespell_lib", *TEXTS], capture_output=True, text=True, cwd=ROOT)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda path: path.name)
+def test_a_page_is_easy_to_read(page):
+    assert textstat.automated_readability_index(prose(page.read_text())) <= HARDEST
+
+
+def test_the_changelog_has_the_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+
+    assert "## Unreleased" in changelog or f"## {VERSION} " in changelog
+
+
+@pytest.mark.processes
+def test_the_workflow_of_github_has_the_form_that_it_requires():
+    workflow = ROOT / ".github" / "workflows" / "ci.yml"
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", workflow]
+
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"run: make ([\w-]+)", workflow.read_text()):
+        assert re.search(rf"(?m)^{target}:", makefile), target
