@@ -97,5 +97,5 @@ def _file(version: int, number: int, buckets: int):
         Stored(path=name, bytes=size, checksum=f"xxh3-128:{random.randbytes(16).hex()}")
         for name, size in ((path, 50_000), (f"_mutator/table/keys/{path}.keys", 20_000))
     )
-    extent = Extent(partition=None, bucket=number % buckets, rows=1000, high="1430000000")
+    extent = Extent(partition=None, bucket=number % buckets, buckets=buckets, rows=1000, high="1430000000")
     return TableFile(role=DATA, rows=1000, data=data, index=index, extents=(extent,), schema=1)

@@ -37,7 +37,7 @@ def main(table: str, feed: str) -> None:
 def _prepare(snapshot: Snapshot, feed: str) -> int:
     """Survey the feed, plan its merge, and find the files of one bucket; return how many."""
     applying.prepare(snapshot, config_of_snapshot(snapshot), [feed])
-    return sum(1 for _ in snapshot.extents(DATA, buckets=[0]))
+    return sum(1 for _ in snapshot.extents(DATA, buckets=lambda count: [0]))
 
 
 def _measured(name: str, step: Callable[[], Any], found: dict[str, tuple[float, int]]) -> Any:

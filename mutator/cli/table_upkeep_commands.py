@@ -24,6 +24,7 @@ def _compact(arguments: argparse.Namespace) -> Iterator[Report]:
         hidden=MOST_HIDDEN if arguments.hidden is None else arguments.hidden,
         where=arguments.where,
         tombstone_retention=arguments.retention,
+        bucket_bytes=arguments.bucket_bytes,
         dry_run=arguments.dry_run,
         open_runner=table_runner(arguments.runner, arguments),
     )
@@ -56,6 +57,11 @@ COMPACT_TABLE = Command(
             dest="retention",
             metavar="DURATION",
             help="forget deletes of these buckets that are older (default: the table's tombstone.retention, or none)",
+        ),
+        option(
+            "--bucket-bytes",
+            metavar="SIZE",
+            help="split buckets of more than twice this size (default: the table's bucket.bytes)",
         ),
         options.RUNNER,
         options.DRY_RUN,

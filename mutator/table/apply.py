@@ -105,7 +105,7 @@ def _applied(
         table=None if dry_run else snapshot.table,
         version=snapshot.version.number + 1,
         schema=snapshot.state.schema_after(plan.rows.spec, snapshot.version.number + 1),
-        buckets=snapshot.version.buckets,
+        buckets=snapshot.state.buckets,
         inline=not dry_run and plan.bytes_to_read <= _INLINE_FEED,
     )
     with new_files(snapshot.table) as new:

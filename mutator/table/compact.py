@@ -44,6 +44,7 @@ class CompactionDone:
     snapshot: Snapshot  # after it
     version: TableVersion | None  # None: there is no new one
     buckets: int  # that needed it
+    split: int  # of these, that outgrew their size
     given_up: int  # buckets that another compaction has written meanwhile
     moves: Moves
     files: tuple[int, int]  # live data and tombstone files, before and after
@@ -61,14 +62,14 @@ def compact_table(
     """
     began, started = time.monotonic_ns(), time.monotonic()
     if snapshot.state.spec is None:
-        return _result(snapshot, snapshot, None, 0, 0, Moves(), started)
+        return _result(snapshot, snapshot, None, (0, 0, 0), Moves(), started)
     _, plan = prepare(snapshot, replace(config, sync_mode="partial", tombstone_retention=None), [])
     if config.tombstone_retention is not None:
         plan = replace(plan, expire_before=plan.now - int(config.tombstone_retention * 1000))
     choice = Choice(snapshot, need, plan)
     if dry_run or not (choice.units or choice.dead):
         moves = Moves(rows=choice.rows, tombstones=choice.tombstones)
-        return _result(snapshot, snapshot, None, len(choice.units), 0, moves, started)
+        return _result(snapshot, snapshot, None, (len(choice.units), choice.split, 0), moves, started)
     with new_files(snapshot.table) as new:
         tasks = choice.tasks()
         results = _compacted(snapshot, plan, choice, tasks, open_runner, new)
@@ -82,21 +83,23 @@ def compact_table(
             after = compaction.head
         out = [one for one, is_out in zip(results, moved.given_up, strict=True) if is_out]
         remove_files(snapshot.table, _paths(out))
-    given_up = sum(len(task) for task, is_out in zip(tasks, moved.given_up, strict=True) if is_out)
-    return _result(snapshot, after, compaction.version, len(choice.units), given_up, compaction.moves, started)
+    given_up = [unit for task, is_out in zip(tasks, moved.given_up, strict=True) if is_out for unit, _ in task]
+    split = choice.split - sum(unit.buckets != unit.groups for unit in given_up)
+    buckets = len(choice.units), split, len(given_up)
+    return _result(snapshot, after, compaction.version, buckets, compaction.moves, started)
 
 
 def _result(
     before: Snapshot,
     after: Snapshot,
     version: TableVersion | None,
-    buckets: int,
-    given_up: int,
+    buckets: tuple[int, int, int],
     moves: Moves,
     started: float,
 ) -> CompactionDone:
+    """Return a result. buckets: that needed it, of these split, and given up."""
     files = len(before.files), len(after.files)
-    return CompactionDone(after, version, buckets, given_up, moves, files, time.monotonic() - started)
+    return CompactionDone(after, version, *buckets, moves, files, time.monotonic() - started)
 
 
 def _compacted(
@@ -108,7 +111,7 @@ def _compacted(
     new: list[str],
 ) -> list[Compacted]:
     """Carry the tasks out; return their results. new: to which the paths of their files are added."""
-    target = Target(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.version.buckets)
+    target = Target(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.state.buckets)
     masked = replace(snapshot, files=FILES.empty_table())  # each task has its files
     with open_runner(choice.bytes) as (runner, _):
         found: list[Any] = each_on(runner)(tasks, partial(_compact, plan, masked, target, choice.packed()))

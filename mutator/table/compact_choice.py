@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES
-from mutator.engine.versions.base_files import MOST, OWN
+from mutator.engine.versions.base_files import MOST, MOST_SPLITS, OWN
 from mutator.engine.versions.compact_task import Unit
 from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.engine.versions.live_rows import opened_file
@@ -34,6 +34,7 @@ class Need:
     files: int = MOST_FILES  # else those with rows in more data files than this, or in more tombstone files
     hidden: float = MOST_HIDDEN  # or with a larger part of their rows hidden
     where: Where = None  # conditions on partition fields: of the partitions that may have such rows
+    tasks: int | None = None  # at most as many as so many tasks write; None: all
 
 
 class Choice:
@@ -51,14 +52,18 @@ class Choice:
             for role in (DATA, TOMBSTONES)
             if partitions is None or unit.partition in partitions
         }
-        chosen = {name for name, extents in wanted.items() if extents and self._is_needed(name[1], extents)}
+        self._buckets = {unit: self._buckets_of(unit, extents, plan.bucket_bytes) for unit, extents in units.items()}
+        chosen = {name for name, extents in wanted.items() if extents and self._is_needed(name, extents)}
         if need.everything:
             chosen |= _with_shared_files(wanted, chosen)
+        chosen |= {(unit, TOMBSTONES) for unit, role in chosen if role == DATA and self._buckets[unit] > unit.groups}
         self.units: list[Unit] = [
-            (unit, found)
+            (replace(unit, buckets=self._buckets[unit] if (unit, DATA) in chosen else unit.groups), found)
             for unit in units
             if (found := [one for role in (DATA, TOMBSTONES) if (unit, role) in chosen for one in wanted[unit, role]])
         ]
+        self.units = [unit for task in self.tasks()[: need.tasks] for unit in task]
+        self.split = sum(unit.buckets != unit.groups for unit, _ in self.units)
         extents = [extent for _, found in self.units for extent in found]
         self.bytes = sum(one.file.data.bytes * one.extent.rows // max(one.file.rows, 1) for one in extents)
         self.rows, self.tombstones = (
@@ -89,12 +94,22 @@ class Choice:
             rows[unit.partition] = rows.get(unit.partition, 0) + own
         return frozenset(name for name, count in rows.items() if name is not None and count < OWN)
 
-    def _is_needed(self, role: str, extents: Sequence[LiveExtent]) -> bool:
+    def _buckets_of(self, unit: MergeUnit, extents: Sequence[LiveExtent], most: int) -> int:
+        """Return the number of buckets that the rows of a unit get. most: bytes of data of a bucket, twice at most."""
+        size, count = sum(self._bytes(one) for one in extents if one.file.role == DATA), unit.groups
+        while size * unit.groups > 2 * most * count and count < MOST_SPLITS * unit.groups:
+            count *= 2
+        return count
+
+    def _bytes(self, extent: LiveExtent) -> int:
+        return extent.file.data.bytes * self._live(extent) // max(extent.file.rows, 1)
+
+    def _is_needed(self, part: _Part, extents: Sequence[LiveExtent]) -> bool:
         """Return whether the rows or the tombstones of a bucket need a compaction.
 
         The hidden rows of a file belong to the buckets that still have live rows in it, in proportion to these.
         """
-        hidden, live = 0.0, 0
+        (unit, role), hidden, live = part, 0.0, 0
         for one in extents:
             own, count = self._live(one), len(self._masks.hidden_in(one.file))
             hidden += count * own / (one.file.rows - count)
@@ -102,6 +117,8 @@ class Choice:
         fewest = -(-live // MOST) if role == DATA else 1  # files that a compaction makes
         if role == TOMBSTONES and any(map(self._expires, extents)):
             return True
+        if role == DATA and any(one.extent.buckets < self._buckets[unit] for one in extents):
+            return True  # it outgrew its buckets
         if not self._need.everything:
             return len(extents) > max(self._need.files, fewest) or hidden > self._need.hidden * (live + hidden)
         is_old = any(one.file.schema != self._schema or len(self._masks.touched(one)[0]) for one in extents)

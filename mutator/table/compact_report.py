@@ -18,6 +18,7 @@ class CompactionReport:
     is_new: bool  # the compaction made this version
     dry_run: bool
     buckets: int  # that needed it
+    split: int  # of these: they outgrew bucket.bytes, and become several
     given_up: int  # of these: another compaction wrote them, or others of their task, meanwhile
     rows: int  # that were written into base files
     tombstones: int  # that were written
@@ -46,6 +47,10 @@ class CompactionReport:
         else:
             files = f"{counted(self.files_before, 'file')} became {self.files_after:,}"
             lines = [f"table {self.table} is now version {self.version}: compacted {what}; {files}"]
+        if self.split and not self.dry_run:
+            what = counted(self.split, "bucket")
+            were = "was" if self.split == 1 else "were"
+            lines.append(f"  note   {what} outgrew bucket.bytes, and {were} split")
         if self.given_up:
             what = counted(self.given_up, "bucket")
             lines.append(f"  note   left {what} as they are: another compaction has written some of them meanwhile")
@@ -63,6 +68,7 @@ def report_of_compaction(done: CompactionDone, *, dry_run: bool) -> CompactionRe
         is_new=version is not None,
         dry_run=dry_run,
         buckets=done.buckets,
+        split=done.split,
         given_up=done.given_up,
         rows=done.moves.rows,
         tombstones=done.moves.tombstones,

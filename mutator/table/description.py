@@ -163,7 +163,7 @@ def description_of(snapshot: Snapshot) -> Description:
         order=fixed.order,
         partitioned_by=fixed.partitioned_by,
         partitions=None if fixed.partitioned_by is None else len(_partitions(snapshot)),
-        buckets=version.buckets,
+        buckets=snapshot.state.buckets.most,
         columns={field.name: str(field.type) for field in schema_of(snapshot)},
         records=version.records,
         tombstones=version.tombstones,

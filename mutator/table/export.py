@@ -128,7 +128,8 @@ class _Export:
         self._open_runner = open_runner
         masks, forms = OfFiles(snapshot), Forms(snapshot.state, snapshot.table)
         self._units = units_of(snapshot, masks)
-        self._prints = {_name(unit): fingerprint(masks, forms, extents) for unit, extents in self._units.items()}
+        prints = {unit: fingerprint(masks, forms, unit, extents) for unit, extents in self._units.items()}
+        self._prints = {name: found for unit, found in prints.items() for name in _names(unit)}
         self._spec = {name: value for name, value in plan.rows.spec.items() if name != EARLIER}
         self._earlier = earlier
         self._same = self._kept_buckets()
@@ -137,11 +138,11 @@ class _Export:
     def is_unchanged(self) -> bool:
         """Return whether the export that exists is of the same version, and has all its files."""
         assert self._earlier is not None
-        return self._earlier.version == self._snapshot.version.number and len(self._same) == len(self._units)
+        return self._earlier.version == self._snapshot.version.number and len(self._same) == len(self._prints)
 
     def written(self, staging: str) -> Manifest:
         """Write the changed buckets into a staging directory, and link the others; return the manifest."""
-        fresh = [unit for unit in self._units if _name(unit) not in self._same]
+        fresh = [unit for unit in self._units if not self._same.keys() >= set(_names(unit))]
         kept = self._carried(output_directory(staging))
         storage = storage_for(staging)
         storage.make_directories([posixpath.join(staging, one) for one in directories_of(fresh)])
@@ -173,6 +174,9 @@ class _Export:
                 entry = storage.stat(posixpath.join(self._output, part.path))
                 if entry is None or entry.bytes != part.bytes:
                     lost.add(name)
+        for unit in self._units:
+            if lost & set(_names(unit)) or not same.keys() >= set(_names(unit)):
+                lost |= set(_names(unit))  # all buckets of a unit are written together
         return {name: parts for name, parts in same.items() if name not in lost}
 
     def _carried(self, directory: str) -> list[Part]:
@@ -208,7 +212,7 @@ class _Export:
             run=run,
             committed=version.committed,
             spec=self._spec,
-            buckets=None if SPEC in self._spec else version.buckets,
+            buckets=None if SPEC in self._spec else self._buckets(),
             hash=version.hash,
             horizon=version.horizon,
             snapshot=version.snapshot,
@@ -218,6 +222,10 @@ class _Export:
             counts=version.counts,
             copy=copy_path(run),
         )
+
+    def _buckets(self) -> int:
+        """Return the number of buckets of a table without partitions."""
+        return max((unit.buckets or 1 for unit in self._units), default=self._snapshot.version.buckets)
 
     def _bytes(self, unit: MergeUnit) -> int:
         """Return about how many bytes a bucket has."""
@@ -275,8 +283,8 @@ def _occupant(storage: Storage, path: str) -> str | None:
     return None
 
 
-def _name(unit: MergeUnit) -> str:
-    return f"{'-' if unit.partition is None else unit.partition}#{unit.group}"
+def _names(unit: MergeUnit) -> list[str]:
+    return [f"{'-' if unit.partition is None else unit.partition}#{number}" for number in unit.numbers]
 
 
 def _name_of(part: Part) -> str | None:

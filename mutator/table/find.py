@@ -145,7 +145,8 @@ class Finder:
         if not self.names:
             return
         hashes, encoded = self._wanted(key)
-        for extent in self._extents(role, int(hashes[0] % np.uint64(snapshot.version.buckets)), partitions):
+        most = snapshot.places["buckets"].max(initial=1)  # a multiple of all numbers of buckets
+        for extent in self._extents(role, int(hashes[0] % np.uint64(most)), partitions):
             try:
                 index = self._live.index(extent.file)
                 _, entries = index.find(hashes, encoded, extent.start, extent.end)
@@ -157,8 +158,8 @@ class Finder:
 
     @lru_cache(_FEW)  # noqa: B019  # the finder lives as long as its cache is useful
     def _extents(self, role: str, bucket: int, partitions: frozenset[str] | None) -> tuple[LiveExtent, ...]:
-        """Return the extents that may have rows of a key of a bucket."""
-        return tuple(self._snapshot.extents(role, {bucket}, partitions))
+        """Return the extents that may have rows of a key of one of the smallest buckets."""
+        return tuple(self._snapshot.extents(role, lambda count: {bucket % count}, partitions))
 
     def _wanted(self, key: Key) -> tuple[Hashes, Any]:
         """Return the hash of a key and the encoded key, of one element each. Raises ConfigError."""

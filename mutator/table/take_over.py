@@ -169,7 +169,7 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
     """Commit version 1 of a table with the files of a dataset. snapshot: version 0. path: of the dataset."""
     started = time.monotonic()
     known = _manifest(path)
-    target = Target(snapshot.table, 1, 1, snapshot.version.buckets)
+    target = Target(snapshot.table, 1, 1, snapshot.state.buckets)
     tasks = list(_files(plan, known, path))
     with new_files(snapshot.table) as new:
         for task in tasks:

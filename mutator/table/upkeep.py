@@ -34,15 +34,17 @@ class KeptTable(OpenTable):
         hidden: float = MOST_HIDDEN,
         where: Where = None,
         tombstone_retention: str | None = None,
+        bucket_bytes: str | int | None = None,
         dry_run: bool = False,
         open_runner: OpenRunner = run_here,
     ) -> CompactionReport:
         """Write the rows of buckets that need it into base files, in a new version with the same rows.
 
         A bucket needs it if it has rows in more than ``files`` data files or tombstone files, if more than the part
-        ``hidden`` of its rows is hidden, or if tombstones have expired. everything: all buckets in which
-        anything changes. where: conditions on the columns of partition fields; only the partitions that may have such
-        rows. tombstone_retention: a duration such as ``30d`` after which tombstones expire; by default that of the
+        ``hidden`` of its rows is hidden, if tombstones have expired, or if its data are more than twice
+        ``bucket_bytes``, by default the ``bucket.bytes`` of the table: then it is split. everything: all buckets in
+        which anything changes. where: conditions on the columns of partition fields; only the partitions that may have
+        such rows. tombstone_retention: a duration such as ``30d`` after which tombstones expire; by default that of the
         table. dry_run: count, and write nothing. Raises the errors of the catalogue; then there is no new version.
         """
         with named(f"{CALL}.compact()"):
@@ -52,7 +54,7 @@ class KeptTable(OpenTable):
             if isinstance(hidden, bool) or not isinstance(hidden, int | float) or not 0 <= hidden <= 1:
                 raise wrong("hidden", hidden, "a number from 0 to 1")
             filter_in("where", where)
-            own = settings_by_key({"tombstone_retention": tombstone_retention}, ())
+            own = settings_by_key({"tombstone_retention": tombstone_retention, "bucket_bytes": bucket_bytes}, ())
         self.refresh()
         need = Need(everything, files, hidden, where)
         config = config_of_apply(self._snapshot, own, "compact")

@@ -85,7 +85,7 @@ def check_file(plan: Plan, snapshot: Snapshot, file: TableFile) -> Checked:
     if rows is None and index is None:
         return Checked(tuple(found), None, None)
     rows = rows or _of_index(file, index)
-    found += [] if rows is None else _extents(plan, snapshot, file, rows)
+    found += [] if rows is None else _extents(plan, file, rows)
     return Checked(tuple(found), rows.hashes, rows.keys, rebuilt)
 
 
@@ -205,10 +205,14 @@ def _as_type(plan: Plan, order_type: str, orders: Any) -> Any:
     return from_texts(order_type, to_texts(plan.rows.order_type, orders))
 
 
-def _extents(plan: Plan, snapshot: Snapshot, file: TableFile, rows: Rows) -> list[Difference]:
+def _extents(plan: Plan, file: TableFile, rows: Rows) -> list[Difference]:
     """Compare the buckets and the highest order values of extents with the rows."""
-    buckets = np.repeat([one.bucket for one in file.extents], [one.rows for one in file.extents])
-    wrong = int((rows.hashes % np.uint64(snapshot.version.buckets) != buckets.astype(np.uint64)).sum())
+    counts = [one.rows for one in file.extents]
+    bucket, buckets = (
+        np.repeat(np.array(column, np.uint64), counts)
+        for column in ([one.bucket for one in file.extents], [one.buckets for one in file.extents])
+    )
+    wrong = int((rows.hashes % buckets != bucket).sum())
     found = [Difference(f"has {counted(wrong, 'row')} of another bucket", file.path)] if wrong else []
     if rows.partitions is not None:
         own = np.repeat(np.array([one.partition for one in file.extents], object), [one.rows for one in file.extents])

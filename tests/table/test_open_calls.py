@@ -20,7 +20,7 @@ def file_of(number: int) -> TableFile:
     def stored(path: str) -> Stored:
         return Stored(path=path, bytes=9, checksum=f"xxh3-128:{number:032x}")
 
-    extents = (Extent(partition=None, bucket=0, rows=1, high=None),)
+    extents = (Extent(partition=None, bucket=0, buckets=1, rows=1, high=None),)
     return TableFile(
         role=DATA, rows=1, data=stored(f"v={number}/f"), index=stored(f"keys/{number}"), extents=extents, schema=1
     )

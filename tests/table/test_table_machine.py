@@ -72,8 +72,11 @@ class Machine(RuleBasedStateMachine):
         buckets=st.integers(1, 3),
         inline=st.booleans(),
         own=st.sampled_from([1, 99]),
+        bucket_bytes=st.sampled_from([150, 1 << 20]),
     )
-    def create(self, kind: str, scope: dict[str, str], buckets: int, inline: bool, own: int) -> None:
+    def create(
+        self, kind: str, scope: dict[str, str], buckets: int, inline: bool, own: int, bucket_bytes: int = 150
+    ) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         self.patch.setattr(delta_files, "_OWN", own)
@@ -81,7 +84,7 @@ class Machine(RuleBasedStateMachine):
         self.storage = ModelStorage(kind)
         registry.BACKENDS["model"] = lambda: self.storage
         create_empty(TABLE, scope, buckets=buckets)
-        self.scope = scope
+        self.scope, self.bucket_bytes = scope, bucket_bytes
         self.models: list[Model] = [{}]
         self.feeds = self.exports = 0
         self.reading: list[tuple[Iterator[Any], list[Any], Model]] = []
@@ -205,14 +208,8 @@ class Machine(RuleBasedStateMachine):
 
     def _compact(self, everything: bool, retention: float | None) -> int:
         """Compact the table; return the number of tombstones that it forgets."""
-        settings = {
-            "key": "id",
-            "order_by": "at",
-            "op": "op",
-            "field.names": "id,at,op,name",
-            **NO_LIMITS,
-            **self.scope,
-        }
+        names = {"field.names": "id,at,op,name", "bucket.bytes": str(self.bucket_bytes)}
+        settings = {"key": "id", "order_by": "at", "op": "op", **names, **NO_LIMITS, **self.scope}
         own = replace(config.parse(settings), tombstone_retention=retention)
         need = Need(everything=everything, files=1, hidden=0.3)
         return compact_table(open_snapshot(TABLE), own, need, open_runner).moves.expired

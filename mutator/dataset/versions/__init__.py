@@ -1,15 +1,16 @@
 """What a versioned table is on disk.
 
-version      one entry of the log: files added and removed, rows hidden
-log          the entries, checkpoints of them, and the hint that names the newest
-checkpoint   the live files, masks and state of a version
-key_index    beside each data file: key hashes, positions, row hashes and keys
-hidden_rows  the version index: rows of older files that a version hides or touches, and those that it withdraws
-merged_keys  the key indexes of many small files as one, in memory (key_runs, kept_keys)
-packs        the contents that many log entries have, in one object
-known_feed   the feed files that are known to be merged
-paged_file   verified ranges of a file
-snapshot     the live files of a version, which of their rows are hidden, and the state
-nearby       copies of the newest entries on this machine, for a slow storage
-opening      the snapshot of a version, from the hint, a checkpoint and the log
+version        one entry of the log: files added and removed, rows hidden
+log            the entries, checkpoints of them, and the hint that names the newest
+checkpoint     the live files, masks and state of a version
+bucket_counts  how many buckets each partition has
+key_index      beside each data file: key hashes, positions, row hashes and keys
+hidden_rows    the version index: rows of older files that a version hides or touches, and those that it withdraws
+merged_keys    the key indexes of many small files as one, in memory (key_runs, kept_keys)
+packs          the contents that many log entries have, in one object
+known_feed     the feed files that are known to be merged
+paged_file     verified ranges of a file
+snapshot       the live files of a version, which of their rows are hidden, and the state
+nearby         copies of the newest entries on this machine, for a slow storage
+opening        the snapshot of a version, from the hint, a checkpoint and the log
 """

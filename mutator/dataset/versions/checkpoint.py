@@ -22,6 +22,7 @@ from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import FeedFile
 from mutator.dataset.partition_index import EARLIER, form_of
+from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.version import (
     Extent,
@@ -44,6 +45,7 @@ _EXTENT = pa.struct(
         pa.field("bucket", pa.int32()),
         pa.field("rows", pa.int64()),
         pa.field("high", pa.string()),
+        pa.field("buckets", pa.int32()),
     ]
 )
 FILES = pa.schema(
@@ -86,6 +88,12 @@ class State:
     settings: Mapping[str, Any] = field(default_factory=dict)  # of version 0
     transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
     tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
+    larger: Mapping[str | None, int] = field(default_factory=dict)  # of ``BucketCounts``
+
+    @property
+    def buckets(self) -> BucketCounts:
+        """The numbers of buckets that the next files are written with."""
+        return BucketCounts(self.version.buckets, self.larger)
 
     @property
     def feed(self) -> tuple[FeedFile, ...]:
@@ -119,7 +127,8 @@ class State:
         tags = self.tags
         if version.tags or version.untagged:
             tags = {**{name: number for name, number in tags.items() if name not in version.untagged}, **version.tags}
-        return State(_bare(version), spec, schemas, known, self.settings, transactions, tags)
+        larger = self.buckets.after(extent for file in version.files for extent in file.extents).larger
+        return State(_bare(version), spec, schemas, known, self.settings, transactions, tags, larger)
 
     def has_applied(self, transaction: tuple[str, int] | None) -> bool:
         """Return whether a version has a transaction, or a later one of its application."""
@@ -232,6 +241,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "settings": dict(state.settings),
         "transactions": dict(state.transactions),
         "tags": dict(state.tags),
+        "buckets": [[partition, count] for partition, count in state.larger.items()],
         "masks": masks,
     }
     sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
@@ -255,11 +265,27 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
             members["settings"],
             members.get("transactions", {}),
             members.get("tags", {}),
+            dict(members.get("buckets", ())),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
-        return table.select(FILES.names).cast(FILES).combine_chunks(), state, members["masks"]
+        table = _with_buckets(table.select(FILES.names).combine_chunks(), state.version.buckets)
+        return table.cast(FILES), state, members["masks"]
     except (pa.ArrowException, OSError, KeyError, TypeError) as fault:
         raise ValueError(str(fault)) from None
+
+
+def _with_buckets(columns: Any, buckets: int) -> Any:
+    """Return the columns of files whose extents all have a number of buckets, as those of version 3 had."""
+    place = columns.schema.get_field_index("extents")
+    extents = columns.column(place).combine_chunks()
+    values = extents.values
+    if values.type.get_field_index("buckets") >= 0:
+        return columns
+    known = [values.field(number) for number in range(values.type.num_fields)]
+    added = pa.array(np.full(len(values), buckets, np.int32))
+    fields = [*(values.type.field(number) for number in range(values.type.num_fields)), _EXTENT.field("buckets")]
+    whole = pa.ListArray.from_arrays(extents.offsets, pa.StructArray.from_arrays([*known, added], fields=fields))
+    return columns.set_column(place, FILES.field("extents"), whole)
 
 
 def written_masks(masks: Sequence[tuple[str, Ints, Ints, Any]]) -> bytes:

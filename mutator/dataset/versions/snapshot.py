@@ -241,16 +241,23 @@ class Snapshot:
         return files_of(self.files, rows)
 
     def extents(
-        self, role: str, buckets: Collection[int] | None = None, partitions: Collection[str] | None = None
+        self,
+        role: str,
+        buckets: Callable[[int], Collection[int]] | None = None,
+        partitions: Collection[str] | None = None,
     ) -> Iterator[LiveExtent]:
         """Yield the extents of the live files of a role, in the order in which the files were added.
 
-        buckets, partitions: of the wanted extents; None for all.
+        buckets: number of buckets -> those that are wanted; None for all. partitions: that are wanted; None for all.
         """
         found = self.places
         chosen = found["role"] == role
         if buckets is not None:
-            chosen &= np.isin(found["bucket"], np.array(sorted(buckets), np.int64))
+            wanted = np.zeros(len(chosen), np.bool_)
+            for count in np.unique(found["buckets"]).tolist():
+                own = np.array(sorted(buckets(count)), np.int64)
+                wanted |= (found["buckets"] == count) & np.isin(found["bucket"], own)
+            chosen &= wanted
         if partitions is not None:
             chosen &= self.in_partitions(partitions)
         rows = np.flatnonzero(chosen)
@@ -269,7 +276,7 @@ class Snapshot:
 
     @cached_property
     def places(self) -> dict[str, Any]:
-        """One row for each extent: numbers of the file and in it, first row, bucket, partition, and role."""
+        """One row for each extent: numbers of the file and in it, first row, bucket of how many, partition, role."""
         column = self.files.column("extents").combine_chunks()
         counts = pc.list_value_length(column).to_numpy()
         values = column.flatten()
@@ -285,6 +292,7 @@ class Snapshot:
             "number": number,
             "start": start,
             "bucket": values.field("bucket").to_numpy(),
+            "buckets": values.field("buckets").to_numpy(),
             "partition": pc.fill_null(partitions.indices, -1).to_numpy(),
             "role": roles,
         }

@@ -52,7 +52,8 @@ class Extent:
     """Successive rows of a file that belong to one partition and bucket."""
 
     partition: str | None  # directory; "" for tombstones without a partition; None: the table has no partitions
-    bucket: int
+    bucket: int  # the hash of each key, modulo ``buckets``
+    buckets: int  # of the partition, when the rows were written
     rows: int
     high: str | None  # highest order value, as text; None: the lowest value there is
 
@@ -167,7 +168,7 @@ def members_of(version: TableVersion) -> dict[str, Any]:
     members = dict(vars(version))
     members["kind"] = members.pop("action")
     members["feed"] = [vars(file) for file in version.feed]
-    members["files"] = [_file_members(file) for file in version.files]
+    members["files"] = [_file_members(file, version.buckets) for file in version.files]
     for name in _STORED:
         members[name] = [_stored_members(one) for one in members[name]]
     if version.claim is not None:
@@ -181,7 +182,7 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     if members["action"] not in _ACTIONS:
         raise ValueError(f"its kind is {members['action']}")
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
-    members["files"] = tuple(_file_of(file) for file in members["files"])
+    members["files"] = tuple(_file_of(file, members["buckets"]) for file in members["files"])
     for name in _STORED:
         members[name] = tuple(Stored(**one) for one in members.get(name, ()))
     members["removed"] = tuple(members["removed"])
@@ -214,22 +215,26 @@ def _stored_members(one: Stored) -> dict[str, Any]:
     return {name: value for name, value in vars(one).items() if value is not None}
 
 
-def _file_members(file: TableFile) -> dict[str, Any]:
+def _file_members(file: TableFile, buckets: int) -> dict[str, Any]:
+    """Return a file as members. buckets: of an extent that does not say how many."""
     return {
         "role": file.role,
         "rows": file.rows,
         "data": _stored_members(file.data),
         "index": _stored_members(file.index),
         # A packed file has very many extents, so their members have no names.
-        "extents": [[one.partition, one.bucket, one.rows, one.high] for one in file.extents],
+        "extents": [
+            [one.partition, one.bucket, one.rows, one.high, *([one.buckets] if one.buckets != buckets else [])]
+            for one in file.extents
+        ],
         "schema": file.schema,
     }
 
 
-def _file_of(members: dict[str, Any]) -> TableFile:
+def _file_of(members: dict[str, Any], buckets: int) -> TableFile:
     extents = tuple(
-        Extent(partition=partition, bucket=bucket, rows=rows, high=high)
-        for partition, bucket, rows, high in members["extents"]
+        Extent(partition=partition, bucket=bucket, rows=rows, high=high, buckets=own[0] if own else buckets)
+        for partition, bucket, rows, high, *own in members["extents"]
     )
     file = TableFile(
         **{**members, "extents": extents, "data": Stored(**members["data"]), "index": Stored(**members["index"])}

@@ -2,7 +2,7 @@
 
 steps             an apply as map, shuffle and reduce
 apply_task        the reduce task: winners meet live rows by the truth table
-key_search        the live rows with the keys of winners (met_rows: their order values and contents)
+key_search        the live rows with the keys of winners (keys_by_bucket; met_rows: their order values and contents)
 live_rows         rows of live files, and entries of their key indexes (kept_indexes, earlier_forms, old_values)
 delta_files       the files that a version adds (index_files)
 second_decisions  what an apply changes because other writers were faster (common_keys)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
@@ -45,8 +47,8 @@ def bury_absent(
     """
     partitions, removed = (None, frozenset[str]()) if replaced is None else (replaced.partitions, replaced.removed)
     hidden, waiting, rows = list[Any](), list[_Absent](), 0
-    buckets = buckets_of_group(group, plan.groups, live.snapshot.version.buckets)
-    for path, extents in groupby(live.snapshot.extents(DATA, buckets, partitions), lambda extent: extent.file.path):
+    wanted = partial(buckets_of_group, group, plan.groups)
+    for path, extents in groupby(live.snapshot.extents(DATA, wanted, partitions), lambda extent: extent.file.path):
         found = _absent(plan, live, list(extents), group, met.get(path, ()), replaced)
         positions, hashes, keys, orders, _ = found
         if not len(positions):
@@ -115,14 +117,14 @@ def _highs(plan: Plan, extents: Sequence[LiveExtent], which: Ints) -> Any:
     return from_texts(plan.rows.order_type, texts).take(pa.array(which))
 
 
-def _tombstones(plan: Plan, buckets: int, parts: Sequence[_Absent]) -> Delta:
+def _tombstones(plan: Plan, buckets: BucketCounts, parts: Sequence[_Absent]) -> Delta:
     """Return the tombstones of absent records, by partition, bucket and key."""
     hashes = np.concatenate([part[1] for part in parts])
     encoded, orders = (pa.concat_arrays([part[column] for part in parts]) for column in (2, 3))
     partitions = pa.array([name for part in parts for name in part[4]], pa.string()).dictionary_encode("encode")
     names, codes = partitions.dictionary.to_pylist(), partitions.indices.to_numpy().astype(np.int64)
     keys = decoded_keys(encoded, plan.key_width)
-    order = unit_order(names, codes, hashes % np.uint64(buckets), keys)
+    order = unit_order(names, codes, buckets.of_rows(names, codes, hashes), keys)
     index = pa.array(order)
     orders = orders.take(index)
     rows = tombstone_rows(plan, [column.take(index) for column in keys], orders)

@@ -104,7 +104,7 @@ def apply_group(
                     winners = Winners(plan, together(winners.found), tally, winners.parts)
                 found = winners.found
                 decided = Meeting(plan, live, target, winners, met).decided()
-                write(plan, target.buckets, found, decided, writer)
+                write(plan, found, decided, writer)
                 indexes += decided.index
                 # A late mutation stays late whatever other writers do: order values of a key only rise.
                 hashes.append(own[~decided.late])
@@ -147,7 +147,6 @@ class Meeting:
             self._live,
             self._winners.found.hashes,
             self._keys,
-            self._target.buckets,
             self._partitions,
             self._own if self._plan.rows.partitioning.by_partition else None,
             self._plan.rows.order_type,
@@ -329,11 +328,12 @@ class Meeting:
         )
 
 
-def write(plan: Plan, buckets: int, found: Mutations, decided: Decided, writer: DeltaWriter) -> None:
-    """Write the rows and tombstones that a table gets. found: the winners. buckets: of the table."""
+def write(plan: Plan, found: Mutations, decided: Decided, writer: DeltaWriter) -> None:
+    """Write the rows and tombstones that a table gets. found: the winners."""
     for role, (numbers, codes) in decided.written.items():
         keys = [column.take(pa.array(numbers)) for column in found.keys]
-        order = unit_order(decided.partitions, codes, found.hashes[numbers] % np.uint64(buckets), keys)
+        buckets = writer.buckets.of_rows(decided.partitions, codes, found.hashes[numbers])
+        order = unit_order(decided.partitions, codes, buckets, keys)
         numbers, codes = numbers[order], codes[order]
         index = pa.array(numbers)
         orders = decided.orders.take(index)

@@ -7,7 +7,9 @@ bucket of a partition, sorted by key.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,13 +26,26 @@ from mutator.engine.versions.indexed_rows import IndexedRows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.formats.files.parquet import table_writer
+from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.storage import storage_for
 
 OWN = 1 << 12  # rows of a partition that has files of its own
 MOST = 1 << 22  # rows of a file
+MOST_SPLITS = 4  # buckets that one becomes at most, all of whose files are written at once
 _FULL = 1 << 16  # rows of a file with several buckets
+_Bucket = tuple[str | None, int, int]  # partition, number of the bucket, and of buckets
+
+
+@dataclass(frozen=True)
+class Buried:
+    """The tombstones of a bucket."""
+
+    partition: str | None
+    bucket: int
+    buckets: int
+    rows: Any  # a pa.Table with the column "hash"
 
 
 class BaseWriter:
@@ -39,7 +54,8 @@ class BaseWriter:
     def __init__(self, plan: Plan, target: Target, task: int, attempt: int) -> None:
         """Create no file yet."""
         self._plan, self._target, self._task, self._attempt = plan, target, task, attempt
-        self._open: dict[str, _BaseFile] = {}  # by directory
+        # By directory, and by bucket where a unit has several.
+        self._open: dict[tuple[str, int | None], _BaseFile] = {}
         self._count = 0
         self._made: list[str] = []  # paths of all files
         self.files: list[TableFile] = []
@@ -67,41 +83,58 @@ class BaseWriter:
             with suppress(MutatorError):
                 storage_for(str(self._target.table)).remove(f"{self._target.table}/{path}")
 
-    def write(self, partition: str | None, bucket: int, rows: IndexedRows, size: int, *, packed: bool) -> None:
-        """Write the next rows of a bucket.
+    def write(self, unit: MergeUnit, rows: IndexedRows, size: int, *, packed: bool) -> None:
+        """Write the next rows of a unit into the files of its buckets.
 
-        size: about the number of rows of the bucket. packed: whether the file may have rows of other partitions.
+        size: about the number of rows of the unit. packed: whether a file may have rows of other partitions.
         """
-        version = f"version_id={self._target.version}"
-        directory = f"{DIRECTORY}/packed" if packed else f"{partition}/{version}" if partition else version
+        version, buckets = f"version_id={self._target.version}", unit.buckets or 1
+        directory = f"{DIRECTORY}/packed" if packed else f"{unit.partition}/{version}" if unit.partition else version
+        if len(unit.numbers) == 1:
+            self._write((directory, None), (unit.partition, unit.group, buckets), rows, size, MOST)
+            return
+        of_row = rows.hashes % np.uint64(buckets)
+        for number in unit.numbers:
+            own, most = rows.taken(np.flatnonzero(of_row == number)), MOST // len(unit.numbers)
+            self._write((directory, number), (unit.partition, number, buckets), own, size, most)
+
+    def _write(self, name: tuple[str, int | None], bucket: _Bucket, rows: IndexedRows, size: int, most: int) -> None:
+        """Write the next rows of a bucket. name: of the open file. most: rows of a file."""
         while len(rows):
-            file = self._open.get(directory)
-            if file is not None and file.is_full(partition, bucket, size):
+            file = self._open.get(name)
+            if file is not None and file.is_full(bucket, size, most):
                 self._close(file)
                 file = None
             if file is None:
-                file = self._open[directory] = _BaseFile(self._plan, str(self._target.table), self._path(directory))
-            count = min(len(rows), MOST - file.rows)
-            file.write(partition, bucket, rows.slice(0, count))
+                file = self._open[name] = _BaseFile(self._plan, str(self._target.table), self._path(name[0]))
+            count = min(len(rows), most - file.rows)
+            file.write(bucket, rows.slice(0, count))
             rows = rows.slice(count, len(rows))
+
+    def end_unit(self) -> None:
+        """Close the files of the buckets of a unit that has several."""
+        for (_, number), file in list(self._open.items()):
+            if number is not None:
+                self._close(file)
 
     def end_partition(self) -> None:
         """Close the files that only the present partition has rows of."""
-        for directory, file in list(self._open.items()):
+        for (directory, _), file in list(self._open.items()):
             if directory != f"{DIRECTORY}/packed":
                 self._close(file)
 
-    def bury(self, extents: list[tuple[str | None, int, Any]]) -> None:
-        """Write tombstones: a pa.Table for each partition and bucket, with the column "hash"."""
+    def bury(self, buckets: Sequence[Buried]) -> None:
+        """Write the tombstones of some buckets."""
         path, plan = self._path(f"{DIRECTORY}/tombstones"), self._plan
-        whole = pa.concat_tables([table for _, _, table in extents]).combine_chunks()
+        whole = pa.concat_tables([one.rows for one in buckets]).combine_chunks()
         keys = [whole.column(f"key_{number}").cast(pa.large_binary()) for number in range(plan.key_width)]
         orders = from_texts(plan.rows.order_type, whole.column("order").combine_chunks())
         described, start = [], 0
-        for partition, bucket, table in extents:
-            high = _high(plan, orders.slice(start, table.num_rows))
-            described.append(Extent(partition=partition, bucket=bucket, rows=table.num_rows, high=high))
-            start += table.num_rows
+        for one in buckets:
+            count = one.rows.num_rows
+            high = _high(plan, orders.slice(start, count))
+            described.append(_extent((one.partition, one.bucket, one.buckets), count, high))
+            start += count
         with created(plan, str(self._target.table), path) as stream:
             write_tombstones(stream, whole, plan.key_width)  # type: ignore[arg-type]  # as much of a stream as it needs
         failpoint("compact.tombstones.written", self._attempt)
@@ -117,14 +150,13 @@ class BaseWriter:
 
     def _close(self, file: _BaseFile) -> None:
         stream = file.close()
-        self._open = {directory: one for directory, one in self._open.items() if one is not file}
+        self._open = {name: one for name, one in self._open.items() if one is not file}
         failpoint("compact.data.written", self._attempt)
         columns = [np.concatenate(column) for column in (file.hashes, file.row_hashes)]
         keys, orders = pa.concat_arrays(file.keys), pa.concat_arrays(file.orders)
         extents, start = [], 0
-        for partition, bucket, rows in file.extents:
-            high = _high(self._plan, orders.slice(start, rows))
-            extents.append(Extent(partition=partition, bucket=bucket, rows=rows, high=high))
+        for bucket, rows in file.extents:
+            extents.append(_extent(bucket, rows, _high(self._plan, orders.slice(start, rows))))
             start += rows
         self._add(DATA, stream, tuple(extents), columns[0], keys, columns[1], orders)
 
@@ -166,22 +198,24 @@ class _BaseFile:
         self._stream = self._stack.enter_context(created(plan, table, path))
         codec = plan.rows.output.dialect.codec
         self._write = self._stack.enter_context(table_writer(self._stream, self._schema, codec))  # type: ignore[arg-type]
-        self.extents: list[tuple[str | None, int, int]] = []  # partition, bucket, rows
+        self.extents: list[tuple[_Bucket, int]] = []  # and the number of its rows
         self.hashes: list[Any] = []
         self.row_hashes: list[Any] = []
         self.keys: list[Any] = []
         self.orders: list[Any] = []
         self.rows = 0
 
-    def is_full(self, partition: str | None, bucket: int, size: int) -> bool:
-        """Return whether the next rows of a bucket belong into another file. size: rows of the bucket.
+    def is_full(self, bucket: _Bucket, size: int, most: int) -> bool:
+        """Return whether the next rows of a bucket belong into another file.
+
+        size: rows of the bucket. most: rows of a file.
 
         Several buckets share a file only if they are small, because a task that needs some of them reads them at once.
         """
-        is_same = self.extents[-1][:2] == (partition, bucket)
-        return self.rows >= MOST if is_same else self.rows + size > min(_FULL, MOST)
+        is_same = self.extents[-1][0] == bucket
+        return self.rows >= most if is_same else self.rows + size > min(_FULL, most)
 
-    def write(self, partition: str | None, bucket: int, rows: IndexedRows) -> None:
+    def write(self, bucket: _Bucket, rows: IndexedRows) -> None:
         """Write the next rows of a bucket."""
         self._write(pa.RecordBatch.from_arrays(rows.rows.flatten(), schema=self._schema))
         self.hashes.append(rows.hashes)
@@ -189,10 +223,10 @@ class _BaseFile:
         self.keys.append(rows.encoded())
         self.orders.append(rows.orders)
         self.rows += len(rows)
-        if self.extents and self.extents[-1][:2] == (partition, bucket):
-            self.extents[-1] = (partition, bucket, self.extents[-1][2] + len(rows))
+        if self.extents and self.extents[-1][0] == bucket:
+            self.extents[-1] = (bucket, self.extents[-1][1] + len(rows))
         else:
-            self.extents.append((partition, bucket, len(rows)))
+            self.extents.append((bucket, len(rows)))
 
     def close(self) -> StagedFile:
         """End the file; return its description."""
@@ -202,6 +236,11 @@ class _BaseFile:
     def abandon(self, *fault: Any) -> None:
         """Leave no file, because of an error."""
         self._stack.__exit__(*fault)
+
+
+def _extent(bucket: _Bucket, rows: int, high: str | None) -> Extent:
+    partition, number, buckets = bucket
+    return Extent(partition=partition, bucket=number, buckets=buckets, rows=rows, high=high)
 
 
 def _high(plan: Plan, orders: Any) -> str | None:

@@ -27,6 +27,7 @@ from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableV
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.apart import salts_of
 from mutator.engine.versions.apply_task import MIXED, UPSERT, Written
+from mutator.engine.versions.keys_by_bucket import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.plan.run_plan import Plan
@@ -225,20 +226,20 @@ class Rebuilder:
 
     def _rows(self, live: LiveRows, role: str, keys: Keys, left: Ints) -> Iterator[_Rows]:
         """Yield the live rows that have some keys, file by file. left: numbers of the keys."""
-        by_partition, buckets = self._plan.rows.partitioning.by_partition, live.snapshot.version.buckets
+        by_partition = self._plan.rows.partitioning.by_partition
         hashes = keys.hashes
         if by_partition:
             hashes = hashes ^ salts_of(pa.array(keys.partitions, pa.string()))
-        wanted: dict[tuple[str | None, int], list[int]] = {}
-        for number in left[np.argsort(hashes[left])].tolist():
-            wanted.setdefault((keys.partitions[number], int(hashes[number] % np.uint64(buckets))), []).append(number)
-        partitions = {str(name) for name, _ in wanted} if by_partition else None
-        extents = live.snapshot.extents(role, {bucket for _, bucket in wanted}, partitions)
+        names = [keys.partitions[number] if by_partition else None for number in left.tolist()]
+        scopes = {name: scope for scope, name in enumerate(dict.fromkeys(names))}
+        wanted = KeysByBucket(hashes[left], np.array([scopes[name] for name in names], np.int64))
+        partitions = set(map(str, scopes)) if by_partition else None
+        extents = live.snapshot.extents(role, wanted.buckets, partitions)
         for _, of_file in groupby(extents, lambda one: one.file.path):
             found = []
             for extent in of_file:
                 name = extent.extent.partition
-                own = np.array(wanted.get((name if by_partition else None, extent.extent.bucket), ()), np.int64)
+                own = left[wanted.of(scopes[name if by_partition else None], extent.extent)]
                 numbers, entries, positions = live.find(extent, hashes[own], keys.encoded.take(pa.array(own)))
                 order = np.argsort(positions)
                 names = [name] * len(order)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.malloc import keep_freed_memory
-from mutator.engine.versions.base_files import BaseWriter
+from mutator.engine.versions.base_files import BaseWriter, Buried
 from mutator.engine.versions.delta_files import Target, text_of_order
 from mutator.engine.versions.extent_rows import ExtentRows
 from mutator.engine.versions.indexed_rows import IndexedRows, merged, read_rows
@@ -61,7 +62,7 @@ def compact_units(
     read = partial(read_rows, plan, live)
     at_once = min(_ROWS, *(_rows_at_once(found) for _, found in units))
     rows = ExtentRows[IndexedRows](live, extents, read, width=plan.key_width, indexed=True, at_once=at_once)
-    buried = list[tuple[str | None, int, Any]]()
+    buried = list[Buried]()
     written, expired = 0, [pa.array([], from_texts(plan.rows.order_type, pa.array([], pa.large_binary())).type)]
     with BaseWriter(plan, target, number, attempt) as writer:
         before: MergeUnit | None = None
@@ -72,13 +73,14 @@ def compact_units(
             data = [extent for extent in found if extent.file.role == DATA]
             size = sum(extent.extent.rows for extent in data)
             for part in merged([rows.data(extent) for extent in data]):
-                writer.write(unit.partition, unit.group, part, size, packed=unit.partition in packed)
+                writer.write(unit, part, size, packed=unit.partition in packed)
                 written += len(part)
+            writer.end_unit()
             tables = [rows.tombstones(extent) for extent in found if extent.file.role == TOMBSTONES]
             if tables:
                 kept, gone = _kept(plan, pa.concat_tables(tables).combine_chunks())
                 expired.append(gone)
-                buried += [(unit.partition, unit.group, kept)] if kept.num_rows else []
+                buried += _by_bucket(unit, kept)
         if buried:
             writer.bury(buried)
     gone = pa.concat_arrays(expired)
@@ -86,7 +88,7 @@ def compact_units(
     return Compacted(
         files=tuple(writer.files),
         rows=written,
-        tombstones=sum(table.num_rows for _, _, table in buried),
+        tombstones=sum(one.rows.num_rows for one in buried),
         expired=len(gone),
         horizon=text_of_order(highest),
     )
@@ -106,6 +108,16 @@ def _rows_at_once(extents: Sequence[LiveExtent]) -> int:
     else:
         found = max(one.extent.rows for one in extents)
     return max(found, 1 << 12)
+
+
+def _by_bucket(unit: MergeUnit, tombstones: Any) -> Iterator[Buried]:
+    """Yield the tombstones of each bucket of a unit that has any. tombstones: a pa.Table."""
+    buckets = unit.buckets or 1
+    of_row = tombstones.column("hash").to_numpy() % np.uint64(buckets)
+    for bucket in unit.numbers:
+        rows = tombstones if len(unit.numbers) == 1 else tombstones.filter(pa.array(of_row == bucket))
+        if rows.num_rows:
+            yield Buried(unit.partition, bucket, buckets, rows.combine_chunks())
 
 
 def _kept(plan: Plan, table: Any) -> tuple[Any, Any]:

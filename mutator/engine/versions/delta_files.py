@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.side_columns import TombstoneWriter
+from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile, stored_here
@@ -46,7 +47,7 @@ class Target:
     table: str | None  # path; None: nowhere, because it is a dry run
     version: int  # the number that it expects to get
     schema: int  # version whose specification describes the rows
-    buckets: int
+    buckets: BucketCounts
     inline: bool = False  # files go into the log entry
     replaced: Replaced | None = None  # of an insert overwrite
 
@@ -78,8 +79,8 @@ class DeltaWriter:
         self.rows = {DATA: 0, TOMBSTONES: 0}
 
     @property
-    def buckets(self) -> int:
-        """The number of buckets of the table."""
+    def buckets(self) -> BucketCounts:
+        """The numbers of buckets of the table."""
         return self._target.buckets
 
     def write(self, role: str, delta: Delta) -> None:
@@ -87,8 +88,8 @@ class DeltaWriter:
         self.rows[role] += len(delta.hashes)
         if self._target.table is None or not len(delta.hashes):
             return
-        buckets = (delta.hashes % np.uint64(self._target.buckets)).astype(np.int64)
-        unit = delta.codes * self._target.buckets + buckets
+        buckets = self._target.buckets.of_rows(delta.partitions, delta.codes, delta.hashes)
+        unit = delta.codes * self._target.buckets.most + buckets
         begins = np.flatnonzero(np.diff(unit, prepend=unit[0] - 1))
         ends = np.append(begins[1:], len(unit))
         small = []
@@ -108,6 +109,7 @@ class DeltaWriter:
             Extent(
                 partition=delta.partitions[int(delta.codes[begin])],
                 bucket=int(buckets[begin]),
+                buckets=self._target.buckets.of(delta.partitions[int(delta.codes[begin])]),
                 rows=end - begin,
                 high=self._high(delta.orders.slice(begin, end - begin)),
             )
@@ -187,7 +189,7 @@ def key_index_of(path: str, *columns: Any) -> tuple[bytes, str]:
         raise error("table.keys", path=path, why=fault) from None
 
 
-def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Hashes, keys: Sequence[Any]) -> Ints:
+def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Ints, keys: Sequence[Any]) -> Ints:
     """Return the order of rows by partition, bucket and key.
 
     partitions: directories, by code. codes, buckets: of each row. keys: a pa.Array for each ID field.

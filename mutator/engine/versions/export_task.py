@@ -39,13 +39,15 @@ class Exported:
     beside: tuple[SideFile, ...]
 
 
-def fingerprint(masks: OfFiles, forms: Forms, extents: Sequence[LiveExtent]) -> str:
+def fingerprint(masks: OfFiles, forms: Forms, unit: MergeUnit, extents: Sequence[LiveExtent]) -> str:
     """Return a text that is equal for two versions of a table if a bucket has the same rows and order values in both.
 
-    extents: of the bucket. The name of a file is unique to the task that wrote it; but a field that was removed and
-    added again has other values in its rows.
+    unit, extents: of the bucket. The name of a file is unique to the task that wrote it; but a field that was removed
+    and added again has other values in its rows.
     """
     found = xxhash.xxh3_128()
+    if unit.groups != unit.buckets:  # it is written as several buckets
+        found.update(repr((unit.groups, unit.buckets)).encode())
     for extent in extents:
         positions, orders = masks.touched(extent)
         described = (

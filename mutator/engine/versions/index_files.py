@@ -91,7 +91,13 @@ def take_over(plan: Plan, target: Target, taken: Taken, attempt: int) -> TableFi
         data=Stored(path=path, bytes=taken.part.bytes, checksum=taken.part.checksum),
         index=Stored(path=target.index_path(path), bytes=len(content), checksum=digest),
         extents=(
-            Extent(partition=taken.partition, bucket=taken.bucket, rows=taken.part.rows, high=text_of_order(high)),
+            Extent(
+                partition=taken.partition,
+                bucket=taken.bucket,
+                buckets=target.buckets.of(taken.partition),
+                rows=taken.part.rows,
+                high=text_of_order(high),
+            ),
         ),
         schema=taken.schema,
     )

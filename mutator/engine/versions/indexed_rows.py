@@ -49,14 +49,17 @@ class IndexedRows:
 
     def sorted(self) -> IndexedRows:
         """Return the rows by key."""
-        order = _order(self.keys)
-        index = pa.array(order)
+        return self.taken(_order(self.keys))
+
+    def taken(self, numbers: Ints) -> IndexedRows:
+        """Return the rows with some numbers."""
+        index = pa.array(numbers)
         return IndexedRows(
-            self.positions[order],
+            self.positions[numbers],
             self.rows.take(index),
             tuple(column.take(index) for column in self.keys),
-            self.hashes[order],
-            self.row_hashes[order],
+            self.hashes[numbers],
+            self.row_hashes[numbers],
             self.orders.take(index),
         )
 

@@ -16,6 +16,7 @@ from mutator.dataset.versions.merged_keys import MergedKeys
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.delta_files import order_bytes
+from mutator.engine.versions.keys_by_bucket import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows, RowsOfFile, RowsOfSmallFiles
 from mutator.rules.byte_columns import Ints
@@ -37,7 +38,6 @@ class Search:
         live: LiveRows,
         hashes: Hashes,
         keys: Any,
-        buckets: int,
         partitions: PartitionCodes,
         own: Ints | None,
         order_type: str,
@@ -45,7 +45,7 @@ class Search:
         self._live, self._hashes, self._keys, self._partitions = live, hashes, keys, partitions
         self._by_partition, self._order_type = own is not None, order_type
         self._scope_of = np.zeros(len(hashes), np.int64) if own is None else own
-        self._scopes = self._sorted_scopes(buckets)
+        self._wanted = KeysByBucket(hashes, self._scope_of)
 
     def met(self, role: str) -> Iterator[MetRows]:
         """Yield the live rows of a role with keys of winners: those of small files at once, the others file by file."""
@@ -53,9 +53,9 @@ class Search:
             small = self._in_small_files(role)
             if len(small.numbers):
                 yield small
-        names = {self._partitions.names[scope] for scope, _ in self._scopes} if self._by_partition else None
-        buckets = {bucket for _, bucket in self._scopes}
-        extents = self._others.extents(role, buckets, names)  # type: ignore[arg-type]  # no partition is None
+        scopes = np.unique(self._scope_of).tolist() if self._by_partition else ()
+        names = {self._partitions.names[scope] for scope in scopes} if self._by_partition else None
+        extents = self._others.extents(role, self._wanted.buckets, names)
         for _, group in groupby(extents, key=lambda one: one.file.path):
             of_file = list(group)
             found = self._in_extents(of_file) if len(of_file) <= _FEW else self._in_file(of_file)
@@ -91,26 +91,13 @@ class Search:
         inside = self._merged.inside
         return self._live.snapshot.only(~inside) if inside.any() else self._live.snapshot
 
-    def _sorted_scopes(self, buckets: int) -> dict[tuple[int, int], Ints]:
-        """Return the numbers of the winners, by hash, of each bucket of each scope: a partition, or the whole table."""
-        bucket = (self._hashes % np.uint64(buckets)).astype(np.int64)
-        order = np.lexsort((self._hashes, bucket, self._scope_of))
-        found: dict[tuple[int, int], Ints] = {}
-        if len(order):
-            pairs = self._scope_of[order] * buckets + bucket[order]
-            begins = np.flatnonzero(np.diff(pairs, prepend=pairs[0] - 1))
-            for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(order)], strict=True):
-                first = order[begin]
-                found[int(self._scope_of[first]), int(bucket[first])] = order[begin:end]
-        return found
-
     def _in_extents(self, extents: Sequence[LiveExtent]) -> tuple[Ints, Ints, Ints]:
         """Return (numbers of winners, entries, positions) of the rows that they meet, found extent by extent."""
         none = np.zeros(0, np.int64)
         parts = [(none, none, none)]
         for extent in extents:
-            wanted = self._scopes.get((self._scope(extent), extent.extent.bucket))
-            if wanted is not None:
+            wanted = self._wanted.of(self._scope(extent), extent.extent)
+            if len(wanted):
                 keys = self._keys.take(pa.array(wanted))
                 numbers, entries, positions = self._live.find(extent, self._hashes[wanted], keys)
                 parts.append((wanted[numbers], entries, positions))

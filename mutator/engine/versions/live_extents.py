@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.versions.bucket_counts import coarsest
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.plan.merge_unit import MergeUnit
@@ -49,12 +50,23 @@ class OfFiles:
 
 
 def units_of(snapshot: Snapshot, masks: OfFiles) -> dict[MergeUnit, list[LiveExtent]]:
-    """Return the buckets that have live rows or tombstones, with the extents of these."""
+    """Return the buckets that have live rows or tombstones, with the extents of these.
+
+    A bucket and those that it becomes are one unit, as long as there are extents of both.
+    """
+    live = [
+        extent
+        for role in (DATA, TOMBSTONES)
+        for extent in snapshot.extents(role)
+        if len(masks.hidden(extent)) < extent.extent.rows
+    ]
+    known: dict[str | None, dict[int, set[int]]] = {}  # partition -> number of buckets -> some of these
+    for one in (one.extent for one in live):
+        known.setdefault(one.partition, {}).setdefault(one.buckets, set()).add(one.bucket)
     found: dict[MergeUnit, list[LiveExtent]] = {}
-    buckets = snapshot.version.buckets
-    for role in (DATA, TOMBSTONES):
-        for extent in snapshot.extents(role):
-            if len(masks.hidden(extent)) < extent.extent.rows:
-                unit = MergeUnit(extent.extent.bucket, buckets, buckets, extent.extent.partition)
-                found.setdefault(unit, []).append(extent)
-    return dict(sorted(found.items(), key=lambda item: (item[0].partition or "", item[0].group)))
+    for extent in live:
+        own, partition = extent.extent, extent.extent.partition
+        groups, group = coarsest((own.buckets, own.bucket), known[partition])
+        unit = MergeUnit(group, groups, max(known[partition]), partition)
+        found.setdefault(unit, []).append(extent)
+    return dict(sorted(found.items(), key=lambda item: (item[0].partition or "", item[0].group, item[0].groups)))

@@ -21,9 +21,11 @@ from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TableFil
 from mutator.engine.versions.compact_task import Compacted, Unit
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
+from mutator.plan.merge_unit import MergeUnit
 from mutator.rules.byte_columns import Flags, Ints
 
-_Bucket = tuple[str, str | None, int]  # role, partition, number
+_Unit = tuple[str | None, int, int]  # partition, and the number of the unit and of units, as MergeUnit has them
+_Part = tuple[str, _Unit]  # role
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class _Extents:
     starts: Ints
     ends: Ints
     tasks: Ints
-    buckets: list[_Bucket]
+    parts: list[_Part]
 
     def which(self, positions: Ints) -> Ints:
         """Return the number of the extent of each row; -1 for a row that no task moved."""
@@ -65,11 +67,12 @@ class MovedRows:
         """Read nothing yet. base: the snapshot that the tasks have read. tasks: the buckets and results of each."""
         self._base, self._results = base, [result for _, result in tasks]
         self.given_up = np.zeros(len(tasks), np.bool_)  # of each task
-        self._extents = _by_file([[extent for _, found in units for extent in found] for units, _ in tasks])
-        self._tasks = {
-            (unit.partition, unit.group): number for number, (units, _) in enumerate(tasks) for unit, _ in units
-        }
-        self._carried: dict[_Bucket, list[Any]] = {}  # rows of version indexes, oldest first
+        self._extents = _by_file([units for units, _ in tasks])
+        self._tasks = {_key(unit): number for number, (units, _) in enumerate(tasks) for unit, _ in units}
+        self._groups: dict[str | None, set[int]] = {}  # of the units of each partition
+        for partition, _, groups in self._tasks:
+            self._groups.setdefault(partition, set()).add(groups)
+        self._carried: dict[_Part, list[Any]] = {}  # rows of version indexes, oldest first
 
     def follow(self, versions: Sequence[TableVersion]) -> None:
         """Take what the next versions did to the rows. Raises StateError for a damaged version index."""
@@ -116,30 +119,40 @@ class MovedRows:
             return
         for number in np.unique(which[which >= 0]).tolist():
             own = rows.take(pa.array(np.flatnonzero(which == number)))
-            self._carried.setdefault(extents.buckets[number], []).append(own)
+            self._carried.setdefault(extents.parts[number], []).append(own)
 
     def _carried_rows(self, files: Sequence[TableFile]) -> tuple[list[Any], int]:
         """Return (pa.Tables of the rows of new files that are hidden or touched, tombstones that no file has)."""
         new = file_columns(files, self._base.version.number)
         live = LiveRows(Snapshot(self._base.table, self._base.state, new, Masks(self._base.table)))
-        extents: dict[_Bucket, list[LiveExtent]] = {}
-        for role in {role for role, _, _ in self._carried}:
+        extents: dict[_Part, list[LiveExtent]] = {}
+        for role in {role for role, _ in self._carried}:
             for one in live.snapshot.extents(role):
-                extents.setdefault((role, one.extent.partition, one.extent.bucket), []).append(one)
+                extents.setdefault((role, self._unit(one)), []).append(one)
         tables, lost = list[Any](), 0
-        for bucket, parts in self._carried.items():
-            if self.given_up[self._tasks[bucket[1:]]]:
+        for part, taken in self._carried.items():
+            if self.given_up[self._tasks[part[1]]]:
                 continue
-            rows = _last_of_keys(pa.concat_tables(parts))
+            rows = _last_of_keys(pa.concat_tables(taken))
             left = rows.num_rows
-            for extent in extents.get(bucket, ()):
+            for extent in extents.get(part, ()):
                 own = _found(live, extent, rows)
                 left -= sum(table.num_rows for table in own)
                 tables += own
-            if left and bucket[0] == DATA:
+            if left and part[0] == DATA:
                 raise error("table.counts", path=self._base.table, version=self._base.version.number)
             lost += left
         return tables, lost
+
+    def _unit(self, extent: LiveExtent) -> _Unit:
+        """Return the unit that an extent of a new file is of."""
+        own = extent.extent
+        keys = ((own.partition, own.bucket % groups, groups) for groups in self._groups[own.partition])
+        return next(key for key in keys if key in self._tasks)
+
+
+def _key(unit: MergeUnit) -> _Unit:
+    return unit.partition, unit.group, unit.groups
 
 
 def _left(live: LiveRows, extents: _Extents, moved: Flags, hidden: Ints) -> Any:
@@ -153,19 +166,20 @@ def _left(live: LiveRows, extents: _Extents, moved: Flags, hidden: Ints) -> Any:
     return index_table(file.path, positions, hashes, keys, pa.nulls(len(positions), pa.large_binary()), touched=False)
 
 
-def _by_file(tasks: Sequence[Sequence[LiveExtent]]) -> dict[str, _Extents]:
+def _by_file(tasks: Sequence[Sequence[Unit]]) -> dict[str, _Extents]:
     """Return the extents of all tasks, by file."""
-    found: dict[str, list[tuple[LiveExtent, int]]] = {}
-    for number, extents in enumerate(tasks):
-        for extent in extents:
-            found.setdefault(extent.file.path, []).append((extent, number))
+    found: dict[str, list[tuple[LiveExtent, int, _Unit]]] = {}
+    for number, units in enumerate(tasks):
+        for unit, extents in units:
+            for extent in extents:
+                found.setdefault(extent.file.path, []).append((extent, number, _key(unit)))
     return {
         path: _Extents(
             file=parts[0][0].file,
-            starts=np.array([extent.start for extent, _ in parts]),
-            ends=np.array([extent.end for extent, _ in parts]),
-            tasks=np.array([number for _, number in parts]),
-            buckets=[(one.file.role, one.extent.partition, one.extent.bucket) for one, _ in parts],
+            starts=np.array([extent.start for extent, _, _ in parts]),
+            ends=np.array([extent.end for extent, _, _ in parts]),
+            tasks=np.array([number for _, number, _ in parts]),
+            parts=[(extent.file.role, unit) for extent, _, unit in parts],
         )
         for path, unsorted in found.items()
         for parts in [sorted(unsorted, key=lambda one: one[0].start)]

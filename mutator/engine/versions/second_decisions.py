@@ -147,7 +147,7 @@ class SecondDecisions:
         tally = Tally()
         decided, second = self._meet(live, found, tally)
         writer = DeltaWriter(self._plan, self._target, self._plan.groups, self._rounds)
-        write(self._plan, self._target.buckets, found, self._new(decided, second), writer)
+        write(self._plan, found, self._new(decided, second), writer)
         indexed = _joined(decided.index)
         withdrawn = [*self._withdrawn(found, decided, second), _without(self._indexed, indexed)]
         counts = Counter(tally.counts)

@@ -13,7 +13,7 @@ from mutator.table.create import create_empty
 
 def a_file(number):
     data, index = (Stored(path=f"{name}-{number}", bytes=number, checksum="c") for name in ("data", "index"))
-    extents = tuple(Extent(partition=None, bucket=bucket, rows=1, high=None) for bucket in range(number % 3))
+    extents = tuple(Extent(partition=None, bucket=bucket, buckets=3, rows=1, high=None) for bucket in range(number % 3))
     return TableFile(role=DATA, rows=number % 3, data=data, index=index, extents=extents, schema=1)
 
 
