@@ -16,6 +16,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,8 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
         if table is None:
             outcome: Outcome | TableOutcome = _merged(arguments, spark)
         else:
-            outcome = _applied(arguments, open_table(table, arguments, spark))
+            target = open_table(table, arguments, spark)
+            outcome = _Upkeep(arguments, target).after(_applied(arguments, target))
         _observe(observed, outcome)
     yield _report(outcome, options.shown(outcome, arguments), files)
 
@@ -103,8 +105,10 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
                     return  # a signal came too late to stop this run
                 if outcome.version is not None and left is not None:
                     left -= 1
-            if left != 0:
-                pause()
+            for compacted in pause(outcome) if left != 0 else ():
+                yield _report(compacted, compacted.json_line() if arguments.json else compacted.text())
+                if compacted.stopped:
+                    return
 
 
 def _watched(
@@ -112,20 +116,55 @@ def _watched(
     table: str | None,
     interval: float,
     spark: Callable[[], AbstractContextManager[Any]],
-) -> tuple[Callable[[], Outcome | TableOutcome], Callable[[], None]]:
-    """Return two functions: one runs once, the other waits until the next run may have something to do."""
+) -> tuple[Callable[[], Outcome | TableOutcome], Callable[[Any], Iterator[TableOutcome]]]:
+    """Return two functions: one runs once, the other waits until the next run may have something to do.
+
+    The other one is given the outcome of the run, and yields those of compactions.
+    """
     if table is None:
-        return lambda: _merged(arguments, spark), lambda: time.sleep(interval)
-    from mutator.workflow import to_table
 
+        def wait(_: object) -> Iterator[TableOutcome]:
+            time.sleep(interval)
+            yield from ()
+
+        return lambda: _merged(arguments, spark), wait
     target = open_table(table, arguments, spark)
-    look = to_table.Look(to_table.opened(arguments.base, target.target), target.config, target.target)
+    upkeep = _Upkeep(arguments, target)
 
-    def pause() -> None:
-        while (seconds := look.seconds()) != 0:
+    def pause(outcome: TableOutcome) -> Iterator[TableOutcome]:
+        upkeep.note(outcome)
+        while (seconds := upkeep.look.seconds()) != 0:
+            if seconds is None and (compacted := upkeep.now(outcome)).is_upkeep:
+                yield compacted
+                continue
             time.sleep(interval if seconds is None else min(interval, seconds + 0.01))
 
     return lambda: _applied(arguments, target), pause
+
+
+class _Upkeep:
+    """The compactions of a table while no feed file waits in a base."""
+
+    def __init__(self, arguments: argparse.Namespace, table: OpenTable) -> None:
+        from mutator.workflow import to_table
+
+        self.look = to_table.Look(to_table.opened(arguments.base, table.target), table.config, table.target)
+        self._upkeep = to_table.Upkeep(table.config, table.target)
+
+    def note(self, outcome: TableOutcome) -> None:
+        """Take note of a run."""
+        if outcome.version is not None:
+            self._upkeep.applied()
+
+    def after(self, outcome: TableOutcome) -> TableOutcome:
+        """Return the outcome of a run with the compactions that follow it."""
+        from mutator.workflow import to_table
+
+        return to_table.kept(outcome, self._upkeep, lambda: self.look.seconds() is None)
+
+    def now(self, last: TableOutcome) -> TableOutcome:
+        """Return the outcome of compactions alone. last: of a run."""
+        return self.after(replace(last, run="", version=None, claimed=(), skipped=(), recovered=(), report=None))
 
 
 def _merged(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> Outcome:

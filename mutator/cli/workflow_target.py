@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mutator.config import Config
     from mutator.dataset.versions.snapshot import Snapshot
     from mutator.table.apply import OpenRunner
-    from mutator.workflow.to_table import AppliedFeed, ApplyTask, TargetTable
+    from mutator.workflow.to_table import AppliedFeed, ApplyTask, Kept, TargetTable
 
 TABLE = option(
     "--table",
@@ -88,7 +88,7 @@ class OpenTable:
         from mutator.workflow.to_table import TargetTable
 
         table = self._snapshot.table
-        return TargetTable(table, lambda: self._refreshed().version, self._apply, partial(give_up, table))
+        return TargetTable(table, lambda: self._refreshed().version, self._apply, partial(give_up, table), self._keep)
 
     def _refreshed(self) -> Snapshot:
         from mutator.dataset.versions.opening import refreshed
@@ -111,3 +111,14 @@ class OpenTable:
         report = report_of(applied, task.feed, dry_run=False)
         skipped = tuple(file_names.base_name(path) for path in report.consumed)
         return AppliedFeed(None if applied.version is None else applied.version.number, skipped, report)
+
+    def _keep(self, config: Config) -> Kept:
+        from mutator.table.compact_report import report_of_compaction
+        from mutator.table.idle import compact_if_idle
+        from mutator.workflow.to_table import Kept
+
+        step = compact_if_idle(self._refreshed(), config, self._runner_of(config.runner or "auto"))
+        if step.done is None:
+            return Kept(None, step.seconds)
+        self._snapshot = step.done.snapshot
+        return Kept(report_of_compaction(step.done, dry_run=False), step.seconds)

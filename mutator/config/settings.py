@@ -99,6 +99,7 @@ class Config:
     claim_ready_suffix: str | None = _setting("claim.ready.suffix")
     backup_keep: int = _setting("backup.keep")
     lock_timeout: int = _setting("lock.timeout")  # seconds
+    compact_after: int | None = _setting("compact.after")  # seconds; None: never
     symlink_manifest: bool = _setting("symlink.manifest")
     # --- texts for the user
     warnings: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)
 find          the record of a key, and its versions
 changes       the changes between two versions (images)
-compact       write buckets with many files or hidden rows anew (compact_choice, compact_report)
+compact       write buckets with many files or hidden rows anew (compact_choice, compact_report, idle)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)
 verify        a table compared with its log (verify_file, verify_checkpoint, stray_files, verification)

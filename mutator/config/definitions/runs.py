@@ -172,6 +172,14 @@ RUNS = (
                 "60s",
                 "assume that a run on another machine has died if it has shown no sign of life for this long",
             ),
+            Setting(
+                "compact.after",
+                forms.DURATION,
+                None,
+                "compact a table that is the target, a few buckets at a time, while no feed file waits and no version "
+                "was applied for this long: `5m`; `0s`: after each run",
+                unset="never",
+            ),
         ),
     ),
     Section(

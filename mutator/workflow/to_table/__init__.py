@@ -5,6 +5,7 @@ table_run    the phases of a run: claim, apply, archive
 claims       the files in incr/ that versions have claimed, where nothing is moved
 recovery     finish, or put back, the work of a run that was killed
 look         whether anything has arrived, without a run
+upkeep       compactions while nothing arrives
 commands     run and status
 results      the outcome of a run and the status of a base, as text and as JSON
 
@@ -14,6 +15,7 @@ the base has no log of its own: everything else in it can be done again, or undo
 
 from mutator.workflow.to_table.commands import opened, run, status
 from mutator.workflow.to_table.look import Look
-from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, TargetTable
+from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, Kept, TargetTable
+from mutator.workflow.to_table.upkeep import Upkeep, kept
 
-__all__ = ["AppliedFeed", "ApplyTask", "Look", "TargetTable", "opened", "run", "status"]
+__all__ = ["AppliedFeed", "ApplyTask", "Kept", "Look", "TargetTable", "Upkeep", "kept", "opened", "run", "status"]

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
@@ -15,6 +16,25 @@ class Outcome(RunOutcome):
     """The outcome of a run."""
 
     table: str  # path
+    compactions: tuple[Any, ...] = ()  # reports of those that followed, while no feed file waited
+    compaction_fault: str | None = None  # why one of them failed
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What an operator should know although the run succeeded."""
+        fault = self.compaction_fault
+        return super().warnings if fault is None else (*super().warnings, f"the compaction after it failed: {fault}")
+
+    @property
+    def is_upkeep(self) -> bool:
+        """Whether nothing happened but compactions."""
+        has_run = self.version is not None or self.claimed or self.recovered
+        return not has_run and (bool(self.compactions) or self.compaction_fault is not None)
+
+    def text(self) -> str:
+        """Return lines for a terminal."""
+        lines = [] if self.is_upkeep else [super().text()]
+        return "\n".join([*lines, *(report.text() for report in self.compactions)])
 
     def made(self) -> list[str]:
         """Return lines on the version that the run made: the report has them, unless a signal came before it."""

@@ -34,6 +34,14 @@ class AppliedFeed:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The result of a step of the upkeep of a table."""
+
+    report: Any  # of a compaction; None without one
+    seconds: float  # until the next step may have something to do
+
+
+@dataclass(frozen=True)
 class TargetTable:
     """The table of a workflow."""
 
@@ -42,6 +50,8 @@ class TargetTable:
     apply: Callable[[ApplyTask], AppliedFeed]
     # Makes sure that a run commits nothing any more, given a version that was there before; False if it has committed.
     give_up: Callable[[str, int], bool]
+    # Compacts a few buckets, if the table is idle.
+    keep: Callable[[Config], Kept]
 
     def version_of(self, run: str, since: int) -> TableVersion | None:
         """Return the version that a run committed; None without one. since: a version that was there before the run."""

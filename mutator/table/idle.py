@@ -1,0 +1,46 @@
+"""Compact a table while nobody applies anything to it, a few buckets at a time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from mutator.config import Config
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import COMPACT, TAG, TableVersion
+from mutator.table.apply import OpenRunner
+from mutator.table.compact import CompactionDone, compact_table
+from mutator.table.compact_choice import Need
+
+_UPKEEP = (COMPACT, TAG)  # actions that change no row
+_PAUSE = 60.0  # seconds, at least, until an idle table in which nothing is to be done is looked at again
+
+
+@dataclass(frozen=True)
+class IdleStep:
+    """The result of a step."""
+
+    done: CompactionDone | None  # None: there is no new version
+    seconds: float  # until the next step may have something to do
+
+
+def compact_if_idle(snapshot: Snapshot, config: Config, open_runner: OpenRunner) -> IdleStep:
+    """Compact the buckets of one task of those that need it, if no version was applied for ``compact.after``.
+
+    snapshot: the newest one. Raises the errors of the catalogue; then there is no new version.
+    """
+    after = config.compact_after
+    assert after is not None
+    left = after - _age(snapshot.version)
+    if left > 0:
+        return IdleStep(None, left)
+    done = compact_table(snapshot, replace(config, write_operation="apply"), Need(tasks=1), open_runner)
+    return IdleStep(done, 0.0) if done.version is not None else IdleStep(None, max(after, _PAUSE))
+
+
+def _age(version: TableVersion) -> float:
+    """Return how many seconds ago a version changed rows. One that changed none followed when the table was idle."""
+    if version.action in _UPKEEP:
+        return float("inf")
+    return time.time() - datetime.fromisoformat(version.committed).timestamp()
