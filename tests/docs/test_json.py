@@ -163,4 +163,4 @@ def test_every_command_with_a_report_is_on_the_page():
         *("mutator table scan", "mutator table changes"),
     }
     assert {command for command in commands if f"`{command}" not in PAGE} <= without
-    assert "all but `mutator sample`, which prints rows, and `mutator completion`, which" in head
+    assert "`mutator sample` prints rows and `mutator completion` a script" in head
