@@ -107,6 +107,8 @@ def _overwrite(config: Config, _: Given) -> Messages:
             f"reject.policy: '{config.reject_policy}' conflicts with write.operation = {config.write_operation}, where "
             "a reject would be a delete"
         )
+    if config.replace_damaged and config.changes:
+        yield "replace.damaged: 'true' conflicts with changes = true: deleted rows that cannot be read are no changes"
 
 
 def _suffixes(config: Config, _: Given) -> Messages:

@@ -92,19 +92,32 @@ def _copies(directory: str) -> list[Manifest]:
     return found
 
 
-def check_files(storage: Storage, master: str, parts: Sequence[RecordedFile], listed: Iterable[Entry]) -> None:
-    """Raise StateError if the files of a directory differ from its manifest. listed: entries of the directory."""
-    problems = differing_files(storage, master, parts, listed)
+def check_files(
+    storage: Storage,
+    master: str,
+    parts: Sequence[RecordedFile],
+    listed: Iterable[Entry],
+    lost: Collection[str] = (),
+) -> None:
+    """Raise StateError if the files of a directory differ from its manifest.
+
+    listed: entries of the directory. lost: paths of files that may be missing or have another size.
+    """
+    problems = differing_files(storage, master, parts, listed, lost)
     if problems:
         raise error("manifest.files", path=master, what=file_names.first_few(problems))
 
 
 def differing_files(
-    storage: Storage, directory: str, parts: Sequence[RecordedFile], listed: Iterable[Entry]
+    storage: Storage,
+    directory: str,
+    parts: Sequence[RecordedFile],
+    listed: Iterable[Entry],
+    lost: Collection[str] = (),
 ) -> list[str]:
-    """Return how the files of a directory differ from its manifest. listed: entries of the directory."""
+    """Return how the files of a directory differ from its manifest. listed, lost: as for ``check_files``."""
     listed = list(listed)
-    problems = differing_parts(storage, directory, parts, listed)
+    problems = differing_parts(storage, directory, [part for part in parts if part.path not in lost], listed)
     return problems + [
         f"{path} is not one of its files" for path in unrecorded_files(storage, directory, parts, listed)
     ]

@@ -109,5 +109,6 @@ class Receipts:
     ledger: LedgerReceipt
     touched: Mapping[str, int] = field(default_factory=dict)  # directory of a touched partition -> bytes sent to it
     replaced: frozenset[str] | None = None  # directories of partitions; None: their number has no meaning
+    lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
     joined: SideFile | None = None  # pack that replaces several packs of filters
     runner: RunnerChoice | None = None  # None: one that nobody chose

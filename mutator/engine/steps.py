@@ -1,5 +1,7 @@
 """The merge of a plan as steps over elements, by the engine that the plan names."""
 
+from dataclasses import replace
+
 from mutator.engine.blocks import steps as blocks
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
@@ -11,6 +13,15 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
 
     staging: directory that the files go to, None for a dry run.
     """
+    if plan.replace_damaged and not plan.is_partitioned:
+        from mutator.engine.lost_files import lost_files, without_files
+
+        plan = without_files(plan, lost_files(runner, plan))
+        return replace(_merged(runner, plan, staging), lost=plan.lost)
+    return _merged(runner, plan, staging)
+
+
+def _merged(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
     # The modules of the rarer merges are imported by the runs that need them.
     if plan.is_partitioned:
         from mutator.engine.partitions import steps as partitions

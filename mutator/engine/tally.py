@@ -22,7 +22,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     samples: dict[str, list[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired here
-    highest: Any = None  # highest order value of a winner
+    highest: Any = None  # highest order value of a winner, or of a record that an overwrite deletes by absence
     late: LateOrders | None = None
     # The units of the order values of records and tombstones that mutations met, and a counter of such values.
     units: Units = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Tally:
             self.samples[name] = found
 
     def high(self, order: Any) -> None:
-        """Raise the highest order value of a winner."""
+        """Raise the highest order value."""
         if self.highest is None or order > self.highest:
             self.highest = order
 

@@ -387,6 +387,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, because on one disk "
             "the datasets before and after it may have the same file, as hard links"
         ),
+        "overwrite.damage": (
+            "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, or, if all of it is "
+            "replaced, go on without its records, whose deletes are then not remembered: -D replace.damaged=true"
+        ),
         "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
             "older one is intended, run again with -D allow.older.snapshot=true, which reverts newer changes"

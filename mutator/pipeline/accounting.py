@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import CHANGES, DataFile, Part, SideFile
 from mutator.dataset.partition_index import EARLIER
+from mutator.engine.lost_files import lost_inputs, lost_parts
 from mutator.engine.receipts import (
     Fault,
     Key,
@@ -24,11 +25,12 @@ from mutator.engine.receipts import (
     SplitReceipt,
 )
 from mutator.engine.split_content import checksum_of
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.rules import file_names
 from mutator.rules.changes import changed_counts
 from mutator.rules.order_units import Units, joined
 
@@ -62,6 +64,7 @@ class Result:
     highest: Any  # highest order value of a winner, None without winners
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
     replaced: frozenset[str] | None = None  # partitions that an overwrite replaced
+    lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
     late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the upserts of the feed
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
@@ -75,16 +78,21 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
     Raises DataError or StateError for a damaged input, StorageError where a split was not read.
     """
     merges, ledger = receipts.merges, receipts.ledger
-    _raise_damage(receipts)
+    _raise_damage(plan, receipts)
     tallies = [*merges, *ledger.tallies]
     counts, samples = sum_of_receipts(tallies)
     splits = dict(ledger.splits)
     for receipt in merges:
         splits |= receipt.splits
     carried = {index for receipt in merges for index in receipt.carried}
-    _check_splits(plan, ledger, splits, carried)
+    unread = carried | lost_inputs(plan, receipts.lost)
+    _check_splits(plan, ledger, splits, unread)
     _count_inputs(plan, counts, splits, carried)
-    feed = _feed_files(plan, splits, carried)
+    feed = _feed_files(plan, splits, unread)
+    lost = lost_parts(plan, receipts.lost)
+    _count_lost(counts, lost)
+    highest = max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None)
+    expired = [receipt.expired for receipt in tallies] + (_known_orders(plan, lost, highest) if lost else [])
     if counts["met twice"]:  # reported only now, because a damaged file might look the same
         shown = "; ".join(map(key_text, samples["met twice"]))
         raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples=shown)
@@ -111,10 +119,11 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         unread=sum(part.bytes for part in taken_over) - checked_bytes,
         checked=checked,
         checked_bytes=checked_bytes,
-        expired=max((receipt.expired for receipt in tallies if receipt.expired is not None), default=None),
-        highest=max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None),
+        expired=max((order for order in expired if order is not None), default=None),
+        highest=highest,
         partitions=_by_partition(merges),
         replaced=receipts.replaced,
+        lost=receipts.lost,
         late=_late_orders(tallies),
         op_codes=_op_codes(plan, splits),
         units={
@@ -130,11 +139,18 @@ def _parts_of(source: Source) -> list[Part]:
     return [part for part in (source.part, source.order_part) if part is not None]
 
 
-def _raise_damage(receipts: Receipts) -> None:
+def _raise_damage(plan: Plan, receipts: Receipts) -> None:
     """Raise the first error that any task returned, in a fixed order."""
     damage = [*receipts.ledger.damage, *(fault for receipt in receipts.merges for fault in receipt.damage)]
     if damage:
-        raise min(damage, key=_by_kind).error
+        raise _with_cure(plan, min(damage, key=_by_kind).error)
+
+
+def _with_cure(plan: Plan, fault: MutatorError) -> MutatorError:
+    """Return the error of a damaged file of the master; an overwrite may be able to go on without it."""
+    if fault.kind != "manifest.damage" or plan.operation == "apply":
+        return fault
+    return error("overwrite.damage", path=fault.fields["path"], why=fault.fields["why"])
 
 
 def _by_kind(fault: Fault) -> tuple[str, str, str]:
@@ -185,7 +201,7 @@ def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[t
         source, text = one.source, checksum_of(plan, index, splits)
         if source.checksum is not None and text != source.checksum:
             why = f"its checksum is {text} and should be {source.checksum}"
-            raise error("manifest.damage", path=source.path, why=why)
+            raise _with_cure(plan, error("manifest.damage", path=source.path, why=why))
         if one.side == "feed" and not source.is_table:
             feed.append((source.name, source.bytes, text))
     return tuple(feed)
@@ -224,6 +240,21 @@ def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
     tombstones = sum(part.rows for part in kept if isinstance(part, SideFile) and part.role == "tombstones")
     counts.update(dict.fromkeys(("master rows", "master kept", "output rows"), rows))
     counts.update(dict.fromkeys(("tombstones read", "tombstones in", "tombstones out"), tombstones))
+
+
+def _count_lost(counts: Counter[str], lost: Sequence[Part]) -> None:
+    """Count the records and tombstones of damaged files, whose keys are unknown: their tombstones expire at once."""
+    for part in lost:
+        if isinstance(part, DataFile):
+            counts.update(dict.fromkeys(("master rows", "master deleted by absence", "expired"), part.rows))
+        elif isinstance(part, SideFile) and part.role == "tombstones":
+            counts.update(dict.fromkeys(("tombstones read", "tombstones in", "expired"), part.rows))
+
+
+def _known_orders(plan: Plan, lost: Sequence[Part], highest: Any) -> list[Any]:
+    """Return order values that those of lost rows may have reached: of the rows of this run, and in names of files."""
+    sequences = [file_names.sequence(file_names.base_name(part.path)) for part in lost] if plan.by_file_name else []
+    return [highest, *sequences]
 
 
 def _late_orders(tallies: Sequence[MergeReceipt]) -> LateOrders | None:

@@ -17,6 +17,7 @@ from mutator.config.written_names import renamed, renamed_in_errors
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
+from mutator.engine.lost_files import without_files
 from mutator.engine.receipts import Receipts
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.interrupts import check_signals
@@ -191,7 +192,7 @@ def with_tables(prepared: Prepared, report: Report, scratch: Scratch | None = No
 def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Result:
     """Return the sums of the receipts. Raises the error of a merge that must not be published."""
     plan = prepared.plan
-    followed = with_units(plan, receipts.touched) if plan.is_partitioned else plan
+    followed = with_units(without_files(plan, receipts.lost), receipts.touched) if plan.is_partitioned else plan
     result = add_up(followed, receipts)
     check(plan, prepared.survey, result)
     if staging is not None:

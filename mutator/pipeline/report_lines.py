@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mutator.dataset.manifest import DataFile
+from mutator.engine.lost_files import lost_parts
 from mutator.engine.receipts import Key
 from mutator.errors.display import counted, key_text, without_secrets
 from mutator.pipeline.accounting import Result
@@ -89,8 +91,22 @@ def ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:
         yield f"{counted(ignored, 'blank or header line')} ignored"
 
 
+def _lost_warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield a warning for the damaged files that an overwrite replaced."""
+    parts = lost_parts(plan, result.lost)
+    if parts:
+        rows = sum(part.rows for part in parts if isinstance(part, DataFile))
+        first = f"{parts[0].path}: {result.lost[parts[0].path]}"
+        others = "" if len(parts) == 1 else f"; and {counted(len(parts) - 1, 'other')}"
+        yield (
+            f"damaged files were replaced ({first}{others}): the IDs of their {counted(rows, 'record')} are unknown, "
+            "so late mutations may insert them again"
+        )
+
+
 def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     """Yield the warnings that are known only after a merge."""
+    yield from _lost_warnings(plan, result)
     yield from unmatched_deletes(plan, result)
     yield from op_code_warnings(plan, result)
     yield from empty_feed_warnings(plan, survey, result)

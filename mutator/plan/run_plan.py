@@ -4,7 +4,7 @@ Nothing asks the configuration after this: the executors, the accounting and the
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,11 +26,11 @@ from mutator.plan.inspect.delete_files import (
     is_delete_source,
     named_like_deletes,
 )
-from mutator.plan.inspect.first_rows import has_rows
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
+from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.spec_check import check_spec
@@ -88,6 +88,8 @@ class Plan:
     full: bool = False
     operation: str = "apply"  # or insert_overwrite, or insert_overwrite_table
     replaced: frozenset[str] = frozenset()  # directories of partitions; known once the feed is read
+    replace_damaged: bool = False  # files of replaced partitions may be damaged
+    lost: Mapping[str, str] = field(default_factory=dict)  # those that are: path -> what is wrong
     expects_no_rows: bool = False  # in the feed: the operation was decided by that
     master_buckets: int | None = None  # of a managed master
     unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
@@ -233,7 +235,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     tasks, local = _tasks(size, inputs, strategy, feed_chunk)
     groups = len(local) if strategy.join == "broadcast" else strategy.groups
     retention, feed_retention = config.tombstone_retention, config.consumed_retention
-    operation = _operation(config, survey, rows)
+    operation = operation_of(config, survey.feed, bool(rows.partitioning.fields))
     return Plan(
         run=run,
         now=now,
@@ -248,6 +250,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         limits=limits_of(config),
         full=config.full,
         operation=operation,
+        replace_damaged=config.replace_damaged and operation != "apply",
         expects_no_rows=operation != config.write_operation,
         master_buckets=known.buckets if known is not None else None,
         unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
@@ -267,16 +270,6 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     )
 
 
-def _operation(config: Config, survey: Survey, rows: RowPlan) -> str:
-    """Return the operation of a run: an overwrite by a feed without rows replaces nothing, so it is an apply.
-
-    Where there are partitions, those of the feed's rows show which ones are replaced.
-    """
-    if config.write_operation != "insert_overwrite" or rows.partitioning.fields:
-        return config.write_operation
-    return config.write_operation if any(map(has_rows, survey.feed)) else "apply"
-
-
 def limits_of(config: Config) -> Limits:
     """Return the limits that a configuration sets."""
     policies = {"master": config.master_reject_policy, "feed": config.reject_policy}
@@ -293,8 +286,7 @@ def limits_of(config: Config) -> Limits:
 
 
 def _notes(config: Config, survey: Survey) -> Iterator[str]:
-    if config.write_operation == "insert_overwrite" and not any(map(has_rows, survey.feed)):
-        yield "nothing is replaced: the feed has no rows"
+    yield from operation_notes(config, survey.feed)
     if survey.consumed and not survey.feed:
         yield "nothing to merge: every feed file was merged before"
     deletes = any(is_delete_source(config, source) for source in survey.feed)
@@ -334,8 +326,7 @@ def _check_feed(config: Config, survey: Survey) -> None:
             if source.sequence is None:
                 raise error("sequence.missing", path=source.path)
     check_delete_names(config, survey.feed, survey.other_names)
-    if config.write_operation == "insert_overwrite_table" and not survey.feed and not config.allow_empty_feed:
-        raise error("overwrite.empty", path=", ".join(survey.feed_paths))
+    check_operation(config, survey.feed, survey.feed_paths)
     if config.full:
         where = ", ".join(survey.feed_paths)
         if not survey.feed:

@@ -14,6 +14,7 @@ OP = "op.code.field.ordinal"
 CONTRADICTS = "contradicts temporal.ordering.field.type ="
 BESIDE_OVERWRITE = "conflicts with sync.mode = full, which compares a snapshot with all records; keep one"
 REJECTS_OF_OVERWRITE = "conflicts with write.operation = insert_overwrite_table, where a reject would be a delete"
+DAMAGED_CHANGES = "conflicts with changes = true: deleted rows that cannot be read are no changes"
 BESIDE_FULL = "conflicts with sync.mode = full, which deletes the records that the feed lacks; leave it out"
 
 
@@ -510,6 +511,10 @@ def test_faults_of_one_key_and_of_several_are_found_together():
         (
             {"write.operation": "insert_overwrite_table", "reject.policy": "quarantine"},
             [f"reject.policy: 'quarantine' {REJECTS_OF_OVERWRITE}"],
+        ),
+        (
+            {"write.operation": "insert_overwrite", "replace.damaged": "true", "changes": "true"},
+            [f"replace.damaged: 'true' {DAMAGED_CHANGES}"],
         ),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mutator.errors import ConfigError, DataError
+from mutator.errors import ConfigError, DataError, StateError
 from tests.support import local_engine
 from tests.support.small_runs import all_rows, known, tombstones_of
 
@@ -303,3 +303,92 @@ def test_the_number_of_tasks_changes_nothing(tmp_path, tasks, split):
     runs(b"4,9,moved,p0,U", b"8,1,h,p2,U", b"3,1,c,p1,U", b"2,1,,p1,D")
     assert runs.rows == [b"3,1,c,p1", b"4,9,moved,p0", b"8,1,h,p2"]
     assert runs.tombstones == {b"1": b"10", b"2": b"10"}
+
+
+# --- damaged files
+
+
+def damage(path: Path, how: str) -> None:
+    if how == "removed":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(path.read_bytes()[:-3])
+    else:
+        path.write_bytes(path.read_bytes().replace(b"1", b"\xff", 1))
+
+
+HOW = ["removed", "cut", "flipped"]
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("scope", ["table", "partition"])
+def test_a_damaged_partition_is_replaced(tmp_path, how, scope):
+    runs = Runs(tmp_path, partitioned_by="p=3", key_scope=scope)
+    runs(operation="apply")
+    (part,) = [part for part in known(runs.path).files if part.path.startswith("p=p1")]
+    damage(runs.path / part.path, how)
+    with pytest.raises(StateError, match=part.path):
+        runs(b"2,5,B,p1,U")
+
+    counts, report = runs(b"2,5,B,p1,U", replace_damaged="true")
+
+    assert runs.rows == [b"1,10,a,p0", b"2,5,B,p1", b"4,10,d,p2"]
+    assert runs.tombstones == {}
+    assert counts["master rows"] == 4
+    assert counts["master deleted by absence"] == counts["expired"] == 2
+    assert counts["feed inserted"] == 1, "its record was there, but nothing can show it"
+    assert report.horizon == "5", "the highest order value that the run read in what it replaces"
+    assert any(part.path in text and "the IDs of their 2 records are unknown" in text for text in report.warnings)
+    counts, _ = runs(b"3,4,back,p1,U", operation="apply")
+    assert counts["below horizon"] == 1, "a possible resurrection is noted"
+
+
+def test_a_partition_that_is_kept_must_be_whole(parted):
+    (part,) = [part for part in known(parted.path).files if part.path.startswith("p=p0")]
+    damage(parted.path / part.path, "removed")
+    with pytest.raises(StateError, match=part.path):
+        parted(b"2,5,B,p1,U", replace_damaged="true")
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_damaged_file_of_a_bucket_is_replaced(whole, how):
+    whole(operation="apply")
+    part = next(part for part in known(whole.path).files if part.rows)
+    damage(whole.path / part.path, how)
+    cure = ".* -D replace.damaged=true" if how == "flipped" else ""  # sizes are compared first
+    with pytest.raises(StateError, match=part.path + cure):
+        whole(b"9,5,new,p1,U")
+
+    counts, report = whole(b"9,5,new,p1,U", replace_damaged="true")
+
+    assert whole.rows == [b"9,5,new,p1"]
+    assert counts["master deleted by absence"] == 4
+    assert counts["expired"] == part.rows
+    assert len(whole.tombstones) == 4 - part.rows
+    assert report.horizon == ("10" if part.rows < 4 else "5")
+
+
+def test_damaged_tombstones_are_replaced(whole):
+    whole(b"2,20,,p1,D", operation="apply")
+    (part,) = [part for part in known(whole.path).beside if part.role == "tombstones"]
+    damage(whole.path / part.path, "cut")
+
+    counts, _ = whole(b"9,25,new,p1,U", replace_damaged="true")
+
+    assert counts["tombstones in"] == counts["expired"] == 1
+    assert whole.tombstones == {b"1": b"10", b"3": b"10", b"4": b"10"}
+
+
+def test_the_sequence_in_the_name_of_a_damaged_file_is_known(tmp_path):
+    runs = Runs(tmp_path, num_reducer="1")
+    runs.settings.pop("temporal.ordering.field.ordinal")
+    runs.number = 6
+    runs(b"2,10,b,p1,U", b"3,10,c,p1,U", operation="apply")  # f_7
+    (part,) = known(runs.path).files
+    damage(runs.path / part.order, "cut")
+    runs.number = 4
+
+    counts, report = runs(b"9,5,new,p1,U", replace_damaged="true")  # f_5
+
+    assert counts["expired"] == 4
+    assert report.horizon == "7"

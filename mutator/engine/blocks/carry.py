@@ -117,10 +117,10 @@ def carry_file(source: str, target: str, checksum: str) -> None:
 
 
 def check_master(plan: Plan) -> None:
-    """Raise StateError where the directory of a partitioned master differs from its manifest."""
+    """Raise StateError where the directory of a partitioned master differs from its manifest; lost files may differ."""
     if plan.master is not None:
         path = plan.master.path
-        check_files(storage_for(path), path, plan.master.parts, walk(path))
+        check_files(storage_for(path), path, plan.master.parts, walk(path), plan.lost)
 
 
 def make_directories(plan: Plan, staging: str) -> None:

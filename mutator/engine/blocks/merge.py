@@ -176,6 +176,8 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     buried = np.sort(np.concatenate((np.flatnonzero(absent), rows[actions == OUTRANKED])))
     if len(buried):
         hashes, keys, orders = block.hashes[buried], block.keys(buried), block.orders(buried)
+        if replaced is not None:
+            tally.high(to_value(output.plan.rows.order_type, pc.max(orders).as_py()))
         output.tombstones.append(tombstone_table(output.plan, hashes, keys, orders, output.plan.now))
     changed = gone.copy()
     changed[rows[actions == WRITE]] = True

@@ -30,6 +30,7 @@ from mutator.engine.blocks.carry import (
 )
 from mutator.engine.blocks.read import read_runs
 from mutator.engine.ledger import write_ledger
+from mutator.engine.lost_files import lost_files, without_files
 from mutator.engine.partitions.locate import located, own_partitions
 from mutator.engine.partitions.merge import write_units
 from mutator.engine.partitions.place import merged_and_placed, placed_as_read
@@ -50,16 +51,19 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
     with ExitStack() as stack:
         # While it waits for the tasks, this process checks thousands of partitions, and links their files.
         beside = stack.enter_context(ThreadPoolExecutor(1))
-        checking = beside.submit(check_master, plan)
+        checking = None if plan.replace_damaged else beside.submit(check_master, plan)
         plan, routes = (_routes_by_table if plan.by_table else _routes_by_partition)(runner, plan, staging, stack)
         with routes.kept() as kept:
             # -> Counter of the bytes of each directory, and those of the feed
             sizes = kept.map(_sizes).collect()
             arrived = sum((found for found, _ in sizes), Counter[str]())
             if not plan.by_table:
-                plan = _replacing(plan, (fed for _, fed in sizes))
+                plan = _replacing(runner, plan, (fed for _, fed in sizes))
             arrived.update(dict.fromkeys(plan.replaced, 0))
-            checking.result()
+            if checking is None:
+                check_master(plan)
+            else:
+                checking.result()
             whole = with_units(plan, arrived)
             shares = packed_units(whole, arrived, runner.parallelism)
             checks = due_checks(whole, arrived) if staging is not None else []
@@ -81,7 +85,7 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
     each_on(runner)(carrying.result(), copied)
     replaced = {unit.partition or "" for unit in whole.units if unit.replaced} - {""}
     joined = join_packs(whole, staging, arrived)
-    return Receipts(tuple(merges), ledger, dict(arrived), frozenset(replaced), joined)
+    return Receipts(tuple(merges), ledger, dict(arrived), frozenset(replaced), plan.lost, joined)
 
 
 def _routes_by_partition(runner: Runner, plan: Plan, _: str | None, stack: ExitStack) -> tuple[Plan, Elements]:
@@ -106,19 +110,21 @@ def _routes_by_table(runner: Runner, plan: Plan, staging: str | None, stack: Exi
         # -> the same, in their group, sorted
         .grouped(plan.groups + 1)
     )
-    if plan.operation == "insert_overwrite":
+    if plan.operation != "apply":
         # -> set of the directories of the winners
-        plan = _replacing(plan, found.map(_own_partitions, shared).collect())
+        named = found.map(_own_partitions, shared).collect() if plan.operation == "insert_overwrite" else ()
+        plan = _replacing(runner, plan, named)
+        known = plan.master and replace(plan.master, parts=())
         shared = stack.enter_context(runner.shared(replace(plan, master=known)))
     # -> (section, sizes, table), ...
     return plan, found.map(partial(_place, staging), shared)
 
 
-def _replacing(plan: Plan, directories: Iterable[Collection[str]]) -> Plan:
-    """Return the plan with the partitions that are replaced, which have these directories."""
-    if plan.operation != "insert_overwrite":
-        return plan
-    return replace(plan, replaced=frozenset(chain.from_iterable(directories)))
+def _replacing(runner: Runner, plan: Plan, directories: Iterable[Collection[str]]) -> Plan:
+    """Return the plan with the partitions that are replaced, which have these directories, without damaged files."""
+    if plan.operation == "insert_overwrite":
+        plan = replace(plan, replaced=frozenset(chain.from_iterable(directories)))
+    return without_files(plan, lost_files(runner, plan)) if plan.replace_damaged else plan
 
 
 def _own_partitions(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[set[str]]:

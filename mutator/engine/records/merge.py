@@ -49,6 +49,8 @@ def merge_bucket(
         order = record[0] if record is not None else tombstone[0] if tombstone is not None else None
         if winner is None:
             decision = decided_by(known, without_winner, older=False, same=False)
+            if replaced and record is not None:
+                tally.high(order)
         else:
             older = known != "nothing" and order > winner.order
             if known != "nothing":

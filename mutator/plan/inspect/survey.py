@@ -152,7 +152,9 @@ def survey_master(config: Config, master: str) -> Survey:
     if partitioned is not None:  # its files are checked while Spark reads the feed (``engine.blocks.carry``)
         survey = Survey(master, known, with_first_head(storage, forms_of(master, known)), partitioned=partitioned)
     else:
-        check_files(storage, master, known.parts(), storage.entries(master))
+        # If damaged files may be replaced, the merge compares their checksums.
+        lost = [part.path for part in known.parts()] if config.overwrites and config.replace_damaged else ()
+        check_files(storage, master, known.parts(), storage.entries(master), lost)
         sources, tombstones = dataset_sources(master, known)
         survey = Survey(master, known, with_first_head(storage, sources), tombstones=tombstones)
     schema = dataset_schema(known, master)

@@ -89,9 +89,7 @@ class _Sink:
 class Writer(_Sink, DataSourceArrowWriter):
     """Merges a DataFrame."""
 
-    def __init__(
-        self, path: str, settings: Mapping[str, str], txn: tuple[str, int] | None, schema: Any = None
-    ) -> None:
+    def __init__(self, path: str, settings: Mapping[str, str], txn: tuple[str, int] | None, schema: Any = None) -> None:
         """Write nothing yet. txn: the name of an application, and the number of its transaction. schema: as above."""
         super().__init__(path, settings, schema)
         self._txn = txn
