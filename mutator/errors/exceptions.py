@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from mutator.errors.display import one_line, printable, without_secrets
 from mutator.errors.many_errors import MANY
+from mutator.errors.overwrite_errors import OVERWRITES
 from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
@@ -64,7 +65,7 @@ class StateError(MutatorError):
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
 CATALOGUE = {
     kind: (_FAMILIES[code], text)
-    for errors in (RUNS, MANY, TABLES, VERSIONS, PYTHON)
+    for errors in (RUNS, OVERWRITES, MANY, TABLES, VERSIONS, PYTHON)
     for code, texts in errors.items()
     for kind, text in texts.items()
 }

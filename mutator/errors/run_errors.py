@@ -78,7 +78,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
             "the directories beside it"
         ),
-        "overwrite.refused": "write.operation={operation}: {why}; {cure}",
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
         "op.forgotten": (
             "{path}: field {field}, which the master lacks, has {codes} in the first rows, and no op code field is "
@@ -128,10 +127,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: changed while it was being read (it had {before} bytes, {after} were read); finish "
             "writing files before the run starts"
         ),
-        "changed.empty": (
-            "{path}: changed after the run was planned (it had no rows, and {after} were read); finish writing files "
-            "before the run starts"
-        ),
         "changed.content": (
             "{path}: was rewritten after a run had claimed it, so nothing was published; write feed files under "
             "another name, rename them when they are whole, and run again"
@@ -153,10 +148,6 @@ RUNS: dict[int, dict[str, str]] = {
             "the stem, as in ups_prod_1427761080.txt; rename the file, or set temporal.ordering.field.ordinal"
         ),
         "feed.empty": "{path}: sync.mode=full needs a complete snapshot, but the feed has no rows; {cure}",
-        "overwrite.empty": (
-            "{path}: the feed has no rows, so write.operation=insert_overwrite_table would delete every record; if "
-            "that is intended, run again with -D allow.empty.feed=true"
-        ),
         "feed.sequences": (
             "sync.mode=full needs exactly one snapshot, but the feed files have different sequences ({sequences}); run "
             "one snapshot at a time, oldest first"
@@ -386,10 +377,6 @@ RUNS: dict[int, dict[str, str]] = {
         "manifest.damage": (
             "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, because on one disk "
             "the datasets before and after it may have the same file, as hard links"
-        ),
-        "overwrite.damage": (
-            "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, or, if all of it is "
-            "replaced, go on without its records, whose deletes are then not remembered: -D replace.damaged=true"
         ),
         "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
