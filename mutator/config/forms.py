@@ -10,6 +10,7 @@ from typing import Any
 
 from mutator.config import parsers
 from mutator.rules.delimiter import field_delimiter
+from mutator.rules.shown_fields import parse_shown
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _NUMBER_OR_NAME: Mapping[str, Any] = {"type": ["integer", "string"], "minimum": 0}
@@ -51,6 +52,7 @@ SIZE = Form(
 MEMORY = Form(parsers.memory, SIZE.schema)
 TEXT = Form(str, _TEXT)
 TEXTS = _list_of(parsers.texts)
+SHOWN = _list_of(parse_shown)
 CODES = _list_of(parsers.codes)
 JOINT = Form(parsers.joint, _TEXT)
 NULL = Form(parsers.null, _TEXT)

@@ -11,6 +11,7 @@ from typing import Any
 from mutator.config.definitions import SETTINGS, value_by_default
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.partition_fields import PartitionField
+from mutator.rules.shown_fields import ShownFields
 
 
 def _setting(key: str, unset: Any = None) -> Any:
@@ -84,6 +85,8 @@ class Config:
     sequence_gaps: str = _setting("sequence.gaps")
     changes: bool = _setting("changes")  # write the rows that change
     control_suffix: str | None = _setting("feed.control.suffix")  # None: no control files
+    # --- settings of reports
+    report_fields: ShownFields = _setting("report.fields")
     # --- settings that change only the speed
     runner: str = _setting("runner")
     num_reducer: int | None = _setting("num.reducer")

@@ -26,6 +26,7 @@ from mutator.frames.rejected import Rejects
 from mutator.frames.scratch import Scratch
 from mutator.pipeline.accounting import Result, add_up, check_written
 from mutator.pipeline.decisions import plan_text, survey_text
+from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.limits import check
 from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
@@ -194,7 +195,7 @@ def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Re
     plan = prepared.plan
     followed = with_units(without_files(plan, receipts.lost), receipts.touched) if plan.is_partitioned else plan
     result = add_up(followed, receipts)
-    check(plan, prepared.survey, result)
+    check(plan, prepared.survey, without_values(plan, result))
     if staging is not None:
         check_written(plan, result)
     counts = result.counts

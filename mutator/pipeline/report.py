@@ -1,7 +1,7 @@
 """The report of a run, as text for people and as JSON for programs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, asdict, dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.change_feed import change_files
 from mutator.pipeline.html_report.notebook import html_of
+from mutator.pipeline.kept_out import OUT, without_quotes, without_values
 from mutator.pipeline.report_lines import (
     feed_files_of,
     ignored_lines,
@@ -76,6 +77,7 @@ class Report:
     feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
     changes: str | None = None  # directory of the changed rows; None: they were not written, or there are none
+    kept_out: str | None = None  # values that the report may not show, in words
     written: InitVar[Dataset | None] = None  # None: a dry run, or the run of a workflow
 
     def __post_init__(self, written: Dataset | None) -> None:
@@ -134,6 +136,7 @@ class Report:
             lines.append(f"all rejected rows: {self.rejected_file}")
         if self.changes:
             lines.append(f"{counted(sum(changed_counts(n).values()), 'changed row')}: {self.changes}")
+        lines += [f"kept out: {self.kept_out}"] if self.kept_out is not None else []
         lines += ignored_lines(n)
         for what, paths in (
             ("skipped, consumed before", self.consumed),
@@ -218,6 +221,7 @@ def report_of(
     runner: RunnerChoice | None,
 ) -> Report:
     """Return the report of a run. given: master, feed and output as the user wrote them, without secrets."""
+    result = without_values(plan, result)
     rejected = next((part.path for part in made.beside if part.role == "rejected"), None)
     strategy = plan.strategy
     return Report(
@@ -244,16 +248,21 @@ def report_of(
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
         litter=tuple(map(without_secrets, litter)),
-        notes=tuple(map(without_secrets, (*plan.notes, *_search_notes(result)))),
-        warnings=tuple(map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result)))),
-        horizon=made.horizon,
+        notes=_texts(plan, (*plan.notes, *_search_notes(result))),
+        warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
+        horizon=made.horizon if plan.shown.order else OUT,
         seconds=times.total,
         runner=None if runner is None else runner.text(),
         steps=times.seconds,
         feed_files=feed_files_of(result),
         late=late_orders(plan, result),
         changes=f"{given['output']}/{DIRECTORY}/{CHANGES}" if change_files(made) else None,
+        kept_out=plan.shown.kept_out,
     )
+
+
+def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(without_quotes(plan, without_secrets(text)) for text in texts)
 
 
 def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:

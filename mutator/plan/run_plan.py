@@ -33,6 +33,7 @@ from mutator.plan.mistakes.checks import check_inputs
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.shown_values import ShownValues, shown_values
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
@@ -104,6 +105,7 @@ class Plan:
     master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     checks: frozenset[str] = frozenset()  # files of the master that are read even if they are taken over
     changes: ChangeForm | None = None  # None: changed rows are not written
+    shown: ShownValues = field(default_factory=ShownValues)  # in reports
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property
@@ -263,6 +265,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         notes=(*config.notes, *survey.notes, *rows.notes, *_notes(config, survey)),
         warnings=(*config.warnings, *rows.warnings, *mistakes, *_warnings(config, survey)),
         master=_with_forms(survey, rows),
+        shown=shown_values(config, rows),
         checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
         units=tuple(
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)

@@ -35,6 +35,7 @@ def apply_page(report: ApplyReport) -> MergePage:
         rejected_file=report.rejected_file,
         feed_files=report.feed_files,
         late=report.late,
+        kept_out=report.kept_out,
         seconds=report.seconds,
         dry_run=report.dry_run,
         notes=report.notes,

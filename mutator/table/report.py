@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.errors.display import counted, text_of, without_secrets
+from mutator.pipeline.kept_out import shown_directories, without_quotes, without_values
 from mutator.pipeline.report_lines import (
     feed_files_of,
     ignored_lines,
@@ -20,6 +21,7 @@ from mutator.pipeline.report_lines import (
     samples_of,
 )
 from mutator.pipeline.text_tables import listed
+from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.compact_report import CompactionReport
 from mutator.table.wording import of_tables
@@ -54,6 +56,7 @@ class ApplyReport:
     compaction: CompactionReport | None = None  # that followed, if it made a version
     feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
+    kept_out: str | None = None  # values that the report may not show, in words
 
     def json(self) -> str:
         """Return the report as a JSON document."""
@@ -79,6 +82,7 @@ class ApplyReport:
         lines += [f"  note   {note}" for note in self.notes]
         lines += ["", *outcome_lines(n), "", *remark_lines(n, self.samples), *reject_lines(self.rejects)]
         lines += [f"all rejected rows: {self.rejected_file}"] if self.rejected_file else []
+        lines += [f"kept out: {self.kept_out}"] if self.kept_out is not None else []
         lines += ignored_lines(n)
         lines += self._replaced_lines()
         lines += listed("skipped, consumed before", self.consumed)
@@ -107,8 +111,10 @@ class ApplyReport:
 
 def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyReport:
     """Return the report of an apply. feed: paths as the user wrote them."""
-    plan, survey, result, version = applied.plan, applied.survey, applied.result, applied.version
+    plan, survey, version = applied.plan, applied.survey, applied.version
+    result = without_values(plan, applied.result)
     added, replaced = [] if version is None else list(version.stored()), applied.replaced
+    partitions = None if replaced is None else replaced.partitions
     rejected = next((one.path for one in version.rejected), None) if version is not None else None
     table = without_secrets(applied.snapshot.table)
     return ApplyReport(
@@ -125,15 +131,20 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         rejected_file=f"{table}/{rejected}" if rejected else None,
         files=len(added),
         bytes=sum(one.bytes for one in added),
-        replaced=None if replaced is None else replaced.partitions,
+        replaced=None if partitions is None else shown_directories(plan, partitions),
         files_removed=0 if replaced is None else len(replaced.removed),
         lost=0 if replaced is None else replaced.lost,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
-        notes=tuple(map(of_tables, map(without_secrets, plan.notes))),
-        warnings=tuple(map(of_tables, map(without_secrets, (*plan.warnings, *merge_warnings(plan, survey, result))))),
+        notes=_texts(plan, plan.notes),
+        warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
         seconds=round(applied.seconds, 3),
         runner=None if applied.runner is None else applied.runner.text(),
         feed_files=feed_files_of(result),
         late=late_orders(plan, result),
+        kept_out=plan.shown.kept_out,
     )
+
+
+def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(of_tables(without_quotes(plan, without_secrets(text))) for text in texts)

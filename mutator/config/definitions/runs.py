@@ -183,6 +183,18 @@ RUNS = (
         ),
     ),
     Section(
+        "Reports",
+        (
+            Setting(
+                "report.fields",
+                forms.SHOWN,
+                "all",
+                "the fields whose values [reports](reports.md#values-that-must-not-be-shown) may show: `all`, `none`, "
+                "some (`id,price`), or all but some (`-email,-phone`)",
+            ),
+        ),
+    ),
+    Section(
         "Speed",
         (
             Setting(

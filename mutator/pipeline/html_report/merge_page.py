@@ -44,6 +44,7 @@ class MergePage:
     warnings: Sequence[str] = ()
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what -> paths
     rejects_path: str | None = None  # of ``rejected_file``, where it is another
+    kept_out: str | None = None  # values that must not be shown, in words
 
     def html(self) -> str:
         """Return the page."""
@@ -94,7 +95,8 @@ class MergePage:
     @property
     def reject_rows(self) -> RejectedRows:
         """The first rejected rows."""
-        return rejected_rows(self.rejects_path or self.rejected_file, self.rejects, _ROWS)
+        path = None if self.kept_out is not None else self.rejects_path or self.rejected_file
+        return rejected_rows(path, self.rejects, _ROWS)
 
     @property
     def files(self) -> Cut:

@@ -47,6 +47,7 @@ def run_page(report: Report) -> MergePage:
         rejects_path=report.rejects.path,
         feed_files=report.feed_files,
         late=report.late,
+        kept_out=report.kept_out,
         seconds=report.seconds,
         dry_run=report.dry_run,
         steps=report.steps,

@@ -1,0 +1,67 @@
+"""Which values of a run its report may show, by the roles that fields have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mutator.config import Config
+from mutator.config.sources import suggestion
+from mutator.errors import error
+from mutator.plan.rows.row_plan import RowPlan
+
+
+@dataclass(frozen=True)
+class ShownValues:
+    """Whether reports may show the values of ID fields, the order field and partition fields, and whole rows."""
+
+    ids: tuple[bool, ...] = ()
+    order: bool = True
+    partitions: tuple[bool, ...] = ()
+    rows: bool = True  # every field may be shown
+    kept_out: str | None = None  # in words, what is kept out
+
+
+def shown_values(config: Config, rows: RowPlan) -> ShownValues:
+    """Return what the report of a run may show. Raises ConfigError for a field that rows do not have."""
+    fields = config.report_fields
+    if fields.all:
+        return ShownValues()
+    layout = rows.layouts["feed"]
+    names = _names(config, layout)
+    _check(fields.named, names, config)
+
+    def show(field: Any) -> bool:
+        """Return whether a field may be shown, which has a name, or a position among the names."""
+        name = names[field] if names and isinstance(field, int) and field < len(names) else field
+        return fields.show([name] if names and not config.field_names else [field, name])
+
+    return ShownValues(
+        ids=tuple(map(show, layout.id_fields)),
+        order=config.by_file_name or show(layout.order_field),
+        partitions=tuple(show(one.source) for one in rows.partitioning.fields),
+        rows=False,
+        kept_out=f"report.fields keeps out the values of {fields.text}",
+    )
+
+
+def _names(config: Config, layout: Any) -> Sequence[str]:
+    """Return the names of fields, in the order of the positions that a layout has; empty if they have none."""
+    if hasattr(layout, "result"):
+        return list(layout.result.names)
+    if hasattr(layout, "fields"):
+        return [one["name"] for one in layout.fields]
+    return config.field_names
+
+
+def _check(named: frozenset[str], names: Sequence[str], config: Config) -> None:
+    """Raise ConfigError for a field that does not exist: a value that must not be shown would be."""
+    known = {*names, *(["" if config.op_field is None else str(config.op_field)])}
+    known |= {str(number) for number in range(len(names))} if config.field_names else set()
+    for name in sorted(named):
+        if name in known or (not names and name.isdigit()):
+            continue
+        cure = "give its ordinal (from 0), or set field.names"
+        if names:
+            cure = f"give the name of a field{suggestion(name, sorted(known))}"
+        faults = f"there is no field '{name}' in the rows of this run: {cure}"
+        raise error("config", where="report.fields", faults=faults)
