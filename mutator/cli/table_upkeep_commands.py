@@ -1,6 +1,7 @@
 """The commands ``mutator table …`` that keep a table fast and small.
 
 mutator table compact TABLE [--all]     write buckets with many files or hidden rows anew
+mutator table clean TABLE               remove the files that no version needs any more
 """
 
 from __future__ import annotations
@@ -70,4 +71,60 @@ COMPACT_TABLE = Command(
     _compact,
     when_stopped="no version was committed",
     examples=("mutator table compact products", "mutator table compact sales --all --where \"day = '2026-01-31'\""),
+)
+
+
+def _clean(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.table.clean import DEAD, GRACE
+    from mutator.table.table import Table
+
+    report = Table(arguments.table).clean(
+        keep_versions=arguments.keep_versions,
+        older_than=arguments.older_than,
+        grace=arguments.grace or GRACE,
+        dead_after=arguments.dead_after or DEAD,
+        dry_run=arguments.dry_run,
+    )
+    yield Report(options.shown(report, arguments))
+
+
+_AGE = option_type(parsers.age_text)
+CLEAN_TABLE = Command(
+    "clean",
+    "remove the files of a table that no version needs any more, in two steps",
+    (
+        TABLE,
+        option(
+            "--keep-versions",
+            type=option_type(parsers.positive),
+            metavar="N",
+            help="keep the last N versions with different rows (default 10, unless --older-than is given)",
+        ),
+        option(
+            "--older-than",
+            type=_AGE,
+            metavar="AGE",
+            help="keep the versions that were not superseded so long ago (default 7d, unless --keep-versions is given)",
+        ),
+        option(
+            "--grace",
+            type=_AGE,
+            metavar="DURATION",
+            help="how long named files stay; then a later cleaning removes them, and with 0s this one (default 1h)",
+        ),
+        option(
+            "--dead-after",
+            type=_AGE,
+            metavar="DURATION",
+            help="a run that has no version, and wrote no file for so long, counts as dead (default 1d)",
+        ),
+        options.DRY_RUN,
+        options.JSON,
+    ),
+    _clean,
+    when_stopped="the next cleaning goes on",
+    examples=(
+        "mutator table clean products --dry-run",
+        "mutator table clean sales --keep-versions 30 --older-than 30d",
+    ),
 )

@@ -329,3 +329,13 @@ def file_format(text: str) -> str | None:
     """
     found = one_of(*FILE_FORMATS)(text)
     return None if found == "auto" else found
+
+
+def age_text(text: str) -> str:
+    """Return the text of a duration that may have a fraction. Raises ValueError for other text.
+
+    >>> age_text("7d")
+    '7d'
+    """
+    age(text)
+    return text

@@ -33,6 +33,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {path} {name} --version V"
         ),
         "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
+        "table.version.gone": (
+            "{path}: version {version} is gone, because the table was cleaned; the earliest version is {earliest}, and "
+            "the newest is {newest}"
+        ),
         "table.time": (
             "{path}: no version is as old as {time}; the earliest version is {earliest}, of {since}, and the newest is "
             "{newest}, of {until}"
@@ -138,6 +142,18 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.tag.exists": (
             "{path}: tag {name} names version {version}, which would lose its protection; choose another name, or move "
             "the tag with --move (in Python: move=True)"
+        ),
+        "table.base": (
+            "{path}: the checkpoint that the log begins with since the last cleaning is lost or damaged; restore the "
+            "files <20 digits>-….base.parquet from a copy of the table"
+        ),
+        "table.log.archived": (
+            "{path}: version {version} exists long since, and was moved to the archive of the log, while this process "
+            "was stopped; nothing was committed: run again"
+        ),
+        "table.cleaned": (
+            "{path}: version {version}, a cleaning, says that run {run} counts as dead, because it had written nothing "
+            "for a long time; nothing was committed, and its files were removed: run again"
         ),
         "table.given_up": (
             "{path}: version {version} says that run {run} counts as dead, because it did not renew its lock for "

@@ -100,6 +100,16 @@ def has_run_id(name: str) -> bool:
     return _RUN_ID.search(name) is not None
 
 
+def run_of(path: str) -> str | None:
+    """Return the id of the run that wrote a file, which its name contains; None without one.
+
+    >>> run_of("version_id=5/part-00003-20261121T024702Z-23d57ff1-1.parquet")
+    '20261121T024702Z-23d57ff1'
+    """
+    found = _RUN_ID.findall(path)
+    return found[-1] if found else None
+
+
 def has_control(name: str) -> bool:
     """Return whether a name contains a control character, which no listing or report can show safely.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from mutator.config import Config
 from mutator.config.written_names import renamed_in_errors
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.opening import refreshed
+from mutator.dataset.versions.opening import open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, TableVersion
 from mutator.engine.receipts import Receipts
@@ -30,7 +30,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.table.agreement import in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
-from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
+from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
 from mutator.table.follow import changes_plan, is_same, may_follow
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.overwrite import Replacement, replacement
@@ -76,10 +76,13 @@ def apply_feed(
     started = time.monotonic()
     with in_words_of_tables(snapshot), renamed_in_errors(config.names), _with_cure(config):
         for _ in range(_STARTS):
-            with suppress(StartOver):
+            try:
                 found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction, run)
                 return replace(found, seconds=time.monotonic() - started)
-            snapshot = refreshed(snapshot)
+            except Outdated:
+                snapshot = open_snapshot(snapshot.table)
+            except StartOver:
+                snapshot = refreshed(snapshot)
     raise error("table.outrun", path=snapshot.table, count=_STARTS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mutator.config.parsers import duration
+from mutator.config.parsers import age, duration
 from mutator.pipeline.arguments import path_of, wrong
 from mutator.rules.version_names import FORM, is_name
 
@@ -81,3 +81,13 @@ def transaction_in(name: str, value: Any) -> None:
     is_right = is_pair and isinstance(value[0], str) and isinstance(value[1], int) and not isinstance(value[1], bool)
     if value is not None and not (is_right and value[1] >= 0):
         raise wrong(name, value, "the name of an application and a number from 0, such as ('orders', 7), or None")
+
+
+def age_in(argument: str, value: Any) -> float:
+    """Return a duration such as ``7d`` in seconds. Raises ConfigError for another value."""
+    try:
+        if isinstance(value, str):
+            return age(value)
+    except ValueError:
+        pass
+    raise wrong(argument, value, "a duration such as '7d', '12h' or '0s'")

@@ -21,7 +21,7 @@ from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.opening import open_snapshot, unknown
+from mutator.dataset.versions.opening import check_version, gone, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot, index_of, older_rows, own_rows
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows
@@ -62,13 +62,20 @@ def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Rows:
     versions that do not exist or run backwards.
     """
     end = after.version.number
-    if not 0 <= start <= end:
-        log = TableLog(table)
-        if start not in log.numbers():
-            raise unknown(log, table, start)
+    newest = open_snapshot(table) if start > end or start < 0 else after
+    check_version(newest, start)
+    if start > end:
         raise error("table.changes.order", path=table, start=start, end=end)
     schema, before = changes_schema(after), open_snapshot(table, start)
+    if start < end and start < _earliest(table):  # a tagged version: those that follow it are gone
+        raise gone(open_snapshot(table), start + 1)
     return Rows(schema, (_net if net else _each)(before, after))
+
+
+def _earliest(table: str) -> int:
+    """Return the earliest version without a gap after it."""
+    hint = TableLog(table).hinted()
+    return open_snapshot(table).state.cleaning.earliest if hint.number is None else hint.earliest
 
 
 def _net(before: Snapshot, after: Snapshot) -> Iterator[Any]:

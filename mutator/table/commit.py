@@ -13,8 +13,9 @@ from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.opening import add_hint
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
+from mutator.rules.file_names import run_of
 from mutator.storage import storage_for
 from mutator.table.follow import newest, passed_on
 from mutator.table.turn import turn
@@ -31,13 +32,18 @@ class StartOver(Exception):
     """Another writer committed a version that an operation must have seen."""
 
 
+class Outdated(StartOver):
+    """The version that an operation began with is gone: other writers have committed many since, and cleaned these."""
+
+
 def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Snapshot:
     """Commit the version that follows a snapshot, or the versions that were committed since; return its snapshot.
 
     began: when the operation knew that the snapshot was the newest, in ns by ``time.monotonic_ns``. Raises StartOver if
-    other writers are always faster.
+    other writers are always faster, StateError if one of them has given up the run that wrote the files of the version.
     """
     head, version, nearby = snapshot, snapshot.version, NearbyEntries(TableLog(snapshot.table))
+    cleanings = list[TableVersion]()
     with ExitStack() as turns:
         turns.enter_context(turn(snapshot.table, nearby.directory()))
         for lost in range(_TRIES):
@@ -45,7 +51,14 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
                 head, winners = newest(head, version.number)
             else:  # those that were committed since the operation began
                 head, winners = passed_on(head, nearby, began)
-            version = next_version(head, winners)
+            cleanings += [one for one in winners if one.cleaned is not None]
+            try:
+                version = next_version(head, winners)
+            except MutatorError as fault:
+                if cleanings and fault.kind == "table.file":  # which a cleaning has removed
+                    raise Outdated from fault
+                raise
+            _check_alive(snapshot.table, version, cleanings)
             tried, after = time.monotonic(), head.after(version)
             if committed(after, version):
                 nearby.add(version)
@@ -58,11 +71,25 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
     return hinted(after)
 
 
+def _check_alive(table: str, version: TableVersion, cleanings: Sequence[TableVersion]) -> None:
+    """Raise StateError if a cleaning has given up the run that wrote a file of a version."""
+    given_up = {run: one.number for one in cleanings for run in one.given_up}
+    paths = (stored.path for stored in version.stored() if stored.is_apart) if given_up else ()
+    for run in (version.run, *map(run_of, paths)):
+        if run in given_up:
+            raise error("table.cleaned", path=table, run=run, version=given_up[run])
+
+
 def committed(after: Snapshot, version: TableVersion) -> bool:
     """Make a version exist; return False if another writer has committed its number. after: its snapshot."""
     failpoint("table.commit")
-    if not TableLog(after.table).commit(version):
-        return False
+    try:
+        if not TableLog(after.table).commit(version):
+            return False
+    except MutatorError as fault:
+        if fault.kind == "table.log.archived":
+            raise Outdated from fault
+        raise
     failpoint("table.committed")
     return True
 

@@ -34,7 +34,7 @@ class VersionEntry:
     """A version of a table, as its log has it."""
 
     version: int
-    kind: str  # create | apply | abandon | compact | tag | insert_overwrite | insert_overwrite_table
+    kind: str  # create | apply | abandon | compact | clean | tag | insert_overwrite | insert_overwrite_table
     committed: str  # ISO 8601, UTC
     run: str
     counts: Mapping[str, int]  # number of rows of each outcome
@@ -47,6 +47,7 @@ class VersionEntry:
     seconds: float
     tags: Mapping[str, int]  # that it added or moved: name -> version
     untagged: Sequence[str]  # that it removed
+    gone: bool  # it was cleaned: its rows cannot be read any more
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Description:
     data_bytes: int
     tombstone_bytes: int
     key_bytes: int  # of the key indexes
-    log_bytes: int  # entries, checkpoints and hint
+    log_bytes: int  # entries, archives, checkpoints and hint
     checkpoint: int | None  # version of the newest checkpoint
     tags: Mapping[str, int]  # name -> version
     settings: Mapping[str, Any]
@@ -120,9 +121,11 @@ class Description:
 def versions_of(snapshot: Snapshot) -> Iterator[VersionEntry]:
     """Return an iterator over the versions of a table up to a snapshot, oldest first.
 
-    While it is read, it raises StateError for lost and damaged entries.
+    Those that are gone are among them. While it is read, it raises StateError for lost and damaged entries.
     """
-    return map(_entry, TableLog(snapshot.table).chain(None, snapshot.version.number))
+    left = snapshot.state.cleaning.left
+    for version in TableLog(snapshot.table).chain(None, snapshot.version.number):
+        yield _entry(version, is_gone=not left.has(version.number))
 
 
 def versions_json(entries: Iterator[VersionEntry]) -> str:
@@ -138,7 +141,16 @@ def versions_text(entries: Iterator[VersionEntry]) -> str:
         outcomes = (f"{one.counts.get(f'feed {name}', 0):,}" for name in FEED_OUTCOMES)
         sizes = (one.records, one.rows_hidden, one.files_added, one.bytes)
         numbers = (f"{number:,}" for number in sizes)
-        rows.append((f"{one.version:,}", one.kind, one.committed, *outcomes, *numbers, f"{one.seconds:.1f} s"))
+        rows.append(
+            (
+                f"{one.version:,}",
+                f"{one.kind}, gone" if one.gone else one.kind,
+                one.committed,
+                *outcomes,
+                *numbers,
+                f"{one.seconds:.1f} s",
+            )
+        )
     used = [number for number, head in enumerate(heads) if head not in FEED_OUTCOMES or _any(rows, number)]
     return text_of(aligned([[row[number] for number in used] for row in rows], right=set(range(len(used))) - {1, 2}))
 
@@ -157,7 +169,7 @@ def description_of(snapshot: Snapshot) -> Description:
         path=snapshot.table,
         version=version.number,
         committed=version.committed,
-        earliest_version=min(log.numbers(), default=0),
+        earliest_version=snapshot.state.cleaning.earliest,
         key=list(fixed.key),
         key_scope=fixed.key_scope,
         order=fixed.order,
@@ -180,7 +192,7 @@ def description_of(snapshot: Snapshot) -> Description:
     )
 
 
-def _entry(version: TableVersion) -> VersionEntry:
+def _entry(version: TableVersion, *, is_gone: bool) -> VersionEntry:
     stored = list(version.stored())
     return VersionEntry(
         version=version.number,
@@ -197,6 +209,7 @@ def _entry(version: TableVersion) -> VersionEntry:
         seconds=version.seconds,
         tags=dict(version.tags),
         untagged=list(version.untagged),
+        gone=is_gone,
     )
 
 
@@ -258,9 +271,9 @@ def _partitions(snapshot: Snapshot) -> set[str]:
 
 
 def _log_bytes(path: str) -> int:
-    """Return the bytes of the entries, checkpoints and hint below a directory."""
+    """Return the bytes of the entries, archives, checkpoints and hint below a directory."""
     total = 0
-    for directory in (f"{path}/log", f"{path}/checkpoints", path):
+    for directory in (f"{path}/log", f"{path}/archive", f"{path}/checkpoints", path):
         with suppressed("storage.missing"):
             total += sum(entry.bytes for entry in entries_of(directory) if entry.type == "file")
     return total

@@ -18,7 +18,7 @@ from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged, index_of, own_rows
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
-from mutator.errors import error
+from mutator.errors import error, suppressed
 from mutator.errors.display import text_of
 from mutator.formats.content import NotReadable
 from mutator.formats.values.json_text import to_json
@@ -67,16 +67,20 @@ class Finder:
         """Return the versions of the record of a key that are still there, oldest first.
 
         The rows of a compaction are those of earlier versions, whose files are searched instead. So are the rows that
-        an overwrite has written again, because they were equal.
+        an overwrite has written again, because they were equal. If the files of the
+        former were cleaned, the compaction stands for the version that wrote the row.
         """
         log, wanted = TableLog(self._snapshot.table), self._checked(partition)
         entries: dict[int, TableVersion] = {}
         found: dict[tuple[str, int], tuple[int, bool, LiveExtent, int, int]] = {}
-        for finder in self._before_compactions():
-            for number, deleted, extent, position, entry in finder._versions(key, wanted):
+        finders = self._before_compactions()
+        finder: Finder | None = next(finders)
+        while finder is not None:
+            later, finder = finder, next(finders, None)
+            for number, deleted, extent, position, entry in later._versions(key, wanted):
                 if number not in entries:
                     entries[number] = log.read(number)
-                if entries[number].action != COMPACT:
+                if entries[number].action != COMPACT or finder is None:
                     found[extent.file.path, position] = number, deleted, extent, position, entry
         withdrawn = {number: own_rows(self._snapshot.table, index_of(entry)) for number, entry in entries.items()}
         versions = [
@@ -90,20 +94,17 @@ class Finder:
             for number, deleted, extent, position, entry in sorted(found.values(), key=lambda one: one[:2])
             if not any(position in part.hidden(extent.file.path) for part in withdrawn[number])
         ]
-        return [
-            one
-            for before, one in zip([None, *versions], versions, strict=False)
-            if not (entries[one.version].action in OVERWRITES and _is_equal(before, one))
-        ]
+        return _without_repeated(versions, {number: entry.action for number, entry in entries.items()})
 
     def _before_compactions(self) -> Iterator[Finder]:
         """Yield this finder, and that of the version before each compaction."""
         table, number = self._snapshot.table, self._snapshot.version.last_replacement
         yield self
-        while number is not None:
-            before = open_snapshot(table, number - 1)
-            yield Finder(before)
-            number = before.version.last_replacement
+        with suppressed("table.version.gone"):  # also of a tagged version, if those after it are gone
+            while number is not None:
+                before = open_snapshot(table, number - 1)
+                yield Finder(before)
+                number = before.version.last_replacement
 
     def _versions(
         self, key: Key, partitions: frozenset[str] | None
@@ -184,10 +185,24 @@ class Finder:
             raise damaged(self._snapshot.table, file.data, fault) from None
 
 
-def _is_equal(before: RecordVersion | None, one: RecordVersion) -> bool:
-    """Return whether two versions of a record have the same row."""
-    is_row = before is not None and not before.deleted and not one.deleted and before.partition == one.partition
-    return is_row and before is not None and bool(before.record.equals(one.record))
+def _without_repeated(versions: Sequence[RecordVersion], actions: Mapping[int, str]) -> list[RecordVersion]:
+    """Return versions of a record without those that only wrote again what was there.
+
+    An overwrite may write an equal row, and a compaction moves rows and tombstones out of files that stay.
+    """
+    found, last = list[RecordVersion](), dict[str | None, RecordVersion]()
+    for one in versions:
+        before = last.get(one.partition)
+        is_equal = before is not None and before.deleted == one.deleted and _row(before) == _row(one)
+        action = actions[one.version]
+        if not is_equal or not (action == COMPACT or (action in OVERWRITES and not one.deleted)):
+            found.append(one)
+        last[one.partition] = one
+    return found
+
+
+def _row(version: RecordVersion) -> Any:
+    return None if version.deleted else version.record.to_pylist()
 
 
 def lines_of(records: Sequence[Any], versions: Sequence[RecordVersion] | None, *, as_json: bool) -> str:

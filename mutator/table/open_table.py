@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from mutator.dataset.versions.opening import open_snapshot, refreshed
+from mutator.dataset.versions.opening import check_version, open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
@@ -78,4 +78,6 @@ class OpenTable:
                 raise error("argument.both", call=CALL, what=what, cure="give one of them")
             version = version_as_of(self._snapshot, as_of)
         number = self.version if version is None else number_of(self._snapshot, version)
+        if 0 <= number <= self.version:
+            check_version(self._snapshot, number)
         return self._snapshot if number == self.version else open_snapshot(self.path, number)

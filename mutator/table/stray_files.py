@@ -10,7 +10,7 @@ from mutator.dataset.versions.log import DIRECTORY
 from mutator.errors.display import counted
 from mutator.storage import walk
 
-_OF_THE_LOG = ("log", "bookmarks", "checkpoints", "hint.json")
+_OF_THE_LOG = ("log", "archive", "bookmarks", "checkpoints", "hint.json")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What keeps a table fast, small and sound: compactions, tags, and its verification."""
+"""What keeps a table fast, small and sound: compactions, cleanings, tags, and its verification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from mutator.dataset.versions.bookmarks import Bookmark, bookmarks_of, remove_bo
 from mutator.pipeline.arguments import flag, named, settings_by_key, wrong
 from mutator.rules.version_names import Version
 from mutator.table.apply import OpenRunner
-from mutator.table.arguments import duration_in, filter_in, name_in, number_in, version_in
+from mutator.table.arguments import age_in, duration_in, filter_in, name_in, number_in, version_in
+from mutator.table.clean import DEAD, GRACE, Cleanup, clean_table
+from mutator.table.clean_report import CleaningReport, report_of_cleaning
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
 from mutator.table.compact_report import CompactionReport, report_of_compaction
@@ -16,6 +18,7 @@ from mutator.table.conditions import Where
 from mutator.table.open_table import OpenTable
 from mutator.table.reader_place import bookmarked, changes_since, known_bookmark
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
+from mutator.table.retention import Retention
 from mutator.table.rows import Rows
 from mutator.table.runners import run_here
 from mutator.table.tags import in_order, number_of, tagged, untagged
@@ -61,6 +64,36 @@ class KeptTable(OpenTable):
         done = compact_table(self._snapshot, config, need, open_runner, dry_run=dry_run)
         self._snapshot = done.snapshot
         return report_of_compaction(done, dry_run=dry_run)
+
+    def clean(
+        self,
+        *,
+        keep_versions: int | None = None,
+        older_than: str | None = None,
+        grace: str = GRACE,
+        dead_after: str = DEAD,
+        dry_run: bool = False,
+    ) -> CleaningReport:
+        """Name the files that no version needs any more, in a new version, and remove those named a ``grace`` ago.
+
+        keep_versions: the last ones with different rows are kept. older_than: a duration; only versions that were
+        superseded longer ago are not kept. If both are given, a version is kept that either of them keeps; if none is,
+        10 versions and 7d. Versions with tags and bookmarks are kept, too. dead_after: since its last file was written;
+        a run without a version then counts as dead, and its files are named, too. dry_run: only return what would be
+        named. Raises the errors of the catalogue; the next cleaning goes on.
+        """
+        with named(f"{CALL}.clean()"):
+            number_in("keep_versions", keep_versions, "a number from 1, or None", first=1)
+            flag("dry_run", dry_run)
+            age = None if older_than is None else age_in("older_than", older_than)
+            seconds = age_in("grace", grace)
+            dead = age_in("dead_after", dead_after)
+        self.refresh()
+        both = keep_versions is None and age is None
+        retention = Retention() if both else Retention(keep_versions, age)
+        done = clean_table(self._snapshot, Cleanup(retention, seconds, dead), dry_run=dry_run)
+        self._snapshot = done.snapshot
+        return report_of_cleaning(done, seconds, dry_run=dry_run)
 
     def bookmark(self, name: str, version: Version | None = None, *, expires: str | None = None) -> Bookmark:
         """Set or move the bookmark of a reader, which keeps the versions from its own on until it expires; return it.

@@ -18,7 +18,7 @@ from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import decoded_key
-from mutator.dataset.versions.log import TableLog, version_of_checkpoint
+from mutator.dataset.versions.log import TableLog, is_base, version_of_checkpoint
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
@@ -38,6 +38,7 @@ from mutator.table.prepare import prepare
 from mutator.table.stray_files import stray_files
 from mutator.table.verification import TableVerification
 from mutator.table.verify_checkpoint import difference_of
+from mutator.table.verify_cleaned import what_is_left
 from mutator.table.verify_file import Checked, check_file
 
 _LOG = "restore the log from a copy of the table"
@@ -95,7 +96,8 @@ class _Walk:
         newest = self._log.newest()
         if newest is None:
             raise error("table.missing", path=self.table)
-        for number in range(newest + 1):
+        first = self._begin()
+        for number in range(first, newest + 1):
             try:
                 version = self._log.read(number)
                 self.snapshot = self._after(version)
@@ -108,6 +110,22 @@ class _Walk:
             self._compare_checkpoint()
         self.whole = True
         self.differences += self._beyond()
+
+    def _begin(self) -> int:
+        """Begin with the versions that cleanings have left; return the number of the first entry to follow."""
+        has_base = any(is_base(name) for names in self._checkpoints.values() for name in names)
+        if not has_base and not self._log.archive.last():
+            return 0
+        found = what_is_left(self.table)
+        self.differences += found.differences
+        self.named |= found.named
+        if found.snapshot is None:
+            return 0
+        self.snapshot, self.files = found.snapshot, found.files
+        for path, positions in found.hidden.items():
+            self.hidden[path] = [(positions, None)]
+        self._live = dict(found.live)
+        return found.snapshot.version.number + 1
 
     def _after(self, version: TableVersion) -> Snapshot:
         if self.snapshot is None:
@@ -255,14 +273,15 @@ class _Walk:
                 directory, name = posixpath.split(posixpath.join(self.table, one.file))
                 for entry in entries_of(directory):
                     of_version = entry.name.startswith(name.partition("-")[0])  # the file of masks, too
-                    if of_version and not entry.name.endswith(".pack"):  # later checkpoints name packs
+                    # Later checkpoints name packs, and a base is not derived.
+                    if of_version and not entry.name.endswith(".pack") and ".base." not in entry.name:
                         storage_for(directory).remove(entry.path)
                 done.append(f"{one.file}: removed; the log has all of it")
         own = forward(self._log, self.snapshot)  # with the versions that were committed during the verification
         files = packed(self._log, own.version.number, own.files)
         name = self._log.write_checkpoint(files, own.state, own.mask_rows())
         if (self._log.hinted().number or 0) <= own.version.number:
-            self._log.write_hint(own.version, name)
+            self._log.write_hint(own.version, name, own.state.cleaning.left)
         return [*done, f"made the checkpoint of version {own.version.number} and the hint again"]
 
 
@@ -301,7 +320,9 @@ class _Rows:
         if len(np.unique(positions)) != len(positions):
             found.append("a row is hidden twice")
         elif not found and one.keys is not None:
-            keys = pa.concat_arrays([part[1] for part in parts])
+            known = [part for part in parts if part[1] is not None]  # a base has no keys of hidden rows
+            keys = pa.concat_arrays([pa.array([], pa.large_binary()), *(part[1] for part in known)])
+            positions = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in known)])
             if not pc.all(pc.equal(keys, one.keys.take(pa.array(positions)))).as_py() and len(keys):
                 found.append("a version hides a row under another key")
         return [Difference(what, file.path) for what in found]

@@ -22,14 +22,14 @@ def difference_of(own: Snapshot, name: str) -> str | None:
     if read is None:
         return "it is damaged"
     files, state, masks = read
-    unpacked_files = unpacked(own.table, files)
-    if unpacked_files is None:
+    unpacked_files, own_files = (unpacked(own.table, columns) for columns in (files, own.files))
+    if unpacked_files is None or own_files is None:
         return "a pack that it names is missing or damaged"
     rows = own.mask_rows()
     found = {} if masks is None else log.masks(masks)
     if found is None:
         return f"its file of masks {masks} is missing or damaged"
-    same = unpacked_files.equals(own.files.cast(FILES)) and state == own.state
+    same = unpacked_files.equals(own_files.cast(FILES)) and state == own.state
     same = same and found.keys() == {one[0] for one in rows}
     if not same or not all(_equal_masks(found[one[0]], one[1:]) for one in rows):
         return "it is not what the log gives"

@@ -38,11 +38,10 @@ def version_as_of(snapshot: Snapshot, time: datetime | str) -> int:
     newest = snapshot.version
     if time_of(newest.committed) <= wanted:
         return newest.number
-    log = TableLog(snapshot.table)
-    numbers = range(newest.number)
+    log, earliest = TableLog(snapshot.table), snapshot.state.cleaning.earliest
+    numbers = range(earliest, newest.number)
     found = bisect_right(numbers, wanted, key=lambda number: time_of(log.read(number).committed))
     if not found:
-        earliest = numbers[0] if numbers else newest.number
         since = log.read(earliest).committed
         raise error(
             "table.time",

@@ -76,6 +76,7 @@ CASES = [
     ("mutator table log", [CREATE, APPLY, "table log versioned"]),
     ("mutator table describe", [CREATE, APPLY, "table describe versioned"]),
     ("mutator table compact", [CREATE, APPLY, "table compact versioned --all --runner local"]),
+    ("mutator table clean", [CREATE, APPLY, "table clean versioned --keep-versions 1 --dry-run"]),
     ("mutator table tag", [CREATE, APPLY, "table tag versioned first --version 1"]),
     ("mutator table tags", [CREATE, APPLY, "table tag versioned first", "table tags versioned"]),
     ("mutator table bookmark", [CREATE, APPLY, "table bookmark versioned reports --version 0"]),

@@ -28,6 +28,7 @@ class ModelStorage:
         self.storage_type = storage_type
         self.renames = storage_type != "s3"
         self.holds = storage_type == "posix"
+        self.empty_directories = self.renames
         self.begun: set[str] = set()  # files whose writers died
         self.tree: dict[str, bytes | None] = {}  # path -> content, None for a directory
         self.times: dict[str, float] = {}

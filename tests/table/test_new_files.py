@@ -64,10 +64,10 @@ def test_an_interrupt_after_the_commit_leaves_the_files(
 ) -> None:
     write_hint = TableLog.write_hint
 
-    def interrupted(self: TableLog, version: TableVersion, name: str | None) -> None:
+    def interrupted(self: TableLog, version: TableVersion, *others: Any) -> None:
         if version.number == 1:
             raise KeyboardInterrupt
-        write_hint(self, version, name)
+        write_hint(self, version, *others)
 
     monkeypatch.setattr(TableLog, "write_hint", interrupted)
     with pytest.raises(KeyboardInterrupt):

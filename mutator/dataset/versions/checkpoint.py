@@ -23,6 +23,7 @@ from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import FeedFile
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.dataset.versions.bucket_counts import BucketCounts
+from mutator.dataset.versions.cleaned import Cleaning, cleaning_members, cleaning_of
 from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.version import (
     Extent,
@@ -89,6 +90,7 @@ class State:
     transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
     tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
     larger: Mapping[str | None, int] = field(default_factory=dict)  # of ``BucketCounts``
+    cleaning: Cleaning = field(default_factory=Cleaning)
 
     @property
     def buckets(self) -> BucketCounts:
@@ -128,7 +130,10 @@ class State:
         if version.tags or version.untagged:
             tags = {**{name: number for name, number in tags.items() if name not in version.untagged}, **version.tags}
         larger = self.buckets.after(extent for file in version.files for extent in file.extents).larger
-        return State(_bare(version), spec, schemas, known, self.settings, transactions, tags, larger)
+        cleaning = self.cleaning
+        if version.cleaned is not None:
+            cleaning = cleaning.after(version.number, version.committed, version.cleaned)
+        return State(_bare(version), spec, schemas, known, self.settings, transactions, tags, larger, cleaning)
 
     def has_applied(self, transaction: tuple[str, int] | None) -> bool:
         """Return whether a version has a transaction, or a later one of its application."""
@@ -142,7 +147,7 @@ def first_state(version: TableVersion) -> State:
 
 def _bare(version: TableVersion) -> TableVersion:
     nothing: Any = {"files": (), "removed": (), "index": (), "withdrawn": (), "rejected": (), "feed": ()}
-    return replace(version, **nothing, claim=None, given_up=(), tags={}, untagged=())
+    return replace(version, **nothing, claim=None, given_up=(), tags={}, untagged=(), cleaned=None)
 
 
 def defaults_text(defaults: Mapping[str, Any]) -> str | None:
@@ -242,6 +247,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "transactions": dict(state.transactions),
         "tags": dict(state.tags),
         "buckets": [[partition, count] for partition, count in state.larger.items()],
+        "cleaning": cleaning_members(state.cleaning),
         "masks": masks,
     }
     sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
@@ -266,6 +272,7 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
             members.get("transactions", {}),
             members.get("tags", {}),
             dict(members.get("buckets", ())),
+            cleaning_of(members["cleaning"]) if "cleaning" in members else Cleaning(),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
         table = _with_buckets(table.select(FILES.names).combine_chunks(), state.version.buckets)

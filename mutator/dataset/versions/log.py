@@ -3,6 +3,9 @@
 Creating an entry is the one commit point of every operation on the table. A checkpoint spares reading the entries up to
 its version. ``_mutator/table/hint.json`` names the newest checkpoint and a version that exists: with it a table is
 opened without a listing. The hint and the checkpoints are derived; if they are lost or damaged, the log is read.
+
+After a cleaning, the log begins with a *base*: a checkpoint that is not derived, because files of earlier versions are
+gone. Earlier entries are in the archive (``archive``). They are only looked up there where the log has none.
 """
 
 from __future__ import annotations
@@ -17,20 +20,24 @@ from typing import Any
 from mutator.dataset import checksummed_json, manifest
 from mutator.dataset.numbered_log import CommitLog
 from mutator.dataset.versions import checkpoint
+from mutator.dataset.versions.archive import FIRST, LogArchive
 from mutator.dataset.versions.checkpoint import State
+from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.version import TableVersion, members_of, version_of
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
-FORMAT_VERSION = 5  # 4 had no tags; 3 no compactions; 2 no claims, runs that are given up, and withdrawn rows
+FORMAT_VERSION = 5  # 4 had no tags and cleanings; 3 no compactions; 2 no claims, given up runs and withdrawn rows
 _OLDEST = 2  # key indexes of version 1 had no order values, and no table of it was released
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
-_HINT = ("mutator table hint", 2)
+_HINT = ("mutator table hint", 3)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
 _MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks\.parquet")
+_BASE = ".base"  # in the names of bases: a writer that knows nothing of the cleaning does not remove them
+_ANY = re.compile(rf"([0-9]{{20}})-([0-9a-f]{{32}})(\.[^.]+\{_BASE})?\.parquet")
 
 
 @dataclass(frozen=True)
@@ -40,12 +47,20 @@ class Hint:
     number: int | None = None
     checkpoint: str | None = None  # name
     id: str | None = None  # of the version; hints of format version 1 lack it
+    earliest: int = 0  # version that is there; those of format version 2 lack it
+    kept: tuple[int, ...] = ()  # earlier versions that are there, too
 
 
 def version_of_checkpoint(name: str) -> int:
     """Return the version of a checkpoint, which its name begins with; -1 for another name."""
-    match = _CHECKPOINT.fullmatch(name)
+    match = _ANY.fullmatch(name)
     return int(match[1]) if match else -1
+
+
+def is_base(name: str) -> bool:
+    """Return whether a checkpoint is one that the log begins with, by its name."""
+    match = _ANY.fullmatch(name)
+    return match is not None and match[3] is not None
 
 
 def is_kept(number: int, newest: int) -> bool:
@@ -69,6 +84,7 @@ class TableLog:
         self._checkpoints = posixpath.join(self.path, "checkpoints")
         self.hint_path = posixpath.join(self.path, "hint.json")
         directory = posixpath.join(self.path, "log")
+        self.archive = LogArchive(posixpath.join(self.path, "archive"))
         self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS, _OLDEST)
 
     def entry_path(self, number: int) -> str:
@@ -92,17 +108,23 @@ class TableLog:
         """Return a version. Raises StateError if its entry is missing, damaged, or newer than this program."""
         found = self._entries.find(number)
         if found is None:
-            path = self._entries.path(number)
-            raise error("table.log.damaged", path=path, why="it is missing, and later versions exist")
+            content = self.archive.content(number)
+            if content is None:
+                raise self.missing(number)
+            found = self.parsed(number, content)
         return found
+
+    def missing(self, number: int) -> MutatorError:
+        """Return the error of an entry that neither the log nor the archive has."""
+        path = self._entries.path(number)
+        return error("table.log.damaged", path=path, why="it is missing, and later versions exist")
 
     def chain(self, before: TableVersion | None, last: int) -> Iterator[TableVersion]:
         """Yield the versions after one, by default all, up to ``last``.
 
         Raises StateError if one is missing or damaged, or does not follow the one before it.
         """
-        for number in range(0 if before is None else before.number + 1, last + 1):
-            version = self.read(number)
+        for version in self.after(-1 if before is None else before.number, last):
             if before is not None:
                 self.check_parent(version, before)
             yield version
@@ -117,8 +139,20 @@ class TableLog:
 
     def after(self, first: int, last: int) -> Iterator[TableVersion]:
         """Yield the versions after one, up to another one. Raises StateError if an entry is missing or damaged."""
-        for number in range(first + 1, last + 1):
-            yield self.read(number)
+        number = first + 1
+        while number <= last:
+            found = self._entries.find(number)
+            if found is not None:
+                yield found
+                number += 1
+                continue
+            before = number
+            for archived, content in self.archive.contents(number, last):
+                if archived == number:
+                    yield self.parsed(number, content)
+                    number += 1
+            if number == before:
+                raise self.missing(number)
 
     def following(self, number: int, known: int | None = None) -> Iterator[TableVersion]:
         """Yield the versions after one, as far as there are any. known: the number of a version that exists.
@@ -135,6 +169,12 @@ class TableLog:
                 yield found
             number, width = numbers[-1], 2 * width
 
+    def all_after(self, number: int) -> Iterator[TableVersion]:
+        """Yield the versions after one, as far as there are any, from the archive, too."""
+        last = self.archive.last()
+        yield from self.after(number, last)
+        yield from self.following(max(number, last))
+
     def newest(self) -> int | None:
         """Return the number of the newest version, found by a listing; None without versions."""
         return max(self.numbers(), default=None)
@@ -148,9 +188,46 @@ class TableLog:
     def commit(self, version: TableVersion) -> bool:
         """Make a version exist; return False if another one has its number.
 
-        Raises StorageError of the kind ``commit.uncertain`` if it is unknown whether it exists.
+        Raises StorageError of the kind ``commit.uncertain`` if it is unknown whether it exists, and StateError of the
+        kind ``table.log.archived`` if a later version exists long since, whose entry and those before are archived.
         """
-        return self._entries.commit(version)
+        if not self._entries.commit(version):
+            return False
+        self._check_follows(version)
+        return True
+
+    def _check_follows(self, version: TableVersion) -> None:
+        """Raise StateError if an entry that was created just now had existed before, and was moved to the archive.
+
+        Entries leave the log one by one, the earliest first, and none before the archive has it. So if the entry before
+        is still there, this one never existed before. The archive decides otherwise: this writer may also be so slow
+        that its own entry, once created, was archived.
+        """
+        number = version.number
+        if number < FIRST or (number > FIRST and self.is_there(number - 1)):
+            return
+        content = self.archive.content(number)
+        if content is not None and self.parsed(number, content).id != version.id:
+            self._entries.remove(number)
+            raise error("table.log.archived", path=self.path, version=number)
+
+    def contents(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """Yield (number, bytes) of the entries from one number to another. Raises StateError if one is damaged."""
+        for number in range(first, last + 1):
+            content = read_if_exists(self.entry_path(number))
+            if content is None:
+                raise self.missing(number)
+            self.parsed(number, content)
+            yield number, content
+
+    def is_there(self, number: int) -> bool:
+        """Return whether the log itself has an entry."""
+        path = self.entry_path(number)
+        return storage_for(path).stat(path) is not None
+
+    def remove_entry(self, number: int) -> None:
+        """Remove an entry that the archive has; it may be missing."""
+        self._entries.remove(number)
 
     def hinted(self) -> Hint:
         """Return the hint; an empty one if it cannot be read."""
@@ -159,12 +236,18 @@ class TableLog:
             return Hint()
         with suppress(ValueError, KeyError, TypeError):
             members = checksummed_json.parse(content, *_HINT)
-            return Hint(int(members["number"]), members["checkpoint"], members.get("id"))
+            kept = tuple(members.get("kept", ()))
+            return Hint(
+                int(members["number"]), members["checkpoint"], members.get("id"), members.get("earliest", 0), kept
+            )
         return Hint()
 
-    def write_hint(self, version: TableVersion, name: str | None) -> None:
-        """Write a hint. version: that exists. name: of a checkpoint."""
-        members = {"number": version.number, "checkpoint": name, "id": version.id}
+    def write_hint(self, version: TableVersion, name: str | None, left: Left | None = None) -> None:
+        """Write a hint. version: that exists. name: of a checkpoint. left: what cleanings have left up to it."""
+        left = left or Left()
+        kept = [one for one in sorted(left.bases) if one < left.earliest]
+        members: dict[str, Any] = {"number": version.number, "checkpoint": name, "id": version.id}
+        members |= {"earliest": left.earliest, "kept": kept}
         storage_for(self.hint_path).replace(self.hint_path, checksummed_json.dump(*_HINT, members))
         failpoint("table.hint.written")
 
@@ -172,7 +255,7 @@ class TableLog:
         """Return (version, name) of all checkpoints, newest first, found by a listing."""
         with suppressed("storage.missing"):
             names = [entry.name for entry in entries_of(self._checkpoints)]
-            found = ((match, name) for name in names if (match := _CHECKPOINT.fullmatch(name)))
+            found = ((match, name) for name in names if (match := _ANY.fullmatch(name)))
             return sorted(((int(match[1]), name) for match, name in found), reverse=True)
         return []
 
@@ -208,16 +291,23 @@ class TableLog:
         storage.replace(path, content)
         return name
 
+    def write_base(self, columns: Any, state: State, masks: list[Any], run: str) -> str:
+        """Write the checkpoint that the log begins with, and return its name. run: of the cleaning, in the name."""
+        return self._write_checkpoint(columns, state, masks, f".{run}{_BASE}")
+
     def write_checkpoint(self, columns: Any, state: State, masks: list[Any]) -> str:
         """Write a checkpoint, and return its name. It may exist."""
+        return self._write_checkpoint(columns, state, masks, "")
+
+    def _write_checkpoint(self, columns: Any, state: State, masks: list[Any], suffix: str) -> str:
         number = state.version.number
         masks_name = None
         if masks:
             content = checkpoint.written_masks(masks)
-            masks_name = f"{number:020d}-{checkpoint.digest_of(content)}.masks.parquet"
+            masks_name = f"{number:020d}-{checkpoint.digest_of(content)}{suffix}.masks.parquet"
             self._create(masks_name, content)
         content = checkpoint.written_files(columns, state, masks_name)
-        name = f"{number:020d}-{checkpoint.digest_of(content)}.parquet"
+        name = f"{number:020d}-{checkpoint.digest_of(content)}{suffix}.parquet"
         self._create(name, content)
         failpoint("table.checkpoint.written")
         return name

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mutator.dataset.versions.checkpoint import FILES, first_state
-from mutator.dataset.versions.log import Hint, TableLog, version_of_checkpoint
+from mutator.dataset.versions.checkpoint import FILES, State, first_state
+from mutator.dataset.versions.log import Hint, TableLog, is_base, version_of_checkpoint
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.packs import bytes_apart, packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot
@@ -19,6 +19,7 @@ from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
+_BUT_FOR = " (and earlier ones with tags: {})"
 _EVERY = 8  # versions between two checkpoints
 _MOST_APART = 4 << 20  # bytes of contents that a refreshed snapshot may keep in memory though packs have them
 _MANY = 200_000  # files, above which checkpoints are rarer, because each has all of them
@@ -31,6 +32,18 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
     """
     log = TableLog(table)
     hint = log.hinted()
+    if number is not None and number < hint.earliest and number not in hint.kept:
+        raise unknown(log, table, number)
+    return _opened(log, table, hint, number)
+
+
+def snapshot_of(table: str, number: int) -> Snapshot:
+    """Return the snapshot of a version, also of one that is gone, as long as nothing was removed. Raises StateError."""
+    log = TableLog(table)
+    return _opened(log, table, log.hinted(), number)
+
+
+def _opened(log: TableLog, table: str, hint: Hint, number: int | None) -> Snapshot:
     found = None if hint.checkpoint is None else _from_checkpoint(log, table, hint.checkpoint, number)
     if found is None:
         found = _from_listed(log, table, number)
@@ -44,6 +57,8 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot of the newest version, given an earlier one. Raises StateError if an entry is missing."""
     log = TableLog(snapshot.table)
     hint = log.hinted()
+    if snapshot.version.number < hint.earliest:
+        return open_snapshot(snapshot.table)  # the entries that follow it may be in the archive
     found = _newest(log, snapshot, hint)
     _check_newest(log, found, hint)
     number = found.version.number
@@ -70,6 +85,8 @@ def _newest(log: TableLog, snapshot: Snapshot, hint: Hint) -> Snapshot:
         return forward(log, found, known=hint.number)
     versions = list(log.following(number - 1, max(hint.number or 0, number)))
     if not versions or versions[0].id != found.version.id:
+        if _is_archived(log, snapshot.version):
+            return open_snapshot(snapshot.table)
         _check_is_there(log, snapshot.version)  # perhaps there is another table by now
         return forward(log, snapshot, known=hint.number)
     for version in versions[1:]:
@@ -92,6 +109,12 @@ def _check_newest(log: TableLog, found: Snapshot, hint: Hint) -> None:
             raise lost(log, number + 1, log.hint_path)
     elif number == hint.number and hint.id not in (None, found.version.id):
         raise error("table.log.other", path=log.entry_path(number), witness=log.hint_path)
+
+
+def _is_archived(log: TableLog, version: TableVersion) -> bool:
+    """Return whether the archive has a version. Raises StateError if it is damaged."""
+    content = log.archive.content(version.number)
+    return content is not None and log.parsed(version.number, content).id == version.id
 
 
 def _check_is_there(log: TableLog, version: TableVersion) -> None:
@@ -120,21 +143,38 @@ def forward(log: TableLog, snapshot: Snapshot, number: int | None = None, known:
     if number is not None and snapshot.version.number != number:
         newest = log.newest()
         if newest is not None and snapshot.version.number < number <= newest:
+            check_version(open_snapshot(snapshot.table), number)
             log.read(snapshot.version.number + 1)  # raises the error of the missing entry
         raise unknown(log, snapshot.table, number)
     return snapshot
 
 
 def check_version(snapshot: Snapshot, number: int) -> None:
-    """Raise ConfigError if a version does not exist up to that of a snapshot."""
-    if not 0 <= number <= snapshot.version.number:
-        raise unknown(TableLog(snapshot.table), snapshot.table, number)
+    """Raise ConfigError if a version does not exist up to that of a snapshot, or is gone."""
+    newest, left = snapshot.version.number, snapshot.state.cleaning.left
+    if not 0 <= number <= newest:
+        raise error("table.version", path=snapshot.table, version=number, earliest=left.earliest, newest=newest)
+    if not left.has(number):
+        raise gone(snapshot, number)
+
+
+def gone(snapshot: Snapshot, number: int) -> MutatorError:
+    """Return the error of a version that was cleaned. snapshot: the newest one."""
+    left = snapshot.state.cleaning.left
+    tags = sorted(name for name, tagged in snapshot.state.tags.items() if tagged < left.earliest)
+    earliest = f"{left.earliest}{_BUT_FOR.format(', '.join(tags)) if tags else ''}"
+    return error(
+        "table.version.gone", path=snapshot.table, version=number, earliest=earliest, newest=snapshot.version.number
+    )
 
 
 def unknown(log: TableLog, table: str, number: int) -> MutatorError:
-    """Return the error of a version that does not exist."""
-    numbers = log.numbers()
-    return error("table.version", path=table, version=number, earliest=min(numbers), newest=max(numbers))
+    """Return the error of a version that does not exist, or is gone."""
+    newest = open_snapshot(table)
+    if 0 <= number <= newest.version.number:
+        return gone(newest, number)
+    earliest = newest.state.cleaning.earliest
+    return error("table.version", path=table, version=number, earliest=earliest, newest=newest.version.number)
 
 
 def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> Snapshot:
@@ -148,7 +188,10 @@ def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> Snaps
         snapshot = snapshot.folded()
         snapshot = replace(snapshot, files=packed(log, number, snapshot.files))
         checkpoint = log.write_checkpoint(snapshot.files, snapshot.state, snapshot.mask_rows())
-    log.write_hint(snapshot.version, checkpoint)
+    left = snapshot.state.cleaning.left
+    if checkpoint is not None and version_of_checkpoint(checkpoint) < left.earliest:  # it will be removed
+        checkpoint = left.bases[left.earliest]
+    log.write_hint(snapshot.version, checkpoint, left)
     if is_due:
         with suppress(MutatorError):  # the next checkpoint tries it again
             log.remove_checkpoints(number)
@@ -165,16 +208,30 @@ def _from_checkpoint(log: TableLog, table: str, name: str, number: int | None) -
     read = log.checkpoint(name)
     if read is None:
         return None
-    files, state, masks = read
-    if not _is_of(log, state.version, name):
+    return _snapshot_of(log, table, read) if _is_of(log, read[1].version, name, number) else None
+
+
+def base_of(log: TableLog, table: str, name: str) -> Snapshot | None:
+    """Return the snapshot of a checkpoint that the log begins with; None if it is lost or damaged."""
+    read = log.checkpoint(name)
+    if read is None or (read[2] is not None and log.masks(read[2]) is None):
         return None
+    return _snapshot_of(log, table, read)
+
+
+def _snapshot_of(log: TableLog, table: str, read: tuple[Any, State, str | None]) -> Snapshot:
+    files, state, masks = read
+    number = state.version.number
     if masks is None:
-        return Snapshot(table, state, files, Masks(table))
-    return Snapshot(table, state, files, Masks(table, partial(_masks_of, log, table, state.version.number, masks)))
+        return Snapshot(table, state, files, Masks(table, since=number))
+    return Snapshot(table, state, files, Masks(table, partial(_masks_of, log, table, number, masks), since=number))
 
 
-def _is_of(log: TableLog, version: TableVersion, name: str) -> bool:
-    """Return whether the version of a checkpoint is one of the log: the next entry follows it, or it has an entry."""
+def _is_of(log: TableLog, version: TableVersion, name: str, wanted: int | None) -> bool:
+    """Return whether the version of a checkpoint is one of the log: the next entry follows it, or it has an entry.
+
+    The archive has the entry of a tagged version, whose checkpoint serves no other one. wanted: number of a version.
+    """
     damage: MutatorError | None = None
     for number, member in ((version.number + 1, "parent"), (version.number, "id")):
         try:
@@ -184,6 +241,10 @@ def _is_of(log: TableLog, version: TableVersion, name: str) -> bool:
             continue
         if found is not None:
             return getattr(found, member) in (None, version.id)
+    if damage is None and log.archive.last() >= version.number:
+        # Another checkpoint is of no use, because entries that follow it are in the archive: a slow writer has just
+        # written it, or named it in the hint.
+        return is_base(name) and wanted == version.number and _is_archived(log, version)
     raise damage or lost(log, version.number, log.checkpoint_path(name))
 
 
@@ -191,6 +252,8 @@ def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tu
     found = log.masks(name)
     if found is not None:
         return found
+    if is_base(name.replace(".masks", "")):
+        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
     # The file was removed with its checkpoint, or is lost: the checkpoints before it and the log have all that it had.
     snapshot = forward(log, _from_listed(log, table, number - 1), number)
     return {path: (hidden, touched, orders) for path, hidden, touched, orders in snapshot.mask_rows()}
@@ -202,6 +265,10 @@ def _from_listed(log: TableLog, table: str, number: int | None) -> Snapshot:
         found = _from_checkpoint(log, table, name, number)
         if found is not None:
             return found
+    if log.archive.last():  # files of earlier versions are gone, so to read all entries is of no use
+        if number is not None:
+            check_version(open_snapshot(table), number)
+        raise error("table.base", path=log.checkpoint_path(""))
     return _replayed(log, table, 0)
 
 

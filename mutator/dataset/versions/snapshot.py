@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,18 @@ class Masks:
     table: str
     base: Callable[[], dict[str, tuple[Ints, Ints, Any]]] = dict
     later: tuple[VersionIndex, ...] = ()
+    since: int = 0  # version of the checkpoint
     _read: dict[str, Any] = field(default_factory=dict, compare=False)  # what was read so far
 
     def after(self, version: TableVersion) -> Masks:
-        """Return the masks after a version."""
+        """Return the masks after a version.
+
+        After a cleaning they are those of the earliest version and of the versions after it: older files are removed.
+        """
+        if version.cleaned is not None and version.cleaned.left.earliest > self.since:
+            earliest = version.cleaned.left.earliest
+            base = partial(_masks_of_base, self.table, version.cleaned.left.bases[earliest])
+            return Masks(self.table, base, tuple(one for one in self.later if one.number > earliest), earliest)
         index = index_of(version)
         return replace(self, later=(*self.later, index)) if index.parts or index.withdrawn else self
 
@@ -93,7 +101,8 @@ class Masks:
 
     def folded(self) -> Masks:
         """Return the same masks, without the indexes of versions."""
-        return Masks(self.table, _read={"base": self.of_files()})
+        newest = max((one.number for one in self.later), default=0)
+        return Masks(self.table, since=max(self.since, newest), _read={"base": self.of_files()})
 
     def hidden_parts(self, file: str) -> list[Ints]:
         """Return the positions of the hidden rows of a file, in a few ascending arrays."""
@@ -130,6 +139,7 @@ class VersionIndex:
     parts: tuple[Stored, ...]
     withdrawn: tuple[Stored, ...] = ()
     own: frozenset[str] = frozenset()  # paths of the version's files, if it has withdrawn anything
+    number: int = 0  # of the version
 
     @property
     def name(self) -> str:
@@ -140,7 +150,17 @@ class VersionIndex:
 def index_of(version: TableVersion) -> VersionIndex:
     """Return the version index of a version."""
     own = frozenset(file.path for file in version.files) if version.withdrawn else frozenset[str]()
-    return VersionIndex(version.index, version.withdrawn, own)
+    return VersionIndex(version.index, version.withdrawn, own, version.number)
+
+
+def _masks_of_base(table: str, name: str) -> dict[str, tuple[Ints, Ints, Any]]:
+    """Return the masks of the checkpoint that a log begins with. Raises StateError if it is lost or damaged."""
+    log = TableLog(table)
+    read = log.checkpoint(name)
+    found = None if read is None else {} if read[2] is None else log.masks(read[2])
+    if found is None:
+        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
+    return found
 
 
 def older_rows(table: str, index: VersionIndex) -> list[Hidden]:

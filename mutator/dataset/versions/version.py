@@ -14,16 +14,17 @@ from typing import Any
 
 from mutator.dataset.manifest import FeedFile, is_safe
 from mutator.dataset.version_log import Arrived
+from mutator.dataset.versions.cleaned import Cleaned, cleaned_members, cleaned_of
 
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
-ABANDON, COMPACT, TAG = "abandon", "compact", "tag"  # actions
+ABANDON, COMPACT, CLEAN, TAG = "abandon", "compact", "clean", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
 OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
 _REPLACES = (COMPACT, *OVERWRITES)  # actions that remove files
 # A program that knows more of them writes a newer format.
-_ACTIONS = ("create", "apply", ABANDON, COMPACT, TAG, *OVERWRITES)
+_ACTIONS = ("create", "apply", ABANDON, COMPACT, CLEAN, TAG, *OVERWRITES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ class TableVersion:
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
     # create | apply | abandon: it only says which runs are given up | compact: it has the rows of the version before,
     # in other files | tag: it only adds and removes tags | insert_overwrite, insert_overwrite_table: it replaces
-    # partitions, or everything. In JSON its name is "kind".
+    # partitions, or everything | clean: it names files to be removed. In JSON its name is "kind".
     action: str
     run: str
     committed: str  # ISO 8601, UTC
@@ -115,9 +116,10 @@ class TableVersion:
     rejected: tuple[Stored, ...] = ()
     transaction: tuple[str, int] | None = None  # application, and number of its transaction
     claim: Claim | None = None  # of the run of a workflow that made this version
-    given_up: tuple[str, ...] = ()  # runs of workflows that no later version may be of, because they count as dead
+    given_up: tuple[str, ...] = ()  # runs that no later version may be of, because they count as dead
     tags: Mapping[str, int] = field(default_factory=dict)  # that it adds or moves: name -> version that it protects
     untagged: tuple[str, ...] = ()  # names of tags that it removes
+    cleaned: Cleaned | None = None
     parent: str | None = None  # ID of the version before; None for version 0
     compacted: int | None = None  # the newest version before this one that may have removed files
     lost: int = 0  # records that an overwrite has replaced, although their keys were not known
@@ -171,6 +173,8 @@ def members_of(version: TableVersion) -> dict[str, Any]:
     members["files"] = [_file_members(file, version.buckets) for file in version.files]
     for name in _STORED:
         members[name] = [_stored_members(one) for one in members[name]]
+    if version.cleaned is not None:
+        members["cleaned"] = cleaned_members(version.cleaned)
     if version.claim is not None:
         members["claim"] = {"run": version.claim.run, "files": [vars(file) for file in version.claim.files]}
     return members
@@ -192,6 +196,8 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     if members.get("claim") is not None:
         claim = members["claim"]
         members["claim"] = Claim(claim["run"], tuple(Arrived(**file) for file in claim["files"]))
+    if members.get("cleaned") is not None:
+        members["cleaned"] = cleaned_of(members["cleaned"])
     for name in ("given_up", "untagged"):
         members[name] = tuple(members.get(name, ()))
     version = TableVersion(**members)

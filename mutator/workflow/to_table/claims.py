@@ -40,7 +40,7 @@ def claims(base: Base, table: str) -> Claims:
 def following(table: str, known: Claims) -> Claims:
     """Return claimed files with those of the versions that were committed since."""
     newest, files = None, set(known.files)
-    for newest in TableLog(table).following(known.version):
+    for newest in TableLog(table).all_after(known.version):
         files.update(newest.claim.files if newest.claim is not None else ())
     return known if newest is None else Claims(newest.number, newest.id, frozenset(files))
 

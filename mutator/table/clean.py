@@ -1,0 +1,170 @@
+"""Clean a table: a version names the files that no version needs any more, and later they are removed.
+
+    plan       the versions that stay, the files that none of them needs, the runs that count as dead
+    commit     a version of the kind ``clean`` says it all, and moves the earliest version
+    look       at the bookmarks that were written meanwhile: those versions become available again
+    archive    the log entries of the versions that are gone
+    remove     the files, when the grace is over
+
+Every step can be done again, by another process and after a kill. A version that asks for a file was committed before
+the cleaning, or knows of it, because whoever commits reads the versions in between: a run that was given up ends.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mutator.dataset.checksum import whole
+from mutator.dataset.versions.cleaned import Cleaned, Left, NamedFiles, written_list
+from mutator.dataset.versions.log import DIRECTORY, TableLog
+from mutator.dataset.versions.opening import refreshed, snapshot_of
+from mutator.dataset.versions.packs import packed
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, OVERWRITES, TableVersion
+from mutator.errors import error
+from mutator.errors.failpoints import failpoint
+from mutator.rules.file_names import new_run_id, run_of
+from mutator.storage import storage_for
+from mutator.table.clean_plan import CleanPlan, plan_of
+from mutator.table.clean_removal import Removed, named_files, remove_named
+from mutator.table.commit import StartOver, commit_next, new_files
+from mutator.table.protected import bookmarked, tagged, taken_back
+from mutator.table.retention import Retention
+from mutator.table.version_times import next_time, time_text
+
+GRACE, DEAD = "1h", "1d"  # durations
+_TRIES = 20
+_FOLLOWED = ("apply", ABANDON, COMPACT, *OVERWRITES)  # kinds that need no file that a cleaning may name
+
+
+@dataclass(frozen=True)
+class Cleanup:
+    """What a cleaning keeps, and when."""
+
+    retention: Retention
+    grace: float  # seconds from naming files to their removal
+    dead: float  # seconds since its last file was written, after which a run without a version counts as dead
+
+
+@dataclass(frozen=True)
+class CleaningDone:
+    """The result of a cleaning, or of a dry run."""
+
+    snapshot: Snapshot  # after it
+    version: TableVersion | None  # None: there is no new one
+    plan: CleanPlan
+    removed: Removed
+    waiting: int  # files that are named, and not removed yet
+    seconds: float
+
+
+def clean_table(
+    snapshot: Snapshot, cleanup: Cleanup, *, dry_run: bool = False, clock: Callable[[], float] = time.time
+) -> CleaningDone:
+    """Name the files of a table that no version needs any more, and remove those that were named a grace ago.
+
+    snapshot: the newest one. clock: returns seconds since 1970. Raises the errors of the catalogue; what was done by
+    then is sound, and the next cleaning goes on.
+    """
+    started, versions = time.monotonic(), list[TableVersion]()
+    for _ in range(_TRIES):
+        again, plan = _planned(snapshot, cleanup, clock())
+        # At version 0, another process may be creating the table from a dataset.
+        if dry_run or not (plan.is_due or again) or snapshot.version.number == 0:
+            break
+        try:
+            snapshot, version = _committed(snapshot, plan, again)
+        except StartOver:
+            snapshot = refreshed(snapshot)
+            continue
+        versions.append(version)
+        failpoint("clean.committed")
+        if not taken_back(snapshot, bookmarked(snapshot.table, clock()))[1]:
+            break
+    else:
+        raise error("table.outrun.commit", path=snapshot.table)
+    removed = Removed() if dry_run else remove_named(snapshot, cleanup.grace, clock())
+    left = (one.files for number, one in snapshot.state.cleaning.waiting.items() if number not in removed.cleanings)
+    last = versions[-1] if versions else None
+    return CleaningDone(snapshot, last, plan, removed, sum(left), time.monotonic() - started)
+
+
+def _planned(snapshot: Snapshot, cleanup: Cleanup, now: float) -> tuple[tuple[int, ...], CleanPlan]:
+    """Return the cleanings whose files are named again, and what to clean."""
+    table, bookmarks = snapshot.table, bookmarked(snapshot.table, now)
+    before, again = taken_back(snapshot, bookmarks)
+    newest = snapshot.version
+    earliest = cleanup.retention.earliest(TableLog(table), newest, before.earliest, now)
+    earliest = min([earliest, *(version for version in bookmarks if before.earliest <= version)])
+    waiting = [one for number, one in snapshot.state.cleaning.waiting.items() if number not in again]
+    plan = plan_of(snapshot, before, waiting, earliest, tagged(snapshot, before, earliest), now - cleanup.dead)
+    return again, plan
+
+
+def _committed(snapshot: Snapshot, plan: CleanPlan, again: Sequence[int]) -> tuple[Snapshot, TableVersion]:
+    """Commit what a plan says; return the snapshot after it, and the version. Raises StartOver."""
+    table, began, run = snapshot.table, time.monotonic_ns(), new_run_id(time.time())
+    with new_files(table) as new:
+        left = Left(plan.earliest, _bases(table, plan, run), plan.kept)
+        named = _written(table, plan, run, new)
+        done = [number for number, one in snapshot.state.cleaning.waiting.items() if named_files(table, one) is None]
+        cleaned = Cleaned(left, plan.before, named, len(plan.files), plan.bytes, tuple(sorted({*done, *again})))
+        cleaning = _Cleaning(plan, cleaned, run, time.monotonic())
+        after = commit_next(snapshot, began, cleaning.next_version)
+        return after, cleaning.version
+
+
+class _Cleaning:
+    """A cleaning, as it follows the versions of other writers."""
+
+    version: TableVersion
+
+    def __init__(self, plan: CleanPlan, cleaned: Cleaned, run: str, started: float) -> None:
+        self._plan, self._cleaned, self._run, self._started = plan, cleaned, run, started
+
+    def next_version(self, head: Snapshot, winners: Sequence[TableVersion]) -> TableVersion:
+        """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
+
+        Raises StartOver if one of them may need a file that the plan names.
+        """
+        for one in winners:
+            runs = {one.run, *(run_of(stored.path) for stored in one.stored() if stored.is_apart)}
+            if one.action not in _FOLLOWED or not runs.isdisjoint(self._plan.runs):
+                raise StartOver
+        committed = time_text(next_time(time.time(), head.version))
+        seconds = round(time.monotonic() - self._started, 3)
+        members = {"given_up": self._plan.runs, "cleaned": self._cleaned, "seconds": seconds}
+        self.version = head.version.next(CLEAN, run=self._run, committed=committed, **members)
+        return self.version
+
+
+def _bases(table: str, plan: CleanPlan, run: str) -> dict[int, str]:
+    """Write the checkpoints that the log begins with, where there is none yet; return their names by version.
+
+    If the cleaning is not committed, a later one names them.
+    """
+    found, log = dict[int, str](), TableLog(table)
+    for number in (*plan.tagged, *([plan.earliest] if plan.earliest else [])):
+        if number in plan.before.bases:
+            found[number] = plan.before.bases[number]
+            continue
+        snapshot = snapshot_of(table, number).folded()
+        files, masks = packed(log, number, snapshot.files), snapshot.mask_rows()
+        found[number] = log.write_base(files, snapshot.state, masks, run)
+        failpoint("clean.base.written")
+    return found
+
+
+def _written(table: str, plan: CleanPlan, run: str, new: list[str]) -> NamedFiles:
+    """Write the list of the files that a plan names. new: to which its path is added."""
+    path, content = f"{DIRECTORY}/cleaned/named-{run}.parquet", written_list(plan.files)
+    new.append(path)
+    storage, full = storage_for(table), posixpath.join(table, path)
+    storage.make_directory(posixpath.dirname(full))
+    with storage.create_new(full) as stream:
+        stream.write(content)
+    failpoint("clean.list.written")
+    return NamedFiles(path, len(content), whole(content))

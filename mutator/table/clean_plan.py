@@ -1,0 +1,240 @@
+"""Which files of a table no version needs: those that versions have removed, and those of runs without a version."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.versions.cleaned import CHECKPOINT, GONE, NAMED, REPLACED, STRAY, Left, Waiting
+from mutator.dataset.versions.log import DIRECTORY, TableLog, version_of_checkpoint
+from mutator.dataset.versions.opening import snapshot_of
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.storage import entries_of
+from mutator.table.clean_removal import mark_of, named_files
+from mutator.table.dead_runs import DeadRuns, dead_runs
+from mutator.table.retention import changes_rows
+
+# The owner is the path of the data or tombstone file that a file belongs to: its own path, or that of its key index.
+_OWNED = pa.schema([("owner", pa.string()), ("path", pa.string()), ("bytes", pa.int64())])
+_LAST = pa.schema([("owner", pa.string()), ("last", pa.int64())])
+
+
+@dataclass(frozen=True)
+class CleanPlan:
+    """What a cleaning is about to say."""
+
+    before: Left
+    earliest: int
+    tagged: tuple[int, ...]  # earlier versions that stay
+    versions: int  # that go
+    files: Any  # pa.Table of ``NAMED``
+    runs: tuple[str, ...]  # that are given up
+    kept: tuple[tuple[int, str], ...]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is anything to clean: not only the checkpoint that the log begins with, and a few entries."""
+        return self.versions > 0 or bool(self.runs) or bool((_of(self.files, CHECKPOINT) == 0).any())
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files."""
+        return pc.sum(self.files.column("bytes")).as_py() or 0
+
+
+def plan_of(
+    snapshot: Snapshot,
+    before: Left,
+    waiting: Iterable[Waiting],
+    earliest: int,
+    tagged: Sequence[int],
+    written_before: float,
+) -> CleanPlan:
+    """Return what to clean so that a version becomes the earliest one.
+
+    snapshot: the newest one. before: what is left so far. waiting: whose files stay named. tagged: earlier versions
+    that stay. written_before: in seconds since 1970; runs without a version whose files are all older count as dead.
+    Raises StateError if a log entry or a checkpoint is lost or damaged.
+    """
+    search = _Search(snapshot, before, earliest, tagged)
+    search.read()
+    search.add_waiting(waiting)
+    strays = dead_runs(snapshot.table, search.known(), written_before)
+    files = pa.concat_tables([search.named(), _strays(strays)])
+    return CleanPlan(before, earliest, tuple(tagged), search.versions, files, strays.runs, tuple(search.kept))
+
+
+class _Search:
+    """The files that the versions of a table name, and those of them that no version needs."""
+
+    def __init__(self, snapshot: Snapshot, before: Left, earliest: int, tagged: Sequence[int]) -> None:
+        self._snapshot, self._before, self._earliest, self._tagged = snapshot, before, earliest, tagged
+        self._table, self._log = snapshot.table, TableLog(snapshot.table)
+        self.versions = 0  # that go
+        self.kept: list[tuple[int, str]] = []
+        self._owned: list[Any] = []  # of the versions that go: pa.Tables of ``_OWNED``
+        self._needed: list[Any] = []  # paths of data and tombstone files, pa.Arrays
+        self._last: list[Any] = []  # pa.Tables of ``_LAST``
+        self._of_versions: list[tuple[str, int, str, int]] = []  # named files without rows, as ``NAMED``
+        self._names: list[Any] = []  # paths of further files that are no strays, pa.Arrays
+        self._packs: set[str] = set()
+
+    def read(self) -> None:
+        """Read the log, and the checkpoints of the earliest version and of tagged ones."""
+        start, earliest = self._before.earliest, self._earliest
+        for number in sorted({earliest, *self._tagged}):
+            self._need(snapshot_of(self._table, number))
+        gone = {start, *self._before.bases} - {earliest, *self._tagged} if earliest > start else set(self._before.bases)
+        for number in sorted(gone - {earliest, *self._tagged}):
+            self._let_go(snapshot_of(self._table, number))
+        for version in self._log.after(start - 1, self._snapshot.version.number):
+            self._follow(version, start)
+        self._keep_withdrawn()
+        self._checkpoints()
+
+    def add_waiting(self, waiting: Iterable[Waiting]) -> None:
+        """Note files that are named already."""
+        for one in waiting:
+            self._add_names([one.named.path, mark_of(one)])
+            named = named_files(self._table, one)
+            if named is not None:
+                self._names.append(named.column("path"))
+
+    def _need(self, snapshot: Snapshot) -> None:
+        """Keep the files of a version."""
+        self._needed.append(snapshot.files.column("path"))
+        self._names.append(owned_by(snapshot.files).column("path"))
+        for name in ("content", "index_content"):
+            packs = pc.extract_regex(snapshot.files.column(name).drop_null(), r"^\d+:\d+:(?P<pack>.*)$")
+            self._packs.update(pc.unique(pc.struct_field(packs, "pack")).drop_null().to_pylist())
+
+    def _let_go(self, snapshot: Snapshot) -> None:
+        """Name the files of a version, unless other versions need them."""
+        owned = owned_by(snapshot.files)
+        self._owned.append(owned)
+        number = snapshot.version.number
+        if number != self._before.earliest:  # else the versions that follow it removed the files
+            owners = pc.unique(owned.column("owner"))
+            self._last.append(pa.table([owners, pa.repeat(pa.scalar(number), len(owners))], schema=_LAST))
+
+    def _follow(self, version: TableVersion, start: int) -> None:
+        """Go on to a version, from the one that was the earliest so far, to the newest one."""
+        number, earliest = version.number, self._earliest
+        owners = pa.array([file.path for file in version.files], pa.string())
+        if start < number <= earliest:
+            parts = [(file.path, part) for file in version.files for part in (file.data, file.index)]
+            self._owned.append(_owned(parts))
+            last = pa.repeat(pa.scalar(number - 1), len(version.removed))
+            self._last.append(pa.table([pa.array(version.removed, pa.string()), last], schema=_LAST))
+            self._name(version.index, number)
+            self.kept += [(number, one.path) for one in version.withdrawn if one.is_apart]
+        else:
+            if number > earliest:
+                self._needed.append(owners)
+            self._add_names(one.path for one in version.stored() if one.is_apart)
+        if start <= number < earliest:
+            self.versions += number not in self._tagged and changes_rows(version)
+            self._name(version.rejected, number)
+        else:
+            self._add_names(one.path for one in version.rejected)
+
+    def _name(self, files: Iterable[Stored], number: int) -> None:
+        self._of_versions += [(one.path, one.bytes, GONE, number) for one in files if one.is_apart]
+
+    def _add_names(self, paths: Iterable[str]) -> None:
+        self._names.append(pa.array(list(paths), pa.string()))
+
+    def _keep_withdrawn(self) -> None:
+        """Name the files of withdrawn rows whose versions have no rows any more; keep the others."""
+        kept, needed = [*self._before.kept, *self.kept], self.needed()
+        self.kept = []
+        versions = {number: self._log.read(number) for number, _ in kept}
+        for number, path in kept:
+            own = pa.array([file.path for file in versions[number].files], pa.string())
+            if pc.any(pc.is_in(own, value_set=needed)).as_py():
+                self.kept.append((number, path))
+                self._add_names([path])
+            else:
+                self._name([one for one in versions[number].withdrawn if one.path == path], number)
+
+    def _checkpoints(self) -> None:
+        """Name the checkpoints of versions that are gone, and the packs that only these name."""
+        stay = {self._earliest, *self._tagged}
+        for entry in entries_of(posixpath.join(self._table, DIRECTORY, "checkpoints")):
+            digits, name = entry.name[:20], entry.name
+            if not digits.isdecimal():
+                continue
+            number, is_base = int(digits), ".base." in name
+            is_left = number in stay if is_base else number >= self._earliest or name in self._packs
+            if is_base and version_of_checkpoint(name) >= 0 and name not in self._before.bases.values():
+                is_left = is_left or number >= self._before.earliest  # another cleaning is writing it just now
+            if not is_left:
+                self._of_versions.append((f"{DIRECTORY}/checkpoints/{name}", entry.bytes, CHECKPOINT, number))
+
+    def needed(self) -> Any:
+        """Return the paths of the data and tombstone files that the versions that are left need."""
+        return pa.chunked_array([*_chunks(self._needed), pa.array([], pa.string())])
+
+    def named(self) -> Any:
+        """Return the files that no version needs any more, a pa.Table of ``NAMED``."""
+        owned = pa.concat_tables([*self._owned, _owned([])])
+        owned = owned.filter(pc.invert(pc.is_in(owned.column("owner"), value_set=self.needed())))
+        lasts = pa.concat_tables([*self._last, _LAST.empty_table()]).group_by("owner").aggregate([("last", "max")])
+        at = pc.index_in(owned.column("owner"), value_set=lasts.column("owner"))
+        last = lasts.column("last_max").take(at)
+        reason = pa.repeat(pa.scalar(REPLACED), len(owned))
+        replaced = pa.table([owned.column("path"), owned.column("bytes"), reason, last], schema=NAMED)
+        replaced = replaced.filter(pc.is_valid(last)).group_by(["path", "bytes", "reason"]).aggregate([("last", "max")])
+        replaced = replaced.rename_columns(["path", "bytes", "reason", "last"]).cast(NAMED)
+        return pa.concat_tables([replaced, _rows(self._of_versions)])
+
+    def known(self) -> Any:
+        """Return the paths of all files that are no strays, a pa.ChunkedArray."""
+        own = [table.column("path") for table in self._owned]
+        of_versions = pa.array([path for path, *_ in self._of_versions], pa.string())
+        return pa.chunked_array([*_chunks([*own, *self._names]), of_versions])
+
+
+def owned_by(columns: Any) -> Any:
+    """Return the files at paths of their own that live files consist of, a pa.Table of ``_OWNED``.
+
+    columns: pa.Table of ``checkpoint.FILES``.
+    """
+    parts = []
+    for path, size, content in (("path", "bytes", "content"), ("index_path", "index_bytes", "index_content")):
+        apart = columns.select(["path", path, size] if path != "path" else ["path", size])
+        apart = apart.filter(pc.is_null(columns.column(content)))
+        parts.append(pa.table([apart.column("path"), apart.column(path), apart.column(size)], schema=_OWNED))
+    return pa.concat_tables(parts)
+
+
+def _owned(parts: Iterable[tuple[str, Stored]]) -> Any:
+    rows = [(owner, one.path, one.bytes) for owner, one in parts if one.is_apart]
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table([pa.array(column, one.type) for column, one in zip(columns, _OWNED, strict=True)], schema=_OWNED)
+
+
+def _rows(rows: Sequence[tuple[str, int, str, int]]) -> Any:
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return pa.table([pa.array(column, one.type) for column, one in zip(columns, NAMED, strict=True)], schema=NAMED)
+
+
+def _strays(found: DeadRuns) -> Any:
+    count = len(found.paths)
+    columns = [pa.array(found.paths, pa.string()), pa.array(found.bytes, pa.int64())]
+    return pa.table([*columns, pa.repeat(pa.scalar(STRAY), count), pa.nulls(count, pa.int64())], schema=NAMED)
+
+
+def _chunks(arrays: Iterable[Any]) -> list[Any]:
+    return [chunk for one in arrays for chunk in (one.chunks if isinstance(one, pa.ChunkedArray) else [one])]
+
+
+def _of(files: Any, reason: str) -> Any:
+    return pc.equal(files.column("reason"), reason).to_numpy().astype(np.int8)

@@ -1,0 +1,158 @@
+"""Remove the files that cleanings have named, and move log entries of versions that are gone to the archive.
+
+Nothing is removed before the list of a cleaning is marked as begun. Until then, a version that it declared gone can
+still become available again (``protected``).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.versions.archive import FIRST
+from mutator.dataset.versions.cleaned import Waiting, read_list
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot, content_of, damaged
+from mutator.dataset.versions.version import Stored
+from mutator.errors.failpoints import failpoint
+from mutator.storage import storage_for
+from mutator.table.version_times import time_of
+
+_BEGUN = ".begun"  # suffix of the mark beside a list
+_THREADS = 16  # that remove files, where that is mostly waiting
+_AT_ONCE = 4096  # files that are removed between two looks at signals
+_VERSION = re.compile(r"(?:.*/)?version_id=(\d+)")
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What was removed."""
+
+    cleanings: tuple[int, ...] = ()  # whose lists are done
+    files: int = 0
+    bytes: int = 0
+    entries: int = 0  # of the log, that were moved to the archive
+
+
+def mark_of(waiting: Waiting) -> str:
+    """Return the path of the mark that files of a list may have been removed, relative to the table."""
+    return waiting.named.path + _BEGUN
+
+
+def has_begun(table: str, waiting: Waiting) -> bool:
+    """Return whether files of a list may have been removed. The list itself is removed after them, before its mark."""
+    storage = storage_for(table)
+    if storage.stat(posixpath.join(table, mark_of(waiting))) is not None:
+        return True
+    return storage.stat(posixpath.join(table, waiting.named.path)) is None
+
+
+def named_files(table: str, waiting: Waiting) -> Any | None:
+    """Return the files of a list, a pa.Table of ``cleaned.NAMED``; None if all of them were removed, and the list, too.
+
+    Raises StateError if the list is damaged.
+    """
+    stored = Stored(**vars(waiting.named))
+    path = posixpath.join(table, stored.path)
+    if storage_for(path).stat(path) is None:
+        return None
+    content = content_of(table, stored)
+    try:
+        return read_list(content)
+    except ValueError as fault:
+        raise damaged(table, stored, fault) from None
+
+
+def remove_named(snapshot: Snapshot, grace: float, now: float) -> Removed:
+    """Remove the files of the cleanings up to a snapshot whose grace is over; return what was removed.
+
+    snapshot: the newest one. grace: seconds. now: seconds since 1970. Raises StorageError; the next call goes on.
+    """
+    table, cleaning = snapshot.table, snapshot.state.cleaning
+    done, files, size, entries = list[int](), 0, 0, 0
+    for number, waiting in sorted(cleaning.waiting.items()):
+        if time_of(waiting.committed).timestamp() + grace > now:
+            break
+        named = named_files(table, waiting)
+        if named is not None:
+            _begin(table, waiting)
+            entries += archive_entries(TableLog(table), waiting.earliest)
+            named = _unneeded(named, snapshot)
+            _remove(table, named.column("path"), waiting.earliest)
+            files, size = files + len(named), size + (pc.sum(named.column("bytes")).as_py() or 0)
+            _end(table, waiting)
+        done.append(number)
+    return Removed(tuple(done), files, size, entries)
+
+
+def archive_entries(log: TableLog, end: int) -> int:
+    """Move the entries before one to the archive, but for the first; return how many.
+
+    They leave the log one by one, the earliest first, so that nobody can create one again without noticing: see
+    ``TableLog.commit``.
+    """
+    there = [number for number in log.numbers() if FIRST <= number < end]
+    if not there:
+        return 0
+    log.archive.write(log.contents(log.archive.last() + 1, end - 1))
+    left = set(there)
+    for number, _ in log.archive.contents(there[0], end - 1):
+        if number in left:
+            log.remove_entry(number)
+            left.discard(number)
+            failpoint("clean.entry.removed")
+    if left:
+        raise log.missing(min(left))
+    return len(there)
+
+
+def _begin(table: str, waiting: Waiting) -> None:
+    path = posixpath.join(table, mark_of(waiting))
+    storage_for(path).replace(path, b"")
+    failpoint("clean.begun")
+
+
+def _end(table: str, waiting: Waiting) -> None:
+    """Remove a list, the mark last: without the list, the mark means nothing."""
+    path = posixpath.join(table, waiting.named.path)
+    storage = storage_for(path)
+    storage.remove(path)
+    failpoint("clean.list.removed")
+    storage.remove(path + _BEGUN)
+
+
+def _unneeded(named: Any, snapshot: Snapshot) -> Any:
+    """Return the named files without those that are live. There are none; but nothing is worse than to remove one."""
+    live = pa.chunked_array(
+        [chunk for name in ("path", "index_path") for chunk in snapshot.files.column(name).chunks], pa.string()
+    )
+    return named.filter(pc.invert(pc.is_in(named.column("path"), value_set=live)))
+
+
+def _remove(table: str, paths: Any, earliest: int) -> None:
+    storage, directories = storage_for(table), set[str]()
+
+    def remove(path: str) -> None:
+        storage.remove(posixpath.join(table, path))
+        failpoint("clean.file.removed")
+
+    for start in range(0, len(paths), _AT_ONCE):
+        part = paths.slice(start, _AT_ONCE).to_pylist()
+        if storage.waits:
+            with ThreadPoolExecutor(_THREADS, "remove") as threads:
+                list(threads.map(remove, part))
+        else:
+            for path in part:
+                remove(path)
+        directories.update(posixpath.dirname(path) for path in part)
+    if storage.empty_directories:
+        for directory in sorted(directories, reverse=True):
+            match = _VERSION.fullmatch(directory)
+            if match and int(match[1]) < earliest:  # else a writer may be about to create a file there
+                storage.remove_directory(posixpath.join(table, directory))

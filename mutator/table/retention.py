@@ -1,0 +1,55 @@
+"""Which versions of a table a cleaning keeps, but for those that tags and bookmarks keep."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, TAG, TableVersion
+from mutator.table.version_times import time_of
+
+VERSIONS, SECONDS = 10, 7 * 86_400  # that are kept by default
+_SAME_ROWS = (ABANDON, CLEAN, COMPACT, TAG)  # kinds of versions that have the rows of the one before
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How many versions are kept: those that either of the two limits keeps; None for no such limit.
+
+    The newest version is always kept.
+    """
+
+    versions: int | None = VERSIONS  # the last ones with different rows
+    seconds: float | None = SECONDS  # since a version was superseded by the next one
+
+    def earliest(self, log: TableLog, newest: TableVersion, known: int, now: float) -> int:
+        """Return the number of the earliest version that is kept. known: the earliest one that there is.
+
+        now: seconds since 1970. Raises StateError if an entry is missing or damaged.
+        """
+        found = newest.number
+        if self.versions is not None:
+            found = min(found, self._by_number(log, newest, known))
+        if self.seconds is not None:
+            superseded = range(known + 1, newest.number + 1)
+            limit = now - self.seconds
+            young = bisect_right(superseded, limit, key=lambda number: time_of(log.read(number).committed).timestamp())
+            found = min(found, known + young)
+        return max(found, known)
+
+    def _by_number(self, log: TableLog, newest: TableVersion, known: int) -> int:
+        """Return the number of the earliest version that is needed for the rows of the last versions that changed any.
+
+        Of the versions with the same rows, the last one is enough: after a compaction, that is the compacted one.
+        """
+        version, left = newest, (self.versions or 1) - 1
+        while left and version.number > known:
+            left -= changes_rows(version)
+            version = log.read(version.number - 1)
+        return version.number
+
+
+def changes_rows(version: TableVersion) -> bool:
+    """Return whether a version may have other rows than the one before."""
+    return version.action not in _SAME_ROWS

@@ -1,0 +1,526 @@
+"""A cleaning names the files that no version needs, and later removes them: never one that anybody needs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mutator.dataset.versions import archive, bookmarks, opening
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import MutatorError, error
+from mutator.table import apply, clean_removal, turn
+from mutator.table.retention import Retention
+from mutator.table.table import Table
+from tests.support.effort import law
+from tests.support.text_runs import scratch
+from tests.table.test_several_writers import at_phase
+
+AGAIN: dict[str, Any] = {"keep_versions": 1, "grace": "0s"}
+OLD = time.time() - 3 * 86_400
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let versions have files apart from the log, checkpoints often, and other writers act in the turn of one."""
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
+    monkeypatch.setattr(opening, "_EVERY", 4)
+    monkeypatch.setattr(turn, "_PATIENCE", 0)
+
+
+def rows(ids: str, at: int, op: str = "U") -> pa.Table:
+    return pa.table({"id": list(ids), "at": [at] * len(ids), "op": [op] * len(ids)})
+
+
+@pytest.fixture(name="table")
+def table_of_some_versions(tmp_path: Path) -> Table:
+    table = Table.create(tmp_path / "t", key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
+    table.apply(rows("abcdef", 1))
+    for at in range(2, 6):
+        table.apply(rows("ab", at))
+    table.apply(rows("c", 6, "D"))
+    table.compact(everything=True)
+    return table  # version 7
+
+
+def rows_of(table: Table, version: int | None = None) -> list[Any]:
+    return sorted(table.scan(version=version).to_pylist(), key=repr)
+
+
+def paths(table: Table) -> set[str]:
+    """Return the paths of the files of a table, but for those of its log."""
+    root = Path(table.path)
+    found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    return {path for path in found if not path.startswith(("_mutator/table/log", "_mutator/table/checkpoints"))}
+
+
+def data(table: Table) -> set[str]:
+    return {path for path in paths(table) if path.endswith(".parquet") and path.startswith("version_id")}
+
+
+def stray(table: Table, run: str = "20200101T000000Z-12345678", when: float = OLD) -> Path:
+    """Return a file that a run left, which made no version."""
+    path = Path(table.path) / f"version_id=9/part-00000-{run}.parquet"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"rows")
+    os.utime(path, (when, when))
+    return path
+
+
+def test_the_second_step_removes_what_the_first_one_named(table: Table) -> None:
+    before, newest = paths(table), rows_of(table)
+
+    report = table.clean(keep_versions=1)
+
+    assert (report.version, report.earliest_version, report.is_new) == (8, 7, True)
+    assert paths(table) >= before, "nothing is removed before the grace is over"
+    assert report.waiting_files == report.files > 0
+    assert not table.clean(keep_versions=1).removed_files
+
+    report = table.clean(**AGAIN)
+
+    assert report.removed_files == report.removed_files
+    assert (report.is_new, report.waiting_files, report.archived_entries) == (False, 0, 6)
+    assert len(data(table)) == 1
+    assert rows_of(table) == newest
+    assert table.verify().text().endswith("counts, checkpoints")
+    assert not table.clean(**AGAIN).is_new, "a cleaning makes no version that the next one has to clean"
+
+
+def test_a_dry_run_shows_each_file_with_the_last_version_that_needed_it(table: Table) -> None:
+    removed = {path: one.number - 1 for one in TableLog(table.path).chain(None, 7) for path in one.removed}
+    before = paths(table)
+
+    report = table.clean(keep_versions=1, dry_run=True)
+
+    assert report.named is not None
+    found = {one.path: one.last_version for one in report.named if one.reason == "replaced"}
+    assert {path: found.get(path) for path in removed} == removed
+    assert {one.path: one.last_version for one in report.named if "/keys/" in one.path} == {
+        f"_mutator/table/keys/{path}.keys": last for path, last in removed.items()
+    }
+    assert {one.reason for one in report.named} == {"replaced", "version gone", "checkpoint"}
+    assert sorted(one.last_version or 0 for one in report.named if "/hidden/" in one.path) == [2, 3, 4, 5, 6]
+    assert (paths(table), table.version) == (before, 7)
+    named = {one.path for one in report.named}
+    assert table.clean(**AGAIN).removed_files == len(named)
+    assert not any((Path(table.path) / path).exists() for path in named)
+
+
+def test_versions_are_kept_by_number_and_by_age(table: Table) -> None:
+    log, newest = TableLog(table.path), table.snapshot.version
+    times = [time.mktime(time.strptime("2026-01-01", "%Y-%m-%d")) + number for number in range(8)]
+
+    class Dated:
+        def read(self, number: int) -> Any:
+            committed = datetime.fromtimestamp(times[number], UTC).isoformat()
+            return replace(log.read(number), committed=committed)
+
+    def earliest(versions: int | None, seconds: float | None, now: float = times[7]) -> int:
+        return Retention(versions, seconds).earliest(Dated(), newest, 0, now)  # type: ignore[arg-type]
+
+    # Version 7 is the compacted version 6.
+    assert [earliest(count, None) for count in range(1, 9)] == [7, 5, 4, 3, 2, 1, 0, 0]
+    # Version v was superseded when v + 1 was committed.
+    assert [earliest(None, age) for age in (0, 0.5, 1, 1.5, 2, 99)] == [7, 6, 6, 5, 5, 0]
+    assert earliest(1, 2) == earliest(3, 0.5) + 1 == 5
+    assert earliest(None, 60, times[7] + 100) == 7
+
+
+def test_a_tag_keeps_its_version(table: Table) -> None:
+    second = rows_of(table, 2)
+    table.tag("second", 2)
+    report = table.clean(**AGAIN)
+    assert (report.tagged, report.earliest_version) == ((2,), 8)
+    assert rows_of(table, 2) == rows_of(Table(table.path), 2) == second
+    assert [one.version for one in table.log() if not one.gone] == [2, 8, 9]
+    assert table.verify().differences == ()
+    with pytest.raises(MutatorError, match=r"version 3 is gone, .* earliest version is 8 \(and earlier .* second"):
+        table.scan(version=3)
+    with pytest.raises(MutatorError, match="version 3 is gone"):
+        table.tag("third", 3)
+    with pytest.raises(MutatorError, match="version 3 is gone"):
+        table.changes(2)
+    table.untag("second")
+    table.clean(**AGAIN)
+    assert len(data(table)) == 1
+    assert table.verify().differences == ()
+
+
+def test_what_asks_for_a_version_that_is_gone_is_told_the_earliest_one(table: Table) -> None:
+    stale = Table(table.path)
+    table.clean(keep_versions=2, grace="0s")
+    table.apply(rows("z", 9))
+    for asking in (
+        lambda one: one.scan(version=4),
+        lambda one: one.changes(4),
+        lambda one: one.get("a", version=4),
+        lambda one: one.history("a", version=4),
+        lambda one: one.export(f"{table.path}-export", version=4),
+        lambda one: one.bookmark("reader", 4),
+    ):
+        for one in (Table(table.path), stale):
+            with pytest.raises(MutatorError, match=r"version 4 is gone, because .*; the earliest version is 5"):
+                asking(one)
+    with pytest.raises(MutatorError, match="earliest version is 5"):
+        table.scan(as_of="2026-01-01")
+    assert stale.refresh().version == 9
+    assert len(rows_of(stale)) == 6
+    assert table.changes(5).to_arrow().num_rows == table.changes(8).to_arrow().num_rows + 1
+
+
+def test_a_history_goes_on_with_what_is_left(table: Table) -> None:
+    def history(name: str) -> list[Any]:
+        return [(one.version, None if one.deleted else one.record["at"][0].as_py()) for one in table.history(name)]
+
+    assert history("a") == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)]
+    table.clean(keep_versions=2, grace="0s")
+    assert history("a") == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)], "version 5 needs all the files"
+    table.clean(**AGAIN)
+    assert history("a") == [(7, 5)], "the compaction has its row"
+    assert history("c") == [(6, None)]
+    table.apply(rows("a", 9))
+    assert history("a") == [(7, 5), (10, 9)]
+
+
+def test_a_bookmark_keeps_the_versions_from_its_own_on(table: Table) -> None:
+    kept = [rows_of(table, version) for version in range(4, 8)]
+    table.bookmark("reader", 4)
+    assert table.clean(**AGAIN).earliest_version == 4
+    assert [rows_of(table, version) for version in range(4, 8)] == kept
+    assert table.changes(4).to_arrow().num_rows
+    table.remove_bookmark("reader")
+    assert table.clean(**AGAIN).earliest_version == 8
+
+
+def test_a_bookmark_that_is_written_during_a_cleaning_gets_its_version_back(table: Table) -> None:
+    fourth, reader = rows_of(table, 4), Table(table.path)
+    with at_phase("commit", lambda: reader.bookmark("reader", 4)):
+        report = table.clean(**AGAIN)
+    assert report.earliest_version == 4
+    assert rows_of(Table(table.path), 4) == fourth
+    assert [one.kind for one in table.log()][-2:] == ["clean", "clean"]
+    assert table.verify().differences == ()
+    table.remove_bookmark("reader")
+    assert table.clean(**AGAIN).earliest_version == 9
+    assert len(data(table)) == 1
+    assert table.verify().differences == ()
+
+
+def test_a_bookmark_after_the_commit_of_a_cleaning_is_refused(table: Table) -> None:
+    reader = Table(table.path)
+    table.clean(keep_versions=1)
+    with pytest.raises(MutatorError, match="version 4 is gone"):
+        reader.bookmark("reader", 4)
+    assert table.bookmarks() == []
+
+
+def test_a_bookmark_of_a_killed_reader_comes_too_late(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was written after files had begun to be removed, and its reader did not come to look at the log."""
+    table.clean(keep_versions=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(clean_removal, "_end", stop)
+        with pytest.raises(MutatorError):
+            table.clean(**AGAIN)
+    bookmarks.put_bookmark(table.path, "dead", 4, 9999, datetime.now(UTC), lambda: None)
+    assert table.clean(**AGAIN).earliest_version == 7
+    assert len(data(table)) == 1
+
+
+def stop(table: str, waiting: Any) -> None:
+    raise error("storage", path=table, why="stopped")
+
+
+# --- runs without a version
+
+
+def test_files_of_dead_runs_are_named_before_they_are_removed(table: Table) -> None:
+    old, young, foreign = stray(table), stray(table, "20200101T000000Z-aaaaaaaa", time.time()), stray(table, "mine")
+    report = table.clean(keep_versions=99)
+    assert (report.files, report.runs_given_up) == (1, ("20200101T000000Z-12345678",))
+    assert old.exists()
+    assert TableLog(table.path).read(8).given_up == report.runs_given_up
+    assert table.clean(keep_versions=99, grace="0s").removed_files == 1
+    assert not old.exists()
+    assert young.exists()
+    assert foreign.exists()
+
+
+def test_a_run_that_still_writes_is_not_dead(table: Table) -> None:
+    run = "20200101T000000Z-12345678"
+    old, young = stray(table, run), stray(table, f"{run}-1", time.time())
+    assert not table.clean(keep_versions=99, grace="0s").is_new
+    assert old.exists()
+    assert young.exists()
+
+
+def in_the_past(table: Table) -> None:
+    """Let all files of a table seem old."""
+    for path in Path(table.path).rglob("*"):
+        if path.is_file():
+            os.utime(path, (OLD, OLD))
+
+
+def test_a_writer_that_was_paused_over_a_cleaning_gives_up(table: Table) -> None:
+    """Its files are named and removed, and it finds its run among those that are given up."""
+    before = rows_of(table)
+
+    def paused() -> None:
+        in_the_past(table)
+        assert len(Table(table.path).clean(keep_versions=99, grace="0s").runs_given_up) == 1
+
+    writer = Table(table.path)
+    with at_phase("commit", paused), pytest.raises(MutatorError, match="counts as dead") as raised:
+        writer.apply(rows("xyz", 9))
+    assert raised.value.exit_code == 5
+    assert rows_of(Table(table.path)) == before
+    assert Table(table.path).verify().stray.files == 0  # type: ignore[union-attr]
+    assert Table(table.path).apply(rows("xyz", 9)).counts["feed inserted"] == 3
+
+
+def test_a_compaction_that_was_paused_over_a_cleaning_gives_up(table: Table) -> None:
+    table.apply(rows("abxyz", 9))
+    before = rows_of(table)
+
+    def paused() -> None:
+        in_the_past(table)
+        assert len(Table(table.path).clean(keep_versions=99, grace="0s").runs_given_up) == 1
+
+    with at_phase("commit", paused), pytest.raises(MutatorError, match="counts as dead"):
+        Table(table.path).compact(everything=True)
+    assert rows_of(Table(table.path)) == before
+    assert Table(table.path).verify().differences == ()
+
+
+def test_a_run_that_commits_just_before_a_cleaning_is_not_given_up(table: Table) -> None:
+    """The cleaning has found its files without a version, and follows its version."""
+    writer, cleaner, commit = Table(table.path), Table(table.path), TableLog.commit
+    waiting, tries = list[Any](), list[str]()
+
+    def committing(log: TableLog, version: Any) -> bool:
+        tries.append(version.action)
+        if tries == ["apply"]:
+            waiting.append(version)
+            in_the_past(table)
+            assert not cleaner.clean(keep_versions=99, grace="0s").runs_given_up
+            return True
+        if tries == ["apply", "clean"]:
+            assert version.given_up
+            assert commit(log, waiting[0])
+        return commit(log, version)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableLog, "commit", committing)
+        writer.apply(rows("xyz", 9))
+    assert tries == ["apply", "clean"]
+    assert len(rows_of(Table(table.path))) == 8
+    assert table.verify().differences == ()
+
+
+# --- the archive of the log
+
+
+def test_an_entry_that_was_archived_is_never_created_again(table: Table) -> None:
+    log, slow = TableLog(table.path), Table(table.path)
+    slow_version = log.read(7)
+    table.apply(rows("q", 8))
+    for at in range(9, 13):
+        table.apply(rows("q", at))
+    table.clean(**AGAIN)
+    before = rows_of(table)
+    assert not log.is_there(8)
+    stale = replace(log.read(8), id="0" * 32, parent=slow_version.id)
+    with pytest.raises(MutatorError, match="version 8 exists long since"):
+        log.commit(stale)
+    assert not log.is_there(8)
+    slow.apply(rows("xyz", 20))  # it starts over
+    assert len(rows_of(slow)) == len(before) + 3
+    assert slow.verify().differences == ()
+
+
+def test_the_first_entry_that_was_archived_is_never_created_again(table: Table) -> None:
+    log = TableLog(table.path)
+    table.clean(**AGAIN)
+    with pytest.raises(MutatorError, match="exists long since"):
+        log.commit(replace(log.read(1), id="0" * 32))
+    assert [one.version for one in table.log()] == list(range(9))
+    with pytest.raises(MutatorError, match="already exists"):
+        Table.create(table.path, key="id")
+
+
+def test_a_slow_writer_finds_that_its_own_entry_was_archived(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was created, and archived before the writer looked."""
+    check, done = TableLog._check_follows, list[int]()
+
+    def later(log: TableLog, version: Any) -> None:
+        if not done and version.action == "apply":
+            done.append(version.number)
+            other = Table(table.path)
+            for at in range(30, 34):
+                other.apply(rows("q", at))
+            other.clean(**AGAIN)
+        check(log, version)
+
+    monkeypatch.setattr(TableLog, "_check_follows", later)
+    assert table.apply(rows("xyz", 20)).version == 8
+    assert len(rows_of(Table(table.path))) == 9
+
+
+def test_a_late_hint_or_checkpoint_of_an_archived_version_misleads_nobody(table: Table) -> None:
+    log, eighth = TableLog(table.path), open_snapshot(table.path, 4)
+    name = log.write_checkpoint(eighth.files, eighth.state, eighth.mask_rows())
+    content = Path(log.checkpoint_path(name)).read_bytes()
+    for at in range(9, 13):
+        table.apply(rows("q", at))
+    table.clean(**AGAIN)
+    newest = rows_of(table)
+    Path(log.checkpoint_path(name)).write_bytes(content)
+    log.write_hint(eighth.version, name)
+    assert rows_of(Table(table.path)) == newest
+    assert Table(table.path).apply(rows("xyz", 20)).counts["feed inserted"] == 3
+
+
+def test_archives_are_read_in_order_and_their_damage_is_found(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_MOST", 2)
+    before = [(one.version, one.run) for one in table.log()]
+    table.clean(keep_versions=2, grace="0s")
+    table.clean(**AGAIN)
+    assert [(one.version, one.run) for one in table.log()][: len(before)] == before
+    assert len(TableLog(table.path).archive.files()) == 4
+    assert table.verify().differences == ()
+    damaged = Path(table.path) / "_mutator/table/archive" / TableLog(table.path).archive.files()[1].name
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    assert [one.file for one in table.verify().differences] == [str(damaged.relative_to(table.path))]
+    assert rows_of(Table(table.path))
+
+
+def test_the_base_of_the_log_is_verified(table: Table) -> None:
+    table.clean(**AGAIN)
+    (base,) = (Path(table.path) / "_mutator/table/checkpoints").glob("*.base.parquet")
+    content = base.read_bytes()
+    base.write_bytes(content[:-1])
+    assert any(one.file == str(base.relative_to(table.path)) for one in table.verify().differences)
+    (Path(table.path) / "_mutator/table/hint.json").unlink()
+    base.unlink()
+    for other in (Path(table.path) / "_mutator/table/checkpoints").glob("*.parquet"):
+        other.unlink()
+    with pytest.raises(MutatorError, match=r"the checkpoint that the log begins with .* is lost or damaged"):
+        Table(table.path)
+    base.write_bytes(content)
+    assert len(rows_of(Table(table.path))) == 5
+    assert Table(table.path).verify(repair=True).differences == ()
+
+
+# --- other writers at the same time
+
+
+def writers(table: Table) -> dict[str, Callable[[], Any]]:
+    def other() -> Table:
+        return Table(table.path)
+
+    return {
+        "apply": lambda: other().apply(rows("abx", 50)),
+        "apply twice": lambda: [other().apply(rows("abx", 50)), other().apply(rows("ay", 51))],
+        "compact": lambda: other().compact(everything=True),
+        "clean": lambda: other().clean(**AGAIN),
+        "clean less": lambda: other().clean(keep_versions=3, grace="0s"),
+        "tag": lambda: other().tag("other", 4),
+    }
+
+
+@pytest.mark.parametrize("name", ["apply", "apply twice", "compact", "clean", "clean less", "tag"])
+def test_a_writer_acts_before_a_cleaning_commits(table: Table, name: str) -> None:
+    table.apply(rows("abc", 20))
+    fourth = rows_of(table, 4)
+    expected = {one: rows_of(table, one) for one in range(9)}
+    with at_phase("commit", writers(table)[name]):
+        table.clean(**AGAIN)
+    found = Table(table.path)
+    assert found.verify().differences == ()
+    left = found.snapshot.state.cleaning.left
+    assert {one: rows_of(found, one) for one in expected if left.has(one)} == {
+        one: expected[one] for one in expected if left.has(one)
+    }
+    assert name != "tag" or rows_of(found, 4) == fourth
+    assert ("y" in {row["id"] for row in rows_of(found)}) == (name == "apply twice")
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("name", ["apply", "compact"])
+def test_a_cleaning_acts_before_a_writer_commits(table: Table, name: str, limit: int) -> None:
+    table.apply(rows("abc", 20))
+    expected = rows_of(table)
+    act = writers(table)[name]
+    with at_phase("commit", lambda: Table(table.path).clean(keep_versions=limit, grace="0s")):
+        act()
+    found = Table(table.path)
+    assert found.verify().differences == ()
+    assert [row for row in rows_of(found) if row["id"] not in "abx"] == [
+        row for row in expected if row["id"] not in "abx"
+    ]
+    assert ("x" in {row["id"] for row in rows_of(found)}) == (name == "apply")
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("apply"), st.text("abcd", min_size=1, max_size=3), st.sampled_from("UUD")),
+        st.tuples(st.just("compact")),
+        st.tuples(st.just("tag"), st.sampled_from("xy"), st.integers(0, 9)),
+        st.tuples(st.just("untag"), st.sampled_from("xy")),
+        st.tuples(st.just("bookmark"), st.integers(0, 9)),
+        st.tuples(st.just("unmark")),
+        st.tuples(st.just("clean"), st.integers(1, 4), st.sampled_from(["0s", "1h"])),
+    ),
+    min_size=3,
+    max_size=14,
+)
+
+
+@given(steps=steps)
+@law(150, deadline=None)
+def test_what_is_left_is_as_it_was(steps: list[Any]) -> None:
+    with scratch() as directory:
+        table = Table.create(directory / "t", key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
+        models, marked = [list[Any]()], list[int]()
+        for number, (step, *given_) in enumerate(steps):
+            act(table, step, given_, number, marked)
+            while len(models) <= table.refresh().version:
+                models.append(rows_of(table, len(models)))
+            left = table.snapshot.state.cleaning.left
+            assert all(left.has(tagged) for tagged in table.tags().values())
+            assert not marked or left.earliest <= marked[0]
+        for version, model in enumerate(models):
+            if left.has(version):
+                assert rows_of(table, version) == model
+        assert table.verify().differences == ()
+
+
+def act(table: Table, step: str, given_: list[Any], number: int, marked: list[int]) -> None:
+    left, newest = table.snapshot.state.cleaning.left, table.version
+    if step == "apply":
+        table.apply(rows("".join(sorted(set(given_[0]))), number + 1, given_[1]))
+    elif step == "compact":
+        table.compact(everything=True)
+    elif step == "tag" and given_[0] not in table.tags() and left.has(given_[1]) and given_[1] <= newest:
+        table.tag(*given_)
+    elif step == "untag" and given_[0] in table.tags():
+        table.untag(given_[0])
+    elif step == "bookmark" and left.earliest <= given_[0] <= newest:
+        table.bookmark("reader", given_[0])
+        marked[:] = [given_[0]]
+    elif step == "unmark" and marked:
+        table.remove_bookmark("reader")
+        marked.clear()
+    elif step == "clean":
+        table.clean(keep_versions=given_[0], grace=given_[1])

@@ -1,0 +1,110 @@
+"""Cleanings that fail, lose answers or die at any call to the storage: nothing is lost, and the next one goes on."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+
+import pytest
+
+from mutator.dataset.versions import opening
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import MutatorError
+from mutator.table import apply
+from mutator.table.table import Table
+from tests.support.model_storage import KINDS, ModelStorage, mounted
+from tests.table.test_table_faults import (
+    FAULTS,
+    FEED,
+    TABLE,
+    after_fault,
+    apply_to,
+    compact,
+    new_table,
+    open_runner,
+    put,
+)
+
+HINT = f"{TABLE}/_mutator/table/hint.json"
+STRAY = "part-00000-20200101T000000Z-12345678.parquet"
+
+
+def cleaned(**limits: Any) -> Any:
+    """Clean a table; files of runs without a version count as old at once, because the clock of the storage is slow."""
+    return Table(TABLE).clean(**{"keep_versions": 2, "grace": "0s", **limits})
+
+
+def world(kind: str) -> ModelStorage:
+    """Return a table with a tag, a compaction, applies after it, and a stray file."""
+    storage = new_table(kind)
+    with mounted(storage):
+        apply_to(TABLE, f"{FEED}/second.csv")
+        Table(TABLE).tag("kept")  # version 3 tags version 2
+        compact()
+        put(storage, f"{FEED}/third.csv", "id,at,op,name\n1,3,U,c\n5,3,I,five\n")
+        apply_to(TABLE, f"{FEED}/third.csv")
+        put(storage, f"{FEED}/fourth.csv", "id,at,op,name\n1,4,U,d\n6,4,I,six\n")
+        apply_to(TABLE, f"{FEED}/fourth.csv")
+        compact()
+        put(storage, f"{FEED}/fifth.csv", "id,at,op,name\n1,5,U,e\n")
+        apply_to(TABLE, f"{FEED}/fifth.csv")
+        put(storage, f"{TABLE}/version_id=9/{STRAY}", "stray")
+    return storage
+
+
+def rows_of(version: int) -> list[Any]:
+    return sorted(Table(TABLE).scan(version=version).to_pylist(), key=repr)
+
+
+def files_of(storage: ModelStorage) -> set[str]:
+    return {path for path, content in storage.tree.items() if content is not None and path.startswith(TABLE)}
+
+
+def check(rows: dict[int, list[Any]]) -> int:
+    """Compare the versions that are there with what their rows were; return the earliest one."""
+    newest = open_snapshot(TABLE)
+    left = newest.state.cleaning.left
+    for number, expected in rows.items():
+        if left.has(number):
+            assert rows_of(number) == expected, number
+        else:
+            with pytest.raises(MutatorError, match=f"earliest version is {left.earliest}"):
+                rows_of(number)
+    assert left.has(2), "it has a tag"
+    return left.earliest
+
+
+@pytest.mark.thorough(keep=3)
+@pytest.mark.parametrize("inline", ["feed and entry", "nothing"])
+@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_EVERY", 3)
+    monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 30 if "feed" in inline else 0)
+    monkeypatch.setattr(apply, "INLINE", 1 << 30 if "entry" in inline else 0)
+    begun = world(kind)
+    with mounted(begun):
+        newest = open_snapshot(TABLE).version.number
+        rows = {number: rows_of(number) for number in range(1, newest + 1)}
+    number, versions = 0, []
+    while (storage := after_fault(begun, number, what, cleaned)) is not None:
+        with mounted(storage):
+            versions.append(open_snapshot(TABLE).version.number)
+            earliest = check(rows)
+            assert earliest == (newest - 1 if versions[-1] > newest else 0), number
+            hint = storage.tree.pop(HINT, None)
+            assert check(rows) == earliest, number
+            storage.tree[HINT] = hint
+            cleaned()  # again
+            assert check(rows) == newest - 1
+            found = Table(TABLE).verify(open_runner=open_runner)
+            assert found.problems == ()
+            assert not [path for path in files_of(storage) if "named-" in path], number
+            assert f"{TABLE}/version_id=9/{STRAY}" not in storage.tree
+            log = {posixpath.basename(path) for path in files_of(storage) if "/table/log/" in path}
+            assert log == {f"{one:020d}.json" for one in (0, *range(newest - 1, TableLog(TABLE).newest() + 1))}
+        number += 1
+    assert {newest, newest + 1} == set(versions)
+    if what == "kill":
+        assert versions == sorted(versions)
