@@ -33,6 +33,7 @@ from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.command import Answer, Command, Group, Report, Rows, add_commands
 from mutator.cli.completion_commands import completion
 from mutator.cli.demo_commands import DEMO
+from mutator.cli.diff_commands import DIFF
 from mutator.cli.explain_commands import EXPLAIN
 from mutator.cli.init_commands import INIT
 from mutator.cli.many_commands import RUN_MANY
@@ -109,6 +110,7 @@ COMMANDS = (
     RUN,
     VERIFY,
     EXPLAIN,
+    DIFF,
     WORKFLOW,
     TABLES,
     BRIDGE,

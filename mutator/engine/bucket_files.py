@@ -39,7 +39,8 @@ class BucketFiles:
         staging: directory of the files, None for a dry run. filter_pack: path of the pack with the filters of their
         keys, if they get filters.
         """
-        self.plan, self.staging, self.unit, self.attempt, self.filter_pack = plan, staging, unit, attempt, filter_pack
+        self.plan, self.unit, self.attempt, self.filter_pack = plan, unit, attempt, filter_pack
+        self.staging = staging if plan.data_written else None
         self._data = [_DataFile(self, number, stack) for number in unit.numbers]
         self._tombstones = [_TombstoneFile(self, number, stack) for number in unit.numbers]
 

@@ -26,7 +26,7 @@ def change_form(config: Config, rows: RowPlan, now: int, version: int | None) ->
     is_split = written.width is not None and written.delimiter.literal is not None
     names = _names_of_text(config, rows, written.width) if is_split else ()
     _check(names, (*FIELD_NAMES, ROW))
-    return ChangeForm(now, version, names)
+    return ChangeForm(now, version, names=names)
 
 
 def _names_of_text(config: Config, rows: RowPlan, width: int) -> tuple[str, ...]:

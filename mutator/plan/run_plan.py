@@ -109,6 +109,11 @@ class Plan:
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property
+    def data_written(self) -> bool:
+        """Return whether the run writes more than the rows that change."""
+        return self.changes is None or not self.changes.alone
+
+    @property
     def is_partitioned(self) -> bool:
         """Return whether the output is partitioned."""
         return bool(self.rows.partitioning.fields)

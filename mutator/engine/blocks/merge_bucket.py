@@ -36,7 +36,7 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
         files = BucketFiles(plan, staging, unit, attempt, stack)
         changes = changed_rows(plan, staging, group, attempt, stack)
         task = UnitTask(plan, unit, splits, files, stack, changes)
-        carry = partial(carry_over, task, staging, attempt)
+        carry = partial(carry_over, task, files.staging, attempt)
         receipt = task.receipt(lambda: merge_group(task, Sections(plan, elements, stack), carry))
         return receipt if changes is None else changes.added_to(receipt)
 

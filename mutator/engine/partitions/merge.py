@@ -41,7 +41,8 @@ def write_units(
         for (_, _, content, _), value in elements:
             arrived[content].append(pa.ipc.open_stream(value).read_all())
         changes = changed_rows(plan, staging, task, attempt, stack)
-        pack = _Pack(plan, staging, task, attempt) if plan.by_table and staging is not None else None
+        has_filters = plan.by_table and plan.data_written
+        pack = _Pack(plan, staging, task, attempt) if has_filters and staging is not None else None
         work = _write if plan.strategy.join == "shuffle" and plan.by_table else _merge
         for number in tasks[task]:
             with ExitStack() as own:

@@ -66,12 +66,13 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
                 checking.result()
             whole = with_units(plan, arrived)
             shares = packed_units(whole, arrived, runner.parallelism)
-            checks = due_checks(whole, arrived) if staging is not None else []
+            output = staging if plan.data_written else None
+            checks = due_checks(whole, arrived) if output is not None else []
             shares += ((),) * (runner.parallelism - len(shares) if checks else 0)  # tasks that only check
             failpoint("merge.touched")
-            if staging is not None:
-                make_directories(whole, staging)
-            carrying = beside.submit(carry_partitions, whole, staging, arrived)
+            if output is not None:
+                make_directories(whole, output)
+            carrying = beside.submit(carry_partitions, whole, output, arrived)
             with runner.shared((replace(whole, master=None), shares, checks)) as second:
                 *merges, ledger = (
                     # -> ((task, (), section, position), table with units), ...
@@ -84,7 +85,7 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
                 )
     each_on(runner)(carrying.result(), copied)
     replaced = {unit.partition or "" for unit in whole.units if unit.replaced} - {""}
-    joined = join_packs(whole, staging, arrived)
+    joined = join_packs(whole, output, arrived)
     return Receipts(tuple(merges), ledger, dict(arrived), frozenset(replaced), plan.lost, joined)
 
 

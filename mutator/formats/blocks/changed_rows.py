@@ -28,6 +28,7 @@ class ChangeForm:
 
     committed: int  # milliseconds since 1970, UTC
     version: int | None = None  # of a workflow; None: a run of its own
+    alone: bool = False  # nothing else is written: no rows of the result, no tombstones, no rejected rows
     names: tuple[str, ...] = ()  # of the fields of delimited text; none if its rows cannot be split into columns
 
 

@@ -1,0 +1,178 @@
+"""Compare two datasets: what a merge would change, if the new one replaced the old one."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from mutator.config import Config
+from mutator.dataset.directory import check_files, read_manifest
+from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest, SideFile
+from mutator.engine.receipts import Receipts
+from mutator.engine.scratch import scratch_directory
+from mutator.engine.split_content import checksum_of
+from mutator.errors import error
+from mutator.errors.display import counted
+from mutator.pipeline.diff.records import Diff, read_diff
+from mutator.pipeline.limits import check_rejects
+from mutator.pipeline.merge import identity
+from mutator.pipeline.runners import Engine
+from mutator.plan.change_form import change_form
+from mutator.plan.inspect.survey import Survey, survey_inputs
+from mutator.plan.partition_plan import with_units
+from mutator.plan.run_plan import Plan, make_plan
+from mutator.plan.splits import Split
+from mutator.rules import file_names
+from mutator.storage import located, storage_for, walk
+
+# The settings of a comparison: everything that a merge would refuse is a difference.
+OVERWRITE: Mapping[str, str] = {
+    "write.operation": "insert_overwrite_table",
+    "allow.empty.feed": "true",
+}
+LENIENT: Mapping[str, str] = {
+    "changes": "true",
+    "allow.empty.master": "true",
+    "consumed.files": "merge",
+    "late.files": "merge",
+    "max.delete.fraction": "1",
+    "max.duplicate.fraction": "1",
+    "order.check": "false",
+    "reused.names": "accept",
+    "sequence.gaps": "ignore",
+}
+
+
+def compare(config: Config, old: str, new: str, merge_on: Engine, *, rows: int = 0, scratch: str | None = None) -> Diff:
+    """Return what makes an old dataset the new one.
+
+    config: with the settings ``OVERWRITE`` and ``LENIENT``. rows: number of records of each kind to show. scratch: a
+    directory that all workers share. Files of managed datasets with equal checksums are not read. Raises the errors of
+    the catalogue.
+    """
+    before, after = _known(old), _known(new)
+    equal = _checksums(before) & _checksums(after)
+    feed = _files(new, after, equal)
+    same = not feed and before is not None and all(part.checksum in equal for part in before.files)
+    if same or located(old) == located(new):
+        return Diff(old, new, {}, skipped=_skipped(before, equal))
+    survey = survey_inputs(config, old, feed)
+    found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
+    return replace(found, skipped=_skipped(before, equal))
+
+
+def compare_feed(
+    config: Config, old: str, feed: Sequence[str], merge_on: Engine, *, rows: int = 0, scratch: str | None = None
+) -> Diff:
+    """Return what the feed would change in a dataset. config: that of the merge, with the settings ``LENIENT``."""
+    survey = survey_inputs(config, old, feed)
+    return _compared(config, survey, old, ", ".join(feed), merge_on, rows, scratch, frozenset())
+
+
+def _compared(
+    config: Config,
+    survey: Survey,
+    old: str,
+    new: str,
+    merge_on: Engine,
+    rows: int,
+    scratch: str | None,
+    equal: frozenset[str],
+) -> Diff:
+    if config.overwrites:  # in a comparison no file is newer
+        survey = replace(survey, feed=tuple(replace(one, sequence=one.sequence or 0) for one in survey.feed))
+    run, now = identity(survey.manifest)
+    plan = make_plan(config, survey, run, now)
+    form = change_form(config, plan.rows, now, None)
+    assert form is not None
+    plan = without_files(replace(plan, changes=replace(form, alone=True)), equal)
+    with ExitStack() as stack:
+        directory = os.path.join(scratch or scratch_directory(stack), f"diff-{run}")
+        storage = storage_for(directory)
+        storage.make_directory(f"{directory}/{DIRECTORY}/{CHANGES}")
+        stack.callback(storage.remove, directory)
+        files, counts = _changes_of(plan, merge_on(plan, directory))
+        return read_diff(old, new, plan, directory, files, counts, rows)
+
+
+def without_files(plan: Plan, checksums: frozenset[str]) -> Plan:
+    """Return a plan that reads no file of the master with one of some checksums, and no tombstones if there are any.
+
+    The feed lacks files of equal content, so their records do not change.
+    """
+    if not checksums:
+        return plan
+
+    def kept(splits: Iterable[Split]) -> tuple[Split, ...]:
+        return tuple(split for split in splits if plan.inputs[split.input].source.checksum not in checksums)
+
+    if plan.master is not None:
+        partitions = {
+            directory: replace(files, data=tuple(part for part in files.data if part.checksum not in checksums))
+            for directory, files in plan.master.partitions.items()
+        }
+        plan = replace(plan, master=replace(plan.master, partitions=partitions))
+    return replace(plan, tasks=tuple(map(kept, plan.tasks)), local=tuple(map(kept, plan.local)))
+
+
+def _known(path: str) -> Manifest | None:
+    """Return the manifest of a dataset, None without one. Raises StateError where its files differ from it."""
+    storage, path = located(path)
+    entry = storage.stat(path)
+    if entry is None and storage.renames:
+        raise error("path.missing", path=path, what="dataset")
+    known = read_manifest(storage, path) if entry is None or entry.type == "directory" else None
+    if known is not None:
+        check_files(storage, path, known.parts(), walk(path))
+    return known
+
+
+def _checksums(known: Manifest | None) -> frozenset[str]:
+    return frozenset(part.checksum for part in known.files) if known is not None else frozenset()
+
+
+def _skipped(known: Manifest | None, equal: frozenset[str]) -> int:
+    return sum(part.checksum in equal for part in known.files) if known is not None else 0
+
+
+def _files(path: str, known: Manifest | None, equal: frozenset[str]) -> list[str]:
+    """Return the data files of a dataset that must be read."""
+    if known is not None:
+        return [f"{path.rstrip('/')}/{part.path}" for part in known.files if part.checksum not in equal]
+    storage, full = located(path)
+    entry = storage.stat(full)
+    if entry is None or entry.type != "directory":
+        return [path]
+    names = (one.path.removeprefix(f"{full}/") for one in walk(full) if one.type == "file")
+    return [f"{path.rstrip('/')}/{name}" for name in names if not any(map(file_names.is_hidden, name.split("/")))]
+
+
+def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[SideFile], Counter[str]]:
+    """Return the files of changed rows and the counts. Raises the error of a damaged file, or of a rejected row."""
+    tallies = [*receipts.merges, *receipts.ledger.tallies]
+    damage = [*receipts.ledger.damage, *(fault for receipt in receipts.merges for fault in receipt.damage)]
+    if damage:
+        raise min(damage, key=lambda fault: (fault.path, str(fault.error))).error
+    counts: Counter[str] = Counter()
+    for receipt in tallies:
+        counts.update(receipt.counts)
+    plan = with_units(plan, receipts.touched) if plan.is_partitioned else plan
+    splits = dict(receipts.ledger.splits)
+    for receipt in receipts.merges:
+        splits |= receipt.splits
+    for number in sorted({number for number, _ in splits}):
+        source, text = plan.inputs[number].source, checksum_of(plan, number, splits)
+        if source.checksum is not None and text != source.checksum:
+            why = f"its checksum is {text} and should be {source.checksum}"
+            raise error("manifest.damage", path=source.path, why=why)
+    for side in ("master", "feed"):
+        of_side = [receipt for (number, _), receipt in splits.items() if plan.inputs[number].side == side]
+        rejected, rows = sum(one.rejected for one in of_side), sum(one.rows for one in of_side)
+        check_rejects(side, plan.limits, rejected, rows, receipts.ledger.rejects.get(side, ()))
+    if counts["met twice"]:
+        raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples="")
+    parts = [part for receipt in tallies for part in receipt.beside if part.role == CHANGES]
+    return sorted(parts, key=lambda part: part.path), counts
