@@ -63,6 +63,7 @@ CASES = [
     ("mutator verify DIR", [f"{RUN} out", "verify out"]),
     ("mutator verify DIR", [f"{RUN} out", "verify --repair out"]),
     ("mutator verify BASE", [f"workflow run {WORKFLOW}", "verify base"]),
+    ("mutator diff", [f"diff {PRODUCT}/master --feed {PRODUCT}/feed {CONFIG}"]),
     ("mutator explain", [f"workflow run {WORKFLOW}", f"explain base VR8NCNE7DV {CONFIG}"]),
     ("mutator workflow run", [f"workflow run {WORKFLOW}"]),
     ("mutator workflow status", [f"workflow run {WORKFLOW}", "workflow status base"]),

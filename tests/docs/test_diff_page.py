@@ -1,0 +1,27 @@
+"""The commands of docs/diff.md print their output."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mutator import cli
+from tests.support.cluster import ROOT
+from tests.support.console import console_blocks, steps
+
+PAGE = (ROOT / "docs" / "diff.md").read_text()
+FILE = re.compile(r"`([\w./]+)`[^`]*:\n\n```csv\n(.*?)```", re.DOTALL)
+
+
+def test_every_command_of_the_page_prints_its_output(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    for path, content in FILE.findall(PAGE):
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(content)
+    commands = [step for block in console_blocks(PAGE) for step in steps(block)]
+
+    for command, expected in commands:
+        capfd.readouterr()
+        assert cli.main(command.split()[1:]) == 0
+        assert capfd.readouterr().out.strip() == expected.strip(), command
+    assert len(commands) == 3
