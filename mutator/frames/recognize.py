@@ -7,6 +7,7 @@ PANDAS = "pandas DataFrame"
 SPARK = "Spark DataFrame"
 LAZY = "Polars LazyFrame"
 READER = "Arrow record batch reader"
+RDD = "Spark RDD"
 
 # (first part of the module, name of the class) -> what people call it
 _KINDS = {
@@ -14,6 +15,7 @@ _KINDS = {
     ("polars", "DataFrame"): "Polars DataFrame",
     ("polars", "LazyFrame"): LAZY,
     ("pyspark", "DataFrame"): SPARK,
+    ("pyspark", "RDD"): RDD,
     ("pyarrow", "Table"): "Arrow table",
     ("pyarrow", "RecordBatch"): "Arrow record batch",
     ("pyarrow", "RecordBatchReader"): READER,

@@ -17,7 +17,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.dataset import Dataset
-from mutator.frames.recognize import ARROW_STREAM, SPARK, described, is_connect, kind_of
+from mutator.frames.recognize import ARROW_STREAM, RDD, SPARK, described, is_connect, kind_of
 from mutator.pipeline.missing_key import key_of_manifest
 from mutator.rules.file_names import base_name
 from mutator.storage import absolute, storage_for
@@ -249,7 +249,20 @@ def _given(argument: str, value: Any, index: str = "") -> Given:
         raise wrong(label, value, "a DataFrame of a classic session", cure)
     if kind is None:
         raise wrong(label, value, f"a path, or {_TABLE}", _cure_for(value))
+    if kind == RDD:
+        return Given(f"{label} ({kind})", table=_frame_of_rdd(label, value), kind=SPARK)
     return Given(f"{label} ({kind})", table=value, kind=kind)
+
+
+def _frame_of_rdd(label: str, value: Any) -> Any:
+    """Return the rows of an RDD as a DataFrame. Raises ConfigError for other elements, and for none."""
+    from mutator.engine.spark.frames import frame_of_rdd
+
+    frame = frame_of_rdd(value)
+    if frame is None:
+        expected = "an RDD whose first elements are Rows, dicts or pa.RecordBatches"
+        raise wrong(label, value, expected, "give a DataFrame, whose schema says what the fields are")
+    return frame
 
 
 def _cure_for(value: Any) -> str:

@@ -75,7 +75,7 @@ def test_each_way_in_is_one_version(spark: SparkSession, here: Path) -> None:
     mutator.register(spark)
     table = mutator.Table(here / "customers")
     lines = lines_of("Ways in")
-    assert len(lines) == 10
+    assert len(lines) == 11
     for number, (way, line) in enumerate(lines.items(), 1):
         feed = rows(number)
         frame = spark.createDataFrame([tuple(row.values()) for row in feed.to_pylist()], SCHEMA).repartition(2)
@@ -98,6 +98,25 @@ def test_each_way_in_is_one_version(spark: SparkSession, here: Path) -> None:
 
         assert table.get(2)["city"] == f"city {number}", way
         assert table.get(100 + number)["city"] == "new", way
+
+
+@NEEDS_SOURCES
+def test_each_overwrite_leaves_its_rows(spark: SparkSession, here: Path) -> None:
+    mutator.register(spark)
+    table = mutator.Table(here / "customers")
+    lines = lines_of("Overwrites")
+    assert len(lines) == 9
+    for number, (way, line) in enumerate(lines.items(), 1):
+        feed = rows(number)
+        frame = spark.createDataFrame([tuple(row.values()) for row in feed.to_pylist()], SCHEMA).repartition(2)
+        names = {"table": table, "arrow": feed, "polars": pl.from_arrow(feed), "feed": feed.to_pandas(), "frame": frame}
+        for day in re.findall(r"/lake/(day\d)", line):
+            (here / day).mkdir()
+            pyarrow.csv.write_csv(feed, here / day / "feed.csv")
+        runner(here, names)(line)
+        kind = [one.kind for one in table.refresh().log()][-1]
+        assert kind == ("insert_overwrite_table" if "everything" in way else "insert_overwrite"), way
+        assert sorted(row["id"] for row in table.scan().to_pylist()) == [2, 100 + number], way
 
 
 @NEEDS_SOURCES

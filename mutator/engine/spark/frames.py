@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from mutator.engine.spark.faults import spark_faults
@@ -57,6 +58,26 @@ def active_context() -> SparkContext | None:
 def runs_elsewhere(sc: SparkContext) -> bool:
     """Return whether the workers of a session run on other machines."""
     return not (sc.master or "").startswith("local")
+
+
+def frame_of_rdd(rdd: Any) -> DataFrame | None:
+    """Return the rows of an RDD of Rows, dicts or pa.RecordBatches as a DataFrame; None if it has none of these.
+
+    The types of the fields are those of the first rows that have values in them.
+    """
+    session, first = SparkSession(rdd.context), rdd.take(1)
+    if first and isinstance(first[0], pa.RecordBatch):
+        return session.createDataFrame(rdd.flatMap(_rows_of_batch), from_arrow_schema(first[0].schema))
+    if not first or not (isinstance(first[0], dict) or hasattr(first[0], "__fields__")):
+        return None
+    try:
+        return session.createDataFrame(rdd)
+    except (PySparkException, TypeError, ValueError):
+        return None
+
+
+def _rows_of_batch(batch: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in batch.to_pylist(maps_as_pydicts="strict")]
 
 
 def write_frame(frame: DataFrame, directory: str, label: str) -> None:
