@@ -1,4 +1,4 @@
-"""The files that a command writes beside its report: a page for people, metrics for machines.
+"""What a command writes beside its report: a page for people, metrics and events for machines.
 
 None of them can fail a merge: it is committed before they are written, and one that cannot be written is a warning.
 """
@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from mutator.cli.command import option
+from mutator.cli.lineage_events import LINEAGE, LineageEvents
 from mutator.cli.messages import warn
 from mutator.errors import MutatorError
 from mutator.errors.interrupts import Interrupted
@@ -21,7 +23,8 @@ HTML = option("--html", metavar="FILE", help="also write the report as a page of
 METRICS = option(
     "--metrics", metavar="FILE", help="also write metrics in the text format of Prometheus (extra: metrics)"
 )
-FILES = (HTML, METRICS)
+FILES = (HTML, METRICS, LINEAGE)
+Result = TypeVar("Result")
 _DIRECTORIES = ("incr", "working", "output", "archive", "backup", "master", "table", "_mutator")  # of a base
 
 
@@ -43,15 +46,16 @@ class ReportFiles:
         places: Iterable[tuple[str, str]],
         facts: Callable[[], Mapping[str, Any]] = dict,
         *,
+        events: LineageEvents | None = None,
         looks: bool = False,
     ) -> None:
         """Check the options. Raises ConfigError.
 
         dataset: the path that metrics are of. places: the role and the path of each directory that has data, where a
         file would be taken for data. facts: returns members of ``metrics.Measured`` when the command has ended.
-        looks: the command only looks, and so neither succeeds nor fails.
+        events: those of OpenLineage. looks: the command only looks, and so neither succeeds nor fails.
         """
-        self._code = None if looks else 0
+        self._code, self._events = None if looks else 0, events
         self._arguments, self._dataset, self._facts = arguments, dataset, facts
         self._html: str | None = getattr(arguments, "html", None)
         self._metrics: str | None = getattr(arguments, "metrics", None)
@@ -76,11 +80,29 @@ class ReportFiles:
             yield observed
         except BaseException as fault:
             self._write_metrics(observed, _exit_code(fault))
+            if self._events is not None:
+                self.warnings += self._sent(partial(self._events.fail, fault))
             warn(self._arguments, self.warnings)
             raise
         if self._html is not None and observed.report is not None:
             self._write(self._html, observed.report.html, "the merge is complete, but its report was not written")
         self._write_metrics(observed, self._code)
+        if self._events is not None:
+            self.warnings += self._sent(partial(self._events.complete, observed.report))
+
+    def start(self) -> None:
+        """Say that the work begins, which may be later than the command does."""
+        if self._events is not None:
+            self.warnings += self._sent(self._events.start)
+
+    def started(self, work: Callable[..., Result]) -> Callable[..., Result]:
+        """Return a function that says that the work begins, and does it."""
+
+        def start_and_work(*given: Any) -> Result:
+            self.start()
+            return work(*given)
+
+        return start_and_work
 
     def write_page(self, html: Callable[[], str]) -> None:
         """Write a page that is itself the result of the command. Raises MutatorError."""
@@ -103,6 +125,14 @@ class ReportFiles:
         with suppress(MutatorError):  # what cannot be seen is left out
             found |= self._facts()
         return metrics_text(Measured(**(found | observed.known)))
+
+    @staticmethod
+    def _sent(send: Callable[[], list[str] | None]) -> list[str]:
+        """Send an event; return warnings, whatever goes wrong."""
+        try:
+            return send() or []
+        except Exception as fault:  # noqa: BLE001  # a bug of the event must not look like one of the merge
+            return [f"an OpenLineage event was not sent: {type(fault).__name__}: {fault}"]
 
     def _write(self, path: str, content: Callable[[], str], what: str) -> None:
         """Write a file whole; add a warning if that fails, for whatever reason."""

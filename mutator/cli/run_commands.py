@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option
+from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.workflow_target import table_in
 from mutator.errors import error
@@ -23,8 +24,10 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.version_point import seconds_of
 
     inputs = (("master", arguments.master), *(("feed", path) for path in arguments.feed))
-    files = ReportFiles(arguments, arguments.master, [*inputs, ("output", arguments.output)])
+    events = LineageEvents(arguments, f"mutator run {arguments.master}", inputs)
+    files = ReportFiles(arguments, arguments.master, [*inputs, ("output", arguments.output)], events=events)
     with files.watch() as observed:
+        files.start()
         with key_of_manifest_in_errors(arguments.master):
             config = options.config_of(arguments)  # before Spark starts, which takes seconds
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)

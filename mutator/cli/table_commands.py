@@ -14,6 +14,7 @@ from functools import partial
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
+from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import warn
 from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
@@ -56,14 +57,16 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.table.recorded import SOURCE, recorded_settings
     from mutator.table.table import Table
 
-    places = [("table", arguments.table), *(("feed", path) for path in arguments.feed)]
-    files = ReportFiles(arguments, arguments.table, places)
+    feed = [("feed", path) for path in arguments.feed]
+    events = LineageEvents(arguments, f"mutator table {operation} {arguments.table}", feed, arguments.table)
+    files = ReportFiles(arguments, arguments.table, [("table", arguments.table), *feed], events=events)
     settings, others = options.settings_of(arguments), {}
     if operation == "apply":
         others = {"compact_after": arguments.compact_after}
     else:
         settings.append(f"write.operation={operation}")
     with files.watch() as observed:
+        files.start()
         table = Table(arguments.table)
         config = options.loaded(arguments, settings, partial(recorded_settings, table.snapshot), source=SOURCE)
         warn(arguments, config.warnings)

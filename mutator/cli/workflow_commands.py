@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli import options
 from mutator.cli.base_facts import base_report, measures
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
+from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import warn
 from mutator.cli.report_files import FILES, HTML, METRICS, Observed, ReportFiles, places_of_base
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
@@ -56,10 +57,10 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     files = _files(arguments, table)
     with files.watch() as observed:
         if table is None:
-            outcome: Outcome | TableOutcome = _merged(arguments, spark)
+            outcome: Outcome | TableOutcome = _merged(arguments, spark, files)
         else:
             target = open_table(table, arguments, spark)
-            outcome = _Upkeep(arguments, target).after(_applied(arguments, target))
+            outcome = _Upkeep(arguments, target).after(_applied(arguments, target, files))
         _observe(observed, outcome)
     yield _report(outcome, options.shown(outcome, arguments), files)
 
@@ -67,7 +68,10 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
 def _files(arguments: argparse.Namespace, table: str | None, *, looks: bool = False) -> ReportFiles:
     """Return the files that a command of a base writes. table: path of its target, if that is a table."""
     places = [*places_of_base(arguments.base), *([("table", table)] if table is not None else [])]
-    return ReportFiles(arguments, arguments.base, places, partial(measures, arguments.base, table), looks=looks)
+    facts, base = partial(measures, arguments.base, table), arguments.base.rstrip("/")
+    inputs = [("feed", f"{base}/incr"), *([("master", f"{base}/master")] if table is None else [])]
+    events = LineageEvents(arguments, f"mutator workflow {base}", inputs, table)
+    return ReportFiles(arguments, arguments.base, places, facts, events=events, looks=looks)
 
 
 def _observe(observed: Observed, outcome: Outcome | TableOutcome) -> None:
@@ -89,7 +93,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
         files = _files(arguments, table)
         interval = _INTERVAL if table is None else _TABLE_INTERVAL
         interval = interval if arguments.interval is None else arguments.interval
-        run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()))
+        run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()), files)
         while left is None or left > 0:
             outcome = None
             with files.watch() as observed, suppressed(*BUSY, "base.lost", "table.given_up", "table.outrun"):
@@ -116,6 +120,7 @@ def _watched(
     table: str | None,
     interval: float,
     spark: Callable[[], AbstractContextManager[Any]],
+    files: ReportFiles,
 ) -> tuple[Callable[[], Outcome | TableOutcome], Callable[[Any], Iterator[TableOutcome]]]:
     """Return two functions: one runs once, the other waits until the next run may have something to do.
 
@@ -127,7 +132,7 @@ def _watched(
             time.sleep(interval)
             yield from ()
 
-        return lambda: _merged(arguments, spark), wait
+        return lambda: _merged(arguments, spark, files), wait
     target = open_table(table, arguments, spark)
     upkeep = _Upkeep(arguments, target)
 
@@ -139,7 +144,7 @@ def _watched(
                 continue
             time.sleep(interval if seconds is None else min(interval, seconds + 0.01))
 
-    return lambda: _applied(arguments, target), pause
+    return lambda: _applied(arguments, target, files), pause
 
 
 class _Upkeep:
@@ -167,15 +172,17 @@ class _Upkeep:
         return self.after(replace(last, run="", version=None, claimed=(), skipped=(), recovered=(), report=None))
 
 
-def _merged(arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> Outcome:
+def _merged(
+    arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]], files: ReportFiles
+) -> Outcome:
     from mutator.workflow import directory
 
     config = options.config_of(arguments)
-    merge = directory.merge_by(config, options.merge_on(config.runner, spark, arguments), arguments.engine)
-    return directory.run(arguments.base, config, merge)
+    merge_on = files.started(options.merge_on(config.runner, spark, arguments))
+    return directory.run(arguments.base, config, directory.merge_by(config, merge_on, arguments.engine))
 
 
-def _applied(arguments: argparse.Namespace, table: OpenTable) -> TableOutcome:
+def _applied(arguments: argparse.Namespace, table: OpenTable, files: ReportFiles) -> TableOutcome:
     from mutator.workflow import to_table
 
     if arguments.engine == "records":
@@ -183,7 +190,8 @@ def _applied(arguments: argparse.Namespace, table: OpenTable) -> TableOutcome:
 
     config = table.config
     warn(arguments, config.warnings)
-    return to_table.run(arguments.base, config, table.target)
+    target = table.target
+    return to_table.run(arguments.base, config, replace(target, apply=files.started(target.apply)))
 
 
 def _report(outcome: Outcome | TableOutcome, text: str, files: ReportFiles | None = None) -> Report:
