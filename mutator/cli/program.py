@@ -30,6 +30,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
+from mutator.cli.changes_commands import CHANGES
 from mutator.cli.command import Answer, Command, Group, Report, Rows, add_commands
 from mutator.cli.completion_commands import completion
 from mutator.cli.demo_commands import DEMO
@@ -111,6 +112,7 @@ COMMANDS = (
     VERIFY,
     EXPLAIN,
     DIFF,
+    CHANGES,
     WORKFLOW,
     TABLES,
     BRIDGE,

@@ -16,9 +16,11 @@ from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.workflow_target import table_in
 from mutator.errors import error
 from mutator.errors.display import text_of
+from mutator.storage import located, located_to_write
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.pipeline.kept_changes import put_changes
     from mutator.pipeline.merge import carry_out, prepare
     from mutator.pipeline.missing_key import key_of_manifest_in_errors
     from mutator.pipeline.version_point import seconds_of
@@ -29,13 +31,32 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     with files.watch() as observed:
         files.start()
         with key_of_manifest_in_errors(arguments.master):
+            if arguments.changes is not None:
+                arguments.settings = [*arguments.settings, "changes=true"]
             config = options.config_of(arguments)  # before Spark starts, which takes seconds
+        _check_changes(arguments)
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
         merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
         made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
+        if arguments.changes is not None and not arguments.dry_run:
+            put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
         observed.report = report
         observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
     yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
+
+
+def _check_changes(arguments: argparse.Namespace) -> None:
+    """Raise the error of a directory that cannot get the changed rows."""
+    from mutator.dataset.commit.publish import check_apart
+
+    if arguments.changes is None:
+        return
+    storage, path = located_to_write(arguments.changes)
+    if storage.stat(path) is not None:
+        raise error("output.exists", path=arguments.changes)
+    others = (("output", arguments.output), ("master", arguments.master), *(("feed", one) for one in arguments.feed))
+    for role, given in others:
+        check_apart(path, located(given)[1], role="directory of changed rows", other_role=role)
 
 
 def _original_job(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -50,13 +71,12 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Report]:
     arguments.config = configs[-1] if configs else None
     arguments.settings = [setting for setting in arguments.settings if not setting.startswith(path)]
     arguments.master, arguments.feed = master, feed
-    arguments.engine = "auto"
+    arguments.engine, arguments.changes = "auto", None
     return _run(arguments)
 
 
 def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.verify import repair_dataset, verify
-    from mutator.storage import located_to_write
     from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 
     storage, path = located_to_write(arguments.directory)
@@ -92,6 +112,7 @@ RUN = Command(
         _MASTER,
         options.FEED,
         options.new_directory(),
+        option("--changes", metavar="DIR", help="new directory for the rows that the run changes, before and after"),
         options.PARTITIONED_BY,
         *options.INSERT_OVERWRITE,
         options.ENGINE,

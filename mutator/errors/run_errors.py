@@ -54,9 +54,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: there is no master; check the path, or leave out --master if the feed is the first one"
         ),
         "width": "{where}: {what}; {cure}",
-        "changes.field": (
-            "the rows have a field {name}, which changed rows have as well; rename the field, or leave out changes"
-        ),
         "spark.missing": "cannot start a Spark session: {why}",
         "spark.python": (
             "the workers of this Spark session run {python}, which lacks {missing}: before the session starts, set "
@@ -335,7 +332,6 @@ RUNS: dict[int, dict[str, str]] = {
         "log.newer": (
             "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
         ),
-        "changes.damaged": "{path}: the record of changed rows is damaged ({why}); restore the directory from a copy",
         "manifest.damaged": (
             "{path}: the manifest is damaged ({why}); {cure}, or set master.adopt=true to use the directory's files as "
             "an unmanaged master, which forgets tombstones, row sequences and which feed files were merged"

@@ -16,6 +16,7 @@ from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files.contract import Dialect
 from mutator.formats.values.python_values import python_rows
+from mutator.frames.change_feed import change_files, changes_of
 from mutator.frames.file_rows import FileRange, read_range
 from mutator.frames.text_fields import check_text_feed, text_batches, text_schema
 from mutator.plan.inspect.managed import dataset_schema, dataset_sources
@@ -110,6 +111,16 @@ class Dataset:
     def to_arrow(self) -> pa.Table:
         """Return the rows as a pa.Table."""
         return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def changes(self) -> pa.Table:
+        """Return the rows that the run changed, before and after, as a pa.Table; see docs/changes.md.
+
+        Raises ConfigError if it did not write them (``changes=True``).
+        """
+        if not self._known.changes:
+            raise error("changes.none", path=self.label if self._scratch is not None else self.path)
+        found: pa.Table = changes_of([(self.path, change_files(self._known))]).read_all()
+        return found
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """Return the rows as a list of mappings of column names to Python values.

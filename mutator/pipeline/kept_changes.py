@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
+from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest, SideFile, side_files
 from mutator.engine.blocks.carry import carry_file
 from mutator.engine.split_content import Damage
-from mutator.errors import error, suppressed
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.pipeline.change_feed import change_files
-from mutator.storage import read_if_exists, storage_for
+from mutator.frames.change_feed import change_files
+from mutator.storage import located_to_write, read_if_exists, storage_for
 
 RECORD = "_mutator.json"
 _FORMAT, _VERSION = "mutator changes", 1
@@ -56,6 +57,34 @@ def keep_changes(dataset: str, known: Manifest, directory: str, number: int | No
     with suppressed("storage.exists"), storage.create_new(record) as stream:
         stream.write(made)
     failpoint("changes.kept")
+
+
+def put_changes(output: str, made: Manifest, directory: str) -> None:
+    """Put the changed rows of an output that is published into a directory of their own.
+
+    Raises StorageError that says how to put them there later.
+    """
+    try:
+        keep_changes(output, made, directory)
+    except MutatorError as fault:
+        raise error("changes.later", path=directory, output=output, why=fault) from None
+
+
+def changes_at(path: str) -> tuple[str, list[SideFile]]:
+    """Return the directory and the files of the changed rows of a dataset, or of a directory that has them alone.
+
+    Raises ConfigError where there are none, StateError for damage.
+    """
+    storage, path = located_to_write(path)
+    kept = read_kept_changes(path)
+    if kept is not None:
+        return path, list(kept.files)
+    if storage.stat(path) is None and storage.renames:
+        raise error("path.missing", path=path, what="directory")
+    known = read_manifest(storage, path)
+    if known is None or not known.changes:
+        raise error("changes.none", path=path)
+    return path, change_files(known)
 
 
 def read_kept_changes(directory: str) -> KeptChanges | None:

@@ -8,10 +8,10 @@ from typing import Any
 from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
 from mutator.errors import error
 from mutator.errors.display import counted, text_of, without_secrets
+from mutator.frames.change_feed import change_files
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.change_feed import change_files
 from mutator.pipeline.html_report.notebook import html_of
 from mutator.pipeline.kept_out import OUT, without_quotes, without_values
 from mutator.pipeline.report_lines import (

@@ -24,8 +24,8 @@ from mutator.engine.split_content import checksum_of
 from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of
+from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
-from mutator.pipeline.change_feed import change_files, difference_of_changes
 from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
 from mutator.plan.run_plan import Plan
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk

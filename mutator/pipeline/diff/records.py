@@ -17,7 +17,7 @@ from mutator.errors.display import counted, printable, text_of
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.blocks.contract import unequal
 from mutator.formats.values.python_values import python_rows
-from mutator.pipeline.change_feed import change_batches, schema_of_changes
+from mutator.frames.change_feed import change_batches, schema_of_changes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags
 from mutator.rules.changes import AFTER, BEFORE, CHANGE, CHANGES, DELETE, FIELD_NAMES, INSERT

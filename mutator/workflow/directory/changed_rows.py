@@ -4,9 +4,13 @@ They are a part of the dataset of their version. After the commit they get a sec
 dataset is removed. A run that is killed before that is finished by the next command, before any backup is removed.
 """
 
+from collections.abc import Sequence
+
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.version_log import Log, Version
-from mutator.workflow.directory.paths import Base, master_of
+from mutator.dataset.manifest import SideFile
+from mutator.dataset.version_log import UNCHANGED, Log, Version
+from mutator.errors import error
+from mutator.workflow.directory.paths import Base, master_of, open_base
 
 CHANGES = "changes"
 
@@ -37,3 +41,30 @@ def _dataset_of(base: Base, log: Log, version: Version) -> str | None:
         return master_of(base, latest)
     found = base.find(version.dataset) if version.dataset is not None else None
     return found.path if found is not None else None
+
+
+def changes_between(place: str, start: int | None, end: int | None) -> list[tuple[str, Sequence[SideFile]]]:
+    """Return the directories and the files of changed rows of the versions after ``start``, up to ``end``.
+
+    start: None for the newest version without changed rows. end: None for the newest version. Raises ConfigError for a
+    version without them, StateError for damage.
+    """
+    from mutator.pipeline.kept_changes import read_kept_changes  # loads Arrow, which few commands need
+
+    base = open_base(place)
+    log = Log(base.path)
+    last = log.latest().number if end is None else end
+    found: list[tuple[str, Sequence[SideFile]]] = []
+    for version in reversed([one for one in log.all() if (start or 0) < one.number <= last]):
+        if version.action in UNCHANGED:
+            continue
+        directory = directory_of_changes(base, version.number)
+        kept = read_kept_changes(directory) if version.action == "run" else None
+        if kept is None:
+            if start is None:
+                break
+            why = "it restored an earlier one" if version.action == "restore" else "its run did not write them"
+            number = version.number
+            raise error("changes.gap", path=place, version=number, before=number - 1, why=why)
+        found.append((directory, kept.files))
+    return found[::-1]

@@ -12,6 +12,7 @@ from mutator.dataset.manifest import CHANGES as ROLE
 from mutator.dataset.manifest import Manifest, SideFile
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
+from mutator.formats.blocks.changed_rows import FIELDS
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.frames.file_rows import FileRange, read_range
@@ -40,6 +41,17 @@ def change_batches(path: str, parts: Sequence[SideFile], schema: Any) -> Iterato
         full = posixpath.join(path, part.path)
         own = schema_of_changes(path, part)
         yield from read_range(FileRange(full, part.bytes, _format_of(part), own, checksum=part.checksum), schema)
+
+
+def changes_of(places: Sequence[tuple[str, Sequence[SideFile]]]) -> Any:
+    """Return a pa.RecordBatchReader of changed rows, in the order of their places: directories and files in them.
+
+    The rows have the schema of the last place; a field that earlier rows lack is NULL.
+    """
+    files = [(path, part) for path, parts in places for part in parts]
+    schema = schema_of_changes(*files[-1]) if files else pa.schema(FIELDS)
+    batches = (batch for path, part in files for batch in change_batches(path, [part], schema))
+    return pa.RecordBatchReader.from_batches(schema, batches)
 
 
 def difference_of_changes(path: str, known: Manifest) -> str | None:

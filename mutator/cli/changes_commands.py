@@ -1,0 +1,70 @@
+"""The command ``mutator changes``: the rows that runs changed.
+
+mutator changes PLACE [--from A] [--to B]     print them, or write them to one file
+mutator changes PLACE --files DIR             put their files into a directory
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from mutator.cli.command import Answer, Command, Report, Rows, option
+from mutator.cli.table_output_commands import FILE, FORMAT, rows_answer
+from mutator.errors import error
+from mutator.storage import located_to_write, storage_for
+
+if TYPE_CHECKING:
+    from mutator.dataset.manifest import SideFile
+
+
+def _changes(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
+    if arguments.files is not None:
+        yield _put(arguments)
+        return
+    from mutator.frames.change_feed import changes_of
+
+    yield rows_answer(changes_of(_places(arguments)), arguments, "row")
+
+
+def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[SideFile]]]:
+    """Return the directories that have changed rows, and the files in them."""
+    from mutator.pipeline.kept_changes import changes_at
+    from mutator.workflow.directory.changed_rows import changes_between
+    from mutator.workflow.directory.verification import is_base
+
+    if is_base(located_to_write(arguments.place)[1]):
+        return changes_between(arguments.place, arguments.start, arguments.end)
+    if (arguments.start, arguments.end) != (None, None):
+        raise error("usage", what="--from and --to are for a base, which has versions: leave them out")
+    return [changes_at(arguments.place)]
+
+
+def _put(arguments: argparse.Namespace) -> Report:
+    from mutator.dataset.directory import read_manifest
+    from mutator.pipeline.kept_changes import put_changes
+
+    _, path = located_to_write(arguments.place)
+    known = read_manifest(storage_for(path), path)
+    if known is None or not known.changes:
+        raise error("changes.none", path=arguments.place)
+    put_changes(path, known, located_to_write(arguments.files)[1])
+    return Report(f"the changed rows of {arguments.place} are in {arguments.files}")
+
+
+CHANGES = Command(
+    "changes",
+    "print the rows that a run or the versions of a base changed",
+    (
+        option("place", metavar="PLACE", help="output of mutator run, its directory of changed rows, or a base"),
+        option("--from", dest="start", type=int, metavar="A", help="of a base: the versions after A"),
+        option("--to", dest="end", type=int, metavar="B", help="of a base: up to version B (default the newest)"),
+        option("--files", metavar="DIR", help="put the files of an output into this directory, as --changes does"),
+        FORMAT,
+        FILE,
+    ),
+    _changes,
+    when_stopped="the rows are not complete",
+    examples=("mutator changes new", "mutator changes /data/base --from 3 --format json"),
+)
