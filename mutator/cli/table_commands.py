@@ -20,7 +20,7 @@ from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
 from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
 from mutator.cli.table_upkeep_commands import CLEAN_TABLE, COMPACT_TABLE
-from mutator.cli.table_version_commands import BOOKMARK, BOOKMARKS, TAG_TABLE, TAGS
+from mutator.cli.table_version_commands import BOOKMARK, BOOKMARKS, RESTORE_TABLE, TAG_TABLE, TAGS
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted
@@ -168,6 +168,7 @@ TABLES = Group(
         EXPORT_TABLE,
         COMPACT_TABLE,
         CLEAN_TABLE,
+        RESTORE_TABLE,
         TAG_TABLE,
         TAGS,
         BOOKMARK,

@@ -2,6 +2,7 @@
 
 mutator table tag TABLE NAME [--version V]     protect a version by a name
 mutator table tags TABLE                       list the tags
+mutator table restore TABLE --to V             bring an earlier version back
 mutator table bookmark TABLE NAME              set the place of a reader
 mutator table bookmarks TABLE                  list the bookmarks
 """
@@ -57,6 +58,13 @@ def _tags(arguments: argparse.Namespace) -> Iterator[Answer]:
         return
     rows = [("tag", "version"), *((name, f"{version:,}") for name, version in found.items())]
     yield Answer(text_of(aligned(rows, right={1})) if found else "no tags")
+
+
+def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.table.table import Table
+
+    report = Table(arguments.table).restore(arguments.to_version, dry_run=arguments.dry_run)
+    yield Report(options.shown(report, arguments))
 
 
 def _bookmark(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -128,6 +136,19 @@ TAGS = Command(
     _tags,
     when_stopped="nothing was printed",
     examples=("mutator table tags products",),
+)
+RESTORE_TABLE = Command(
+    "restore",
+    "bring an earlier version of a table back, as a new version with its rows",
+    (
+        TABLE,
+        option("--to", dest="to_version", required=True, type=VERSION_TYPE, metavar="V", help="version or tag"),
+        options.DRY_RUN,
+        options.JSON,
+    ),
+    _restore,
+    when_stopped="no version was committed",
+    examples=("mutator table restore products --to 31 --dry-run", "mutator table restore products --to january"),
 )
 BOOKMARK = Command(
     "bookmark",

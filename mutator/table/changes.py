@@ -22,15 +22,15 @@ from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import check_version, gone, open_snapshot
-from mutator.dataset.versions.snapshot import Snapshot, index_of, older_rows, own_rows
-from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TableFile, TableVersion
+from mutator.dataset.versions.snapshot import Masks, Snapshot, index_of, older_rows, own_rows
+from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.formats.blocks.contract import unequal
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
-from mutator.table.images import ImageReader, Images, by_position, chosen_of, keys_of, with_versions
+from mutator.table.images import ImageReader, Images, by_position, chosen_of, differing_rows, keys_of, with_versions
 from mutator.table.rows import Rows
 from mutator.table.scan import schema_of
 
@@ -152,16 +152,17 @@ class _Changes:
         self._hidden: dict[str, list[Images]] = {}  # file of the earlier snapshot -> images
         self._ends: list[Images] = []  # of all hidden rows, in the order of the versions
         self._several = after.version.number > before.version.number + 1  # versions
-        self._gone: dict[str, list[Ints]] = {}  # file -> positions of rows that versions so far have hidden
         self._replaced = False  # some version wrote rows again
-        self._moved = False  # some version was a compaction
-        self._written: list[Images] = []  # rows that other versions added, if there was a compaction, oldest first
+        self._moved = False  # some version was a compaction, or a restore
+        self._restored = False  # some version was a restore
+        self._away = set[str]()  # files of the earlier snapshot that were removed, and not added again
+        self._written: list[Images] = []  # rows that other versions added, if some version moved rows, oldest first
         self._withdrawn = set[str]()  # files of versions that have withdrawn rows
         self._survey(versions)
 
     def batches(self) -> Iterator[Any]:
         """Yield the changes: old images first, then new ones."""
-        old, new = self._old(), self._new()
+        old, new = self._difference() if self._restored else (self._old(), self._new())
         if self._moved:
             old, new = self._without_moved(old, new)
         if not old:
@@ -173,7 +174,7 @@ class _Changes:
         updated_old, updated_new = flags(partners.is_valid()), flags(pc.is_in(new_keys, value_set=old_keys))
         pairs = partners.drop_null().cast(pa.int64()).to_numpy()
         kept_old, kept_new = np.ones(len(old_keys), np.bool_), np.ones(len(new_keys), np.bool_)
-        if len(pairs) and (self._replaced or self._several):
+        if len(pairs) and (self._replaced or self._several or self._restored):
             unchanged = self._equal(old, updated_old, new, pairs)
             kept_old[np.flatnonzero(updated_old)[unchanged]] = False
             kept_new[pairs[unchanged]] = False
@@ -200,9 +201,16 @@ class _Changes:
         added: dict[str, TableFile] = {}
         versions = list(versions)
         self._check_keys(versions)
-        self._moved = any(version.action == COMPACT for version in versions)
+        self._moved = any(version.action in (COMPACT, RESTORE) for version in versions)
+        self._restored = any(version.action == RESTORE for version in versions)
+        masks = self._before.masks
         for version in versions:
             self._committed[version.number] = _microseconds(version.committed)
+            earlier, masks = masks, masks.after(version)
+            if version.restored is not None:
+                self._restore(version, earlier, masks)
+                added |= {file.path: file for file in version.files if file.role == DATA}
+                continue
             is_change = version.action != COMPACT
             index = index_of(version)
             self._withdrawn |= index.own
@@ -213,7 +221,6 @@ class _Changes:
                     positions = found.hidden(path)
                     if file is None or not len(positions):
                         continue
-                    self._gone.setdefault(path, []).append(positions)
                     images = self._images(file, positions, found.hidden_keys(path), version.number)
                     if is_change:
                         self._ends.append(images)
@@ -223,10 +230,11 @@ class _Changes:
             known = self._files.find(version.removed)
             for path in version.removed:
                 if path in known:
-                    images = self._removed(known[path], version.number)
+                    self._away.add(path)
+                    images = self._removed(known[path], version.number, earlier)
                     self._hidden.setdefault(path, []).append(images)
                 elif path in added and is_change:
-                    images = self._removed(added[path], version.number)
+                    images = self._removed(added[path], version.number, earlier)
                 else:
                     continue
                 if is_change:
@@ -236,9 +244,6 @@ class _Changes:
             new = {file.path: file for file in version.files if file.role == DATA}
             added |= new
             self._added |= {path: (file, version.number) for path, file in new.items()}
-            for found in own_rows(self._after.table, index):
-                for path in found.files:
-                    self._gone.setdefault(path, []).append(found.hidden(path))
             if self._moved and is_change:
                 out = own_rows(self._after.table, index)
                 self._written += [self._of_version(file, version.number, out) for file in new.values()]
@@ -250,16 +255,42 @@ class _Changes:
                 lost = counted(version.lost, "record")
                 raise error("table.changes.lost", path=self._after.table, version=version.number, lost=lost)
 
+    def _restore(self, version: TableVersion, before: Masks, after: Masks) -> None:
+        """Collect what a restore changes. before, after: the masks of the version before it, and its own."""
+        removed = {path: file for path, (file, _) in self._added.items() if path in version.removed}
+        removed |= self._files.find([path for path in version.removed if path not in self._away])
+        new = {file.path: file for file in version.files if file.role == DATA}
+        masked = (before.files() | after.files()) - self._away - removed.keys() - new.keys()
+        both = {path: file for path, (file, _) in self._added.items() if path in masked} | self._files.find(masked)
+        parts = differing_rows(removed.values(), both.values(), new.values(), before, after)
+        for images, rows in zip((self._ends, self._written), parts, strict=True):
+            images += self._at(rows, version.number)
+        again = self._files.find(new)
+        self._away = (self._away | self._files.find(removed).keys()) - again.keys()
+        for path in removed:
+            self._added.pop(path, None)
+        self._added |= {path: (file, version.number) for path, file in new.items() if path not in again}
+
+    def _difference(self) -> tuple[list[Images], list[Images]]:
+        """Return the rows that only one of the snapshots has, of each of them."""
+        before, after = self._before.masks, self._after.masks
+        removed = self._files.find(self._away).values()
+        both = self._files.find((before.files() | after.files()) - self._away).values()
+        old, new = differing_rows(removed, both, [file for file, _ in self._added.values()], before, after)
+        return self._at(old), self._at(new)
+
+    def _at(self, rows: Sequence[tuple[TableFile, Ints]], version: int = 0) -> list[Images]:
+        return [self._images(file, positions, self._keys_at(file, positions), version) for file, positions in rows]
+
     def _of_version(self, file: TableFile, version: int, withdrawn: Sequence[Hidden]) -> Images:
         """Return the rows of a file that a version added, without those that it has withdrawn."""
         gone = np.concatenate([_NONE, *(one.hidden(file.path) for one in withdrawn)])
         positions = np.setdiff1d(np.arange(file.rows), gone)
         return self._images(file, positions, self._keys_at(file, positions), version)
 
-    def _removed(self, file: TableFile, version: int) -> Images:
-        """Return the rows of a file that were live when it was removed."""
-        gone = [self._before.masks.hidden(file.path), *self._gone.get(file.path, ())]
-        positions = np.setdiff1d(np.arange(file.rows), np.concatenate(gone))
+    def _removed(self, file: TableFile, version: int, before: Masks) -> Images:
+        """Return the rows of a file that were live when it was removed. before: the masks of the version before."""
+        positions = np.setdiff1d(np.arange(file.rows), before.hidden(file.path))
         return self._images(file, positions, self._keys_at(file, positions), version)
 
     def _keys_at(self, file: TableFile, positions: Ints) -> Any:

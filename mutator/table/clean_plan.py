@@ -133,7 +133,8 @@ class _Search:
             self._owned.append(_owned(parts))
             last = pa.repeat(pa.scalar(number - 1), len(version.removed))
             self._last.append(pa.table([pa.array(version.removed, pa.string()), last], schema=_LAST))
-            self._name(version.index, number)
+            masks = () if version.restored is None or version.restored.masks is None else (version.restored.masks,)
+            self._name((*version.index, *masks), number)
             self.kept += [(number, one.path) for one in version.withdrawn if one.is_apart]
         else:
             if number > earliest:

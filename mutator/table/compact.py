@@ -161,6 +161,8 @@ class _Compaction:
         Raises _GivenUp if nothing is left to do.
         """
         self.head = head
+        if any(one.restored is not None for one in winners):
+            self._dead = ()  # their rows may be live again
         self._forget_index()
         self._moved.follow(winners)
         moves = self._moved.at(head)

@@ -34,7 +34,8 @@ class VersionEntry:
     """A version of a table, as its log has it."""
 
     version: int
-    kind: str  # create | apply | abandon | compact | clean | tag | insert_overwrite | insert_overwrite_table
+    # create | apply | abandon | compact | restore | clean | tag | insert_overwrite | insert_overwrite_table
+    kind: str
     committed: str  # ISO 8601, UTC
     run: str
     counts: Mapping[str, int]  # number of rows of each outcome
@@ -48,6 +49,7 @@ class VersionEntry:
     tags: Mapping[str, int]  # that it added or moved: name -> version
     untagged: Sequence[str]  # that it removed
     gone: bool  # it was cleaned: its rows cannot be read any more
+    restored: int | None  # the version that it brought back
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ def _entry(version: TableVersion, *, is_gone: bool) -> VersionEntry:
         tags=dict(version.tags),
         untagged=list(version.untagged),
         gone=is_gone,
+        restored=None if version.restored is None else version.restored.version,
     )
 
 

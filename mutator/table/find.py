@@ -16,7 +16,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged, index_of, own_rows
-from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error, suppressed
 from mutator.errors.display import text_of
@@ -94,7 +94,32 @@ class Finder:
             for number, deleted, extent, position, entry in sorted(found.values(), key=lambda one: one[:2])
             if not any(position in part.hidden(extent.file.path) for part in withdrawn[number])
         ]
-        return _without_repeated(versions, {number: entry.action for number, entry in entries.items()})
+        versions = _without_repeated(versions, {number: entry.action for number, entry in entries.items()})
+        return sorted([*versions, *self._by_restores(key, wanted)], key=lambda one: one.version)
+
+    def _by_restores(self, key: Key, partitions: frozenset[str] | None) -> Iterator[RecordVersion]:
+        """Yield the versions of the record of a key that restores brought back, and those that they deleted."""
+        log, table = TableLog(self._snapshot.table), self._snapshot.table
+        for before in self._before_compactions():
+            number = before._snapshot.version.number + 1
+            if before is self or (version := log.read(number)).action != RESTORE:
+                continue
+            after = Finder(open_snapshot(table, number))
+            old, new = before._live_rows(key, partitions), after._live_rows(key, partitions)
+            rows = {name: self._row(*place) for name, place in new.items()}
+            for name, row in rows.items():
+                if name not in old or not row.equals(self._row(*old[name])):
+                    yield RecordVersion(number, version.committed, False, name, row)
+            for name in old.keys() - rows.keys() if self.by_partition or not rows else ():
+                yield RecordVersion(number, version.committed, True, name, None)
+
+    def _live_rows(self, key: Key, partitions: frozenset[str] | None) -> dict[str | None, tuple[LiveExtent, int, int]]:
+        """Return (extent, position, entry in the key index) of the record of a key in each partition."""
+        return {
+            extent.extent.partition: (extent, position, entry)
+            for extent, position, entry in self._rows(DATA, key, partitions)
+            if self._live.are_live(extent.file, np.array([position]))[0]
+        }
 
     def _before_compactions(self) -> Iterator[Finder]:
         """Yield this finder, and that of the version before each compaction."""

@@ -15,7 +15,7 @@ from mutator.config import Config
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, OVERWRITES, TableVersion
+from mutator.dataset.versions.version import COMPACT, OVERWRITES, RESTORE, TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
@@ -56,8 +56,8 @@ def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Seque
         return False
     if version.action in OVERWRITES and any(one.files or one.index or one.removed for one in winners):
         return False
-    # A compaction has the keys that it moved; an overwrite does not name those of the files that it removes.
-    if any(one.action in OVERWRITES or (one.removed and one.action != COMPACT) for one in winners):
+    # A compaction has the keys that it moved. An overwrite or a restore does not name those that it changes.
+    if any(one.action in (RESTORE, *OVERWRITES) or (one.removed and one.action != COMPACT) for one in winners):
         return False
     if any(file.name in names for one in winners for file in one.feed):
         return False

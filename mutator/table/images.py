@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from mutator.dataset.versions.snapshot import Snapshot, damaged
+from mutator.dataset.versions.snapshot import Masks, Snapshot, damaged
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
@@ -78,6 +78,29 @@ class ImageReader:
             [column.combine_chunks() for column in pa.Table.from_batches(found, self.wanted).columns],
             fields=list(self.wanted),
         )
+
+
+def differing_rows(
+    removed: Iterable[TableFile],
+    both: Iterable[TableFile],
+    added: Iterable[TableFile],
+    before: Masks,
+    after: Masks,
+) -> tuple[list[tuple[TableFile, Ints]], list[tuple[TableFile, Ints]]]:
+    """Return the rows, by file and position, that only the first of two snapshots has, and those of the second alone.
+
+    removed, both, added: files of the first one, of both, and of the second one. before, after: their masks.
+    """
+    old, new = list[tuple[TableFile, Ints]](), list[tuple[TableFile, Ints]]()
+    for file in removed:
+        old.append((file, np.setdiff1d(np.arange(file.rows), before.hidden(file.path))))
+    for file in both:
+        first, second = before.hidden(file.path), after.hidden(file.path)
+        old.append((file, np.setdiff1d(second, first)))
+        new.append((file, np.setdiff1d(first, second)))
+    for file in added:
+        new.append((file, np.setdiff1d(np.arange(file.rows), after.hidden(file.path))))
+    return [one for one in old if len(one[1])], [one for one in new if len(one[1])]
 
 
 def keys_of(parts: Sequence[Images]) -> Any:

@@ -109,17 +109,25 @@ def placed(table: str, version: TableVersion, most: int, new: list[str]) -> Tabl
         return version
 
     def apart(one: Stored) -> Stored:
-        content = one.inline
-        if content is None:
-            return one
-        new.append(one.path)
-        storage, path = storage_for(table), posixpath.join(table, one.path)
-        storage.make_directory(posixpath.dirname(path))
-        with storage.create_new(path) as stream:
-            stream.write(content)
-        failpoint("table.placed")
-        return replace(one, content=None)
+        return placed_file(table, one, new)
 
     files = tuple(replace(file, data=apart(file.data), index=apart(file.index)) for file in version.files)
     index, withdrawn = tuple(map(apart, version.index)), tuple(map(apart, version.withdrawn))
     return replace(version, files=files, index=index, withdrawn=withdrawn)
+
+
+def placed_file(table: str, one: Stored, new: list[str]) -> Stored:
+    """Write a file whose bytes are to be in the log entry; return it without these. Another file stays as it is.
+
+    new: to which its path is added before it is written.
+    """
+    content = one.inline
+    if content is None:
+        return one
+    new.append(one.path)
+    storage, path = storage_for(table), posixpath.join(table, one.path)
+    storage.make_directory(posixpath.dirname(path))
+    with storage.create_new(path) as stream:
+        stream.write(content)
+    failpoint("table.placed")
+    return replace(one, content=None)

@@ -18,6 +18,8 @@ from mutator.table.conditions import Where
 from mutator.table.open_table import OpenTable
 from mutator.table.reader_place import bookmarked, changes_since, known_bookmark
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
+from mutator.table.restore import restore_table
+from mutator.table.restore_report import RestoreReport, report_of_restore
 from mutator.table.retention import Retention
 from mutator.table.rows import Rows
 from mutator.table.runners import run_here
@@ -94,6 +96,22 @@ class KeptTable(OpenTable):
         done = clean_table(self._snapshot, Cleanup(retention, seconds, dead), dry_run=dry_run)
         self._snapshot = done.snapshot
         return report_of_cleaning(done, seconds, dry_run=dry_run)
+
+    def restore(self, version: Version, *, dry_run: bool = False) -> RestoreReport:
+        """Bring an earlier version back, as a new version with its rows, deletes and merged feeds; return the report.
+
+        No data are written, and the versions since stay readable. version: its number, or a tag. dry_run: count, and
+        write nothing. Raises ConfigError if the version does not exist.
+        """
+        with named(f"{CALL}.restore()"):
+            version_in("version", version)
+            if version is None:
+                raise wrong("version", version, "the number of a version, or a tag")
+            flag("dry_run", dry_run)
+        self.refresh()
+        done = restore_table(self._snapshot, number_of(self._snapshot, version), dry_run=dry_run)
+        self._snapshot = self._snapshot if dry_run else done.snapshot
+        return report_of_restore(done, dry_run=dry_run)
 
     def bookmark(self, name: str, version: Version | None = None, *, expires: str | None = None) -> Bookmark:
         """Set or move the bookmark of a reader, which keeps the versions from its own on until it expires; return it.

@@ -27,7 +27,6 @@ from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text
-from mutator.errors.failpoints import failpoint
 from mutator.pipeline.verify import Difference
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Ints
@@ -39,7 +38,8 @@ from mutator.table.stray_files import stray_files
 from mutator.table.verification import TableVerification
 from mutator.table.verify_checkpoint import difference_of
 from mutator.table.verify_cleaned import what_is_left
-from mutator.table.verify_file import Checked, check_file
+from mutator.table.verify_file import Checked, check_file, put_back
+from mutator.table.verify_restore import followed
 
 _LOG = "restore the log from a copy of the table"
 _ENTRY = "restore the entry from a copy of the table, or if this file is of another table, remove it"
@@ -59,7 +59,7 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
         differences += done.differences()
         files = len(walk.files)
         if repair:
-            differences, indexes = _put_back(path, differences, done.rebuilt)
+            differences, indexes = put_back(path, differences, done.rebuilt)
             repaired += indexes
     derived = walk.derived() if walk.whole else []
     if repair and derived and walk.snapshot is not None and not walk.differences:
@@ -83,6 +83,8 @@ class _Walk:
         self.files: dict[str, TableFile] = {}
         self.named: set[str] = set()  # paths of the files of all versions
         self.hidden: dict[str, list[tuple[Ints, Any]]] = {}  # file -> positions and keys of hidden rows
+        self._ever: dict[str, list[tuple[Ints, Any]]] = {}  # the same, with rows that restores have shown again
+        self._has_base = False  # the first versions were cleaned
         self._hint = self._log.hinted()  # read first, so that no version that it or a checkpoint names is yet to come
         self._checkpoints: dict[int, list[str]] = {}  # version -> names
         for number, name in self._log.checkpoints():
@@ -123,8 +125,8 @@ class _Walk:
             return 0
         self.snapshot, self.files = found.snapshot, found.files
         for path, positions in found.hidden.items():
-            self.hidden[path] = [(positions, None)]
-        self._live = dict(found.live)
+            self.hidden[path], self._ever[path] = [(positions, None)], [(positions, None)]
+        self._live, self._has_base = dict(found.live), True
         return found.snapshot.version.number + 1
 
     def _after(self, version: TableVersion) -> Snapshot:
@@ -166,6 +168,8 @@ class _Walk:
         for file in version.files:
             self._live[file.role] += file.rows
         self.files |= added
+        if version.restored is not None:
+            self._restored(version)
 
     def _parts(self, stored: Sequence[Stored], withdrawn: Sequence[Hidden] = ()) -> dict[Stored, Hidden]:
         """Read parts of a version index; those that are damaged are differences."""
@@ -192,8 +196,22 @@ class _Walk:
                     what = f"it withdraws rows of {path}, which its version neither hides nor touches"
                     self.differences.append(Difference(what, stored.path))
 
+    def _restored(self, version: TableVersion) -> None:
+        """Go on with the hidden rows of a restore."""
+        assert self.snapshot is not None
+        hidden, found = followed(self.snapshot, version, self._ever, has_base=self._has_base)
+        self.differences += [Difference(what, self._relative(self._log.entry_path(version.number))) for what in found]
+        if hidden is None:
+            self._counted = False
+            return
+        self._live = dict.fromkeys(self._live, 0)
+        for path in self.snapshot.files.column("path").to_pylist():
+            self.hidden[path], file = hidden.get(path, []), self.files[path]
+            self._live[file.role] += file.rows - sum(len(positions) for positions, _ in self.hidden[path])
+
     def _hide(self, file: TableFile, positions: Ints, keys: Any) -> None:
         self.hidden.setdefault(file.path, []).append((positions, keys))
+        self._ever.setdefault(file.path, []).append((positions, keys))
         self._live[file.role] -= len(positions)
 
     def _counts(self, version: TableVersion) -> None:
@@ -365,19 +383,6 @@ class _Rows:
 
 def _check(plan: Plan, snapshot: Snapshot, file: TableFile, number: int, attempt: int) -> Any:
     return guarded(check_file, plan, snapshot, file)
-
-
-def _put_back(
-    table: str, differences: Sequence[Difference], rebuilt: dict[str, bytes]
-) -> tuple[list[Difference], list[str]]:
-    """Write key indexes that were made again; return the differences that are left, and what was done."""
-    for path, content in rebuilt.items():
-        full = posixpath.join(table, path)
-        storage_for(full).make_directory(posixpath.dirname(full))
-        storage_for(full).replace(full, content)
-        failpoint("repair.index.written")
-    left = [one for one in differences if one.file not in rebuilt]
-    return left, [f"{path}: made again from the rows" for path in rebuilt]
 
 
 def _of_fault(fault: MutatorError, path: str) -> Difference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,13 @@ def difference_of(own: Snapshot, name: str) -> str | None:
         return f"its file of masks {masks} is missing or damaged"
     same = unpacked_files.equals(own_files.cast(FILES)) and state == own.state
     same = same and found.keys() == {one[0] for one in rows}
-    if not same or not all(_equal_masks(found[one[0]], one[1:]) for one in rows):
+    if not same or not all(equal_masks(found[one[0]], one[1:]) for one in rows):
         return "it is not what the log gives"
     return None
 
 
-def _equal_masks(found: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
+def equal_masks(found: Sequence[Any], own: Sequence[Any]) -> bool:
+    """Return whether two masks of a file, each (hidden rows, touched rows, order values), are equal."""
     return bool(
         np.array_equal(found[0], own[0])
         and np.array_equal(found[1], own[1])

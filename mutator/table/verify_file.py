@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +23,7 @@ from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import verified_file
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
+from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
@@ -244,3 +245,16 @@ def _rebuilt(plan: Plan, file: TableFile, rows: Rows) -> bytes | None:
         if digest == file.index.checksum:
             return content
     return None
+
+
+def put_back(
+    table: str, differences: Sequence[Difference], rebuilt: dict[str, bytes]
+) -> tuple[list[Difference], list[str]]:
+    """Write key indexes that were made again; return the differences that are left, and what was done."""
+    for path, content in rebuilt.items():
+        full = posixpath.join(table, path)
+        storage_for(full).make_directory(posixpath.dirname(full))
+        storage_for(full).replace(full, content)
+        failpoint("repair.index.written")
+    left = [one for one in differences if one.file not in rebuilt]
+    return left, [f"{path}: made again from the rows" for path in rebuilt]

@@ -47,7 +47,7 @@ def test_every_command_of_the_page_on_tables_prints_its_output(tmp_path, monkeyp
         assert cli.main([word.strip('"') for word in words[1:]]) == 0
 
         assert plain(capfd.readouterr().out) == plain(expected), command
-    assert len(commands) == 19
+    assert len(commands) == 20
 
 
 def compare(commands, capfd):

@@ -29,6 +29,7 @@ from mutator.table.apply import apply_feed
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
+from mutator.table.restore import restore_table
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.model_storage import KINDS, Killed, ModelStorage
@@ -87,6 +88,7 @@ class Machine(RuleBasedStateMachine):
         self.scope, self.bucket_bytes = scope, bucket_bytes
         self.models: list[Model] = [{}]
         self.feeds = self.exports = 0
+        self.tags, self.marks = dict[str, int](), dict[str, int]()
         self.reading: list[tuple[Iterator[Any], list[Any], Model]] = []
 
     def teardown(self) -> None:
@@ -243,6 +245,62 @@ class Machine(RuleBasedStateMachine):
         if open_snapshot(TABLE).version.number == len(self.models):
             self._compacted(retention)
 
+    @rule(number=st.integers(0, 99), call=st.integers(0, 60), what=st.sampled_from([None, "kill", "lost", "EIO"]))
+    def restore(self, number: int, call: int, what: str | None) -> None:
+        number %= len(self.models)
+        if what is not None:
+            self._fails(call, what)
+            with suppress(Killed, MutatorError):
+                restore_table(open_snapshot(TABLE), number)
+            self._works()
+            if open_snapshot(TABLE).version.number == len(self.models):
+                self.models.append(self.models[number])
+        done = restore_table(open_snapshot(TABLE), number)
+        if done.version is not None:
+            self.models.append(self.models[number])
+        assert self.models[-1] == self.models[number]
+
+    @rule(number=st.integers(0, 99), name=st.sampled_from("tuv"), move=st.booleans())
+    def tag(self, number: int, name: str, move: bool) -> None:
+        number %= len(self.models)
+        table = Table(TABLE)
+        if self.tags.get(name, number) != number and not move:
+            with pytest.raises(MutatorError):
+                table.tag(name, number)
+            return
+        table.tag(name, number, move=move)
+        if self.tags.get(name) != number:
+            self.models.append(self.models[-1])
+        self.tags[name] = number
+        assert _rows(Table(TABLE).scan(version=name)) == _live(self.models[number])
+
+    @precondition(lambda self: self.tags)
+    @rule()
+    def untag(self) -> None:
+        name, _ = self.tags.popitem()
+        Table(TABLE).untag(name)
+        self.models.append(self.models[-1])
+
+    @rule(number=st.integers(0, 99), name=st.sampled_from("mn"))
+    def set_a_bookmark(self, number: int, name: str) -> None:
+        number %= len(self.models)
+        Table(TABLE).bookmark(name, number)
+        self.marks[name] = number
+
+    @precondition(lambda self: self.marks)
+    @rule(name=st.sampled_from("mn"), call=st.integers(0, 40), what=st.sampled_from([None, None, "kill", "lost"]))
+    def read_since_a_bookmark(self, name: str, call: int, what: str | None) -> None:
+        """Replay the changes since a bookmark, whose reader may fail: then it reads the same changes again."""
+        name = name if name in self.marks else next(iter(self.marks))
+        table, start = Table(TABLE), self.marks[name]
+        self._fails(call, what) if what is not None else None
+        with suppress(Killed, MutatorError), table.changes_since(name, net=True) as changes:
+            self._replay_rows(changes.to_pylist(), start, len(self.models) - 1, True)
+        self._works()
+        ((number, *_),) = [(one.version,) for one in Table(TABLE).bookmarks() if one.name == name]
+        assert number in ((len(self.models) - 1,) if what is None else (start, len(self.models) - 1))
+        self.marks[name] = number
+
     @rule()
     def lose_the_hint(self) -> None:
         self.storage.tree.pop(f"{TABLE}/_mutator/table/hint.json", None)
@@ -291,8 +349,8 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99), call=st.integers(0, 80), what=st.sampled_from([None, "kill", "lost"]))
     def export(self, number: int, call: int, what: str | None) -> None:
         number = 1 + number % len(self.models)
-        if number >= len(self.models):
-            return  # version 0 has no schema
+        if number >= len(self.models) or Table(TABLE).at(number).state.spec is None:
+            return  # no schema before the first rows
         if what is not None:
             output = self._output()
             self._fails(call, what)
@@ -321,6 +379,8 @@ class Machine(RuleBasedStateMachine):
         assert table.version == newest
         assert sorted(TableLog(TABLE).numbers()) == list(range(newest + 1))
         self._check(table, newest)
+        assert table.tags() == self.tags
+        assert {one.name: one.version for one in table.bookmarks()} == self.marks
         if newest:
             self._replay(newest - 1, newest, False)
 
@@ -342,8 +402,10 @@ class Machine(RuleBasedStateMachine):
 
     def _replay(self, first: int, last: int, net: bool) -> None:
         """Apply the changes of versions to the rows of one: each fits, and the result is the rows of the other."""
+        self._replay_rows(Table(TABLE).changes(first, last, net=net).to_pylist(), first, last, net)
+
+    def _replay_rows(self, changes: list[Any], first: int, last: int, net: bool) -> None:
         rows = {self._key(row): row for row in _live(self.models[first])}
-        changes = Table(TABLE).changes(first, last, net=net).to_pylist()
         numbers = [change["_commit_version"] for change in changes]
         assert all(first < number <= last for number in numbers)
         assert net or numbers == sorted(numbers)
@@ -398,6 +460,16 @@ def test_every_operation_once(kind: str, scope: dict[str, str]) -> None:
         machine.overwrite([], False)
         machine.overwrite([], True)
         machine.compact(True, 0)
+        machine.tag(4, "t", False)
+        machine.restore(1, 8, "kill")
+        machine.set_a_bookmark(2, "m")
+        machine.apply_a_feed([Mutation("b", 2, "x", False), Mutation("d", 1, "z", False)])
+        machine.compact(True, None)
+        machine.restore(4, 2, None)
+        machine.restore(5, 2, None)
+        machine.read_since_a_bookmark("m", 12, "kill")
+        machine.read_since_a_bookmark("m", 0, None)
+        machine.untag()
         machine.lose_the_hint()
         machine.lose_the_checkpoints()
         machine.end_a_scan()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from mutator.dataset.versions.cleaned import Cleaning, cleaning_members, cleanin
 from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.version import (
     Extent,
+    Restored,
     Stored,
     TableFile,
     TableVersion,
@@ -91,6 +93,8 @@ class State:
     tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
     larger: Mapping[str | None, int] = field(default_factory=dict)  # of ``BucketCounts``
     cleaning: Cleaning = field(default_factory=Cleaning)
+    # Those of ``schemas`` that began in versions which a restore undid: only files of such versions have them.
+    undone: frozenset[int] = frozenset()
 
     @property
     def buckets(self) -> BucketCounts:
@@ -105,7 +109,12 @@ class State:
     @property
     def schema(self) -> int:
         """The version that the present form of files began with."""
-        return max(self.schemas, default=0)
+        return max(self.forms, default=0)
+
+    @property
+    def forms(self) -> tuple[int, ...]:
+        """The versions that the forms of files began with, without those that were undone, ascending."""
+        return tuple(sorted(self.schemas.keys() - self.undone))
 
     def schema_after(self, spec: Mapping[str, Any], number: int) -> int:
         """Return the version that the form of files began with that a specification has. number: if it is a new one."""
@@ -114,6 +123,8 @@ class State:
 
     def after(self, version: TableVersion) -> State:
         """Return the state after the next version."""
+        if version.restored is not None:
+            return self._restored(version, version.restored)
         spec, schemas = self.spec, self.schemas
         if version.spec is not None:
             spec = version.spec
@@ -133,7 +144,20 @@ class State:
         cleaning = self.cleaning
         if version.cleaned is not None:
             cleaning = cleaning.after(version.number, version.committed, version.cleaned)
-        return State(_bare(version), spec, schemas, known, self.settings, transactions, tags, larger, cleaning)
+        return State(
+            _bare(version), spec, schemas, known, self.settings, transactions, tags, larger, cleaning, self.undone
+        )
+
+    def _restored(self, version: TableVersion, restored: Restored) -> State:
+        """Return the state after a restore: that of the earlier version, with the tags of the newest one."""
+        return replace(
+            self,
+            version=_bare(version),
+            spec=restored.spec,
+            known=KnownFeed(restored.feed),
+            transactions=restored.transactions,
+            undone=frozenset(self.schemas.keys() - set(restored.forms)),
+        )
 
     def has_applied(self, transaction: tuple[str, int] | None) -> bool:
         """Return whether a version has a transaction, or a later one of its application."""
@@ -147,7 +171,7 @@ def first_state(version: TableVersion) -> State:
 
 def _bare(version: TableVersion) -> TableVersion:
     nothing: Any = {"files": (), "removed": (), "index": (), "withdrawn": (), "rejected": (), "feed": ()}
-    return replace(version, **nothing, claim=None, given_up=(), tags={}, untagged=(), cleaned=None)
+    return replace(version, **nothing, claim=None, given_up=(), tags={}, untagged=(), cleaned=None, restored=None)
 
 
 def defaults_text(defaults: Mapping[str, Any]) -> str | None:
@@ -176,15 +200,15 @@ def defaults_of(text: str | None) -> dict[str, Any]:
 
 
 @paused()
-def file_columns(files: Iterable[TableFile], version: int) -> Any:
-    """Return files as a pa.Table with the columns of ``FILES``. version: that added them."""
+def file_columns(files: Iterable[TableFile], version: int, added: Sequence[int] = ()) -> Any:
+    """Return files as a pa.Table with the columns of ``FILES``. version: that added them; or each of ``added`` one."""
     rows = [
         (
             file.path,
             file.role,
             file.rows,
             file.schema,
-            version,
+            number,
             file.data.bytes,
             file.data.checksum,
             file.data.packed or file.data.content,
@@ -194,7 +218,7 @@ def file_columns(files: Iterable[TableFile], version: int) -> Any:
             file.index.packed or file.index.content,
             [vars(one) for one in file.extents],
         )
-        for file in files
+        for file, number in zip(files, added or repeat(version), strict=bool(added))
     ]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(FILES)
     return pa.table([pa.array(column, one.type) for column, one in zip(columns, FILES, strict=True)], schema=FILES)
@@ -248,6 +272,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "tags": dict(state.tags),
         "buckets": [[partition, count] for partition, count in state.larger.items()],
         "cleaning": cleaning_members(state.cleaning),
+        "undone": sorted(state.undone),
         "masks": masks,
     }
     sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
@@ -273,6 +298,7 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
             members.get("tags", {}),
             dict(members.get("buckets", ())),
             cleaning_of(members["cleaning"]) if "cleaning" in members else Cleaning(),
+            frozenset(members.get("undone", ())),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
         table = _with_buckets(table.select(FILES.names).combine_chunks(), state.version.buckets)

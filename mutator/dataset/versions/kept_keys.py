@@ -28,8 +28,9 @@ class KeptKeys(Generic[_T]):
     def after(self, version: TableVersion) -> KeptKeys[_T]:
         """Return those of the snapshot after the next version, of which nothing is read yet."""
         with self._lock:
-            # A cleaning removes the version indexes of those that wait.
-            if self._found is None or version.removed or version.cleaned or len(self._waiting) == _MOST:
+            # A cleaning removes the version indexes of those that wait, and a restore goes back behind them.
+            is_other = version.removed or version.cleaned or version.restored
+            if self._found is None or is_other or len(self._waiting) == _MOST:
                 return KeptKeys()
             return KeptKeys(self._found, (*self._waiting, version))
 

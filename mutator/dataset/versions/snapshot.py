@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
-from mutator.dataset.versions.checkpoint import State, file_columns, files_of
+from mutator.dataset.versions.checkpoint import State, file_columns, files_of, read_masks
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.kept_keys import KeptKeys
 from mutator.dataset.versions.log import TableLog
@@ -46,6 +46,9 @@ class Masks:
 
         After a cleaning they are those of the earliest version and of the versions after it: older files are removed.
         """
+        if version.restored is not None:
+            base = partial(restored_masks, self.table, version.restored.masks)
+            return Masks(self.table, base, since=version.number - 1)  # a cleaning up to it removes their file
         if version.cleaned is not None and version.cleaned.left.earliest > self.since:
             earliest = version.cleaned.left.earliest
             base = partial(_masks_of_base, self.table, version.cleaned.left.bases[earliest])
@@ -147,6 +150,11 @@ class VersionIndex:
         return (*self.parts, *self.withdrawn)[-1].path
 
 
+def added_files(version: TableVersion) -> Any:
+    """Return the files that a version adds, as a pa.Table with the columns of ``checkpoint.FILES``."""
+    return file_columns(version.files, version.number, () if version.restored is None else version.restored.added)
+
+
 def index_of(version: TableVersion) -> VersionIndex:
     """Return the version index of a version."""
     own = frozenset(file.path for file in version.files) if version.withdrawn else frozenset[str]()
@@ -181,6 +189,17 @@ def hidden_rows(table: str, index: Stored, withdrawn: Sequence[Hidden] = ()) -> 
         return Hidden(content, withdrawn)
     except ValueError as fault:
         raise damaged(table, index, str(fault)) from None
+
+
+def restored_masks(table: str, masks: Stored | None) -> dict[str, tuple[Ints, Ints, Any]]:
+    """Return the masks that a restore has. Raises StateError if their file is lost or damaged."""
+    if masks is None:
+        return {}
+    content = content_of(table, masks)
+    try:
+        return read_masks(content)
+    except ValueError as fault:
+        raise damaged(table, masks, fault) from None
 
 
 def content_of(table: str, stored: Stored) -> bytes:
@@ -243,7 +262,7 @@ class Snapshot:
             if self.files.num_rows and not files.num_rows:  # nothing needs their masks, which may be damaged
                 masks = Masks(self.table)
         if version.files:
-            files = pa.concat_tables([files, file_columns(version.files, version.number)])
+            files = pa.concat_tables([files, added_files(version)])
             if files.column(0).num_chunks > _CHUNKS:
                 files = files.combine_chunks()
         masks, keys = masks.after(version), self.keys.after(version)

@@ -19,12 +19,12 @@ from mutator.dataset.versions.cleaned import Cleaned, cleaned_members, cleaned_o
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
-ABANDON, COMPACT, CLEAN, TAG = "abandon", "compact", "clean", "tag"  # actions
+ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
 OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
-_REPLACES = (COMPACT, *OVERWRITES)  # actions that remove files
+_REPLACES = (COMPACT, RESTORE, *OVERWRITES)  # actions that remove files
 # A program that knows more of them writes a newer format.
-_ACTIONS = ("create", "apply", ABANDON, COMPACT, CLEAN, TAG, *OVERWRITES)
+_ACTIONS = ("create", "apply", ABANDON, COMPACT, CLEAN, RESTORE, TAG, *OVERWRITES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +85,19 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Restored:
+    """What a restore brings back beside files: all that an earlier version says of rows and feeds."""
+
+    version: int  # the earlier one
+    spec: Mapping[str, Any] | None
+    forms: tuple[int, ...]  # of files, by the versions that they began with, which the table had had up to then
+    feed: tuple[FeedFile, ...]  # files that were known to be merged
+    transactions: Mapping[str, int]
+    added: tuple[int, ...]  # by which version each of the files of the restore was added first
+    masks: Stored | None  # which rows are hidden or touched, as in a checkpoint, of all files; None: no rows
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableVersion:
     """A version of a table. Order values are text in the format of their type."""
 
@@ -92,7 +105,8 @@ class TableVersion:
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
     # create | apply | abandon: it only says which runs are given up | compact: it has the rows of the version before,
     # in other files | tag: it only adds and removes tags | insert_overwrite, insert_overwrite_table: it replaces
-    # partitions, or everything | clean: it names files to be removed. In JSON its name is "kind".
+    # partitions, or everything | clean: it names files to be removed | restore: it has the rows of an earlier version.
+    # In JSON its name is "kind".
     action: str
     run: str
     committed: str  # ISO 8601, UTC
@@ -120,6 +134,7 @@ class TableVersion:
     tags: Mapping[str, int] = field(default_factory=dict)  # that it adds or moves: name -> version that it protects
     untagged: tuple[str, ...] = ()  # names of tags that it removes
     cleaned: Cleaned | None = None
+    restored: Restored | None = None
     parent: str | None = None  # ID of the version before; None for version 0
     compacted: int | None = None  # the newest version before this one that may have removed files
     lost: int = 0  # records that an overwrite has replaced, although their keys were not known
@@ -163,6 +178,8 @@ class TableVersion:
         yield from self.index
         yield from self.withdrawn
         yield from self.rejected
+        if self.restored is not None and self.restored.masks is not None:
+            yield self.restored.masks
 
 
 def members_of(version: TableVersion) -> dict[str, Any]:
@@ -177,6 +194,10 @@ def members_of(version: TableVersion) -> dict[str, Any]:
         members["cleaned"] = cleaned_members(version.cleaned)
     if version.claim is not None:
         members["claim"] = {"run": version.claim.run, "files": [vars(file) for file in version.claim.files]}
+    if version.restored is not None:
+        masks, feed = version.restored.masks, version.restored.feed
+        own = {"masks": None if masks is None else _stored_members(masks), "feed": [vars(file) for file in feed]}
+        members["restored"] = {**vars(version.restored), **own}
     return members
 
 
@@ -198,6 +219,10 @@ def version_of(members: dict[str, Any]) -> TableVersion:
         members["claim"] = Claim(claim["run"], tuple(Arrived(**file) for file in claim["files"]))
     if members.get("cleaned") is not None:
         members["cleaned"] = cleaned_of(members["cleaned"])
+    if members.get("restored") is not None:
+        members["restored"] = _restored_of(members["restored"])
+        if len(members["restored"].added) != len(members["files"]):
+            raise ValueError("it does not say by which version each of its files was added")
     for name in ("given_up", "untagged"):
         members[name] = tuple(members.get(name, ()))
     version = TableVersion(**members)
@@ -219,6 +244,13 @@ def stored_here(path: str, content: _Bytes, checksum: str) -> Stored:
 
 def _stored_members(one: Stored) -> dict[str, Any]:
     return {name: value for name, value in vars(one).items() if value is not None}
+
+
+def _restored_of(members: dict[str, Any]) -> Restored:
+    masks = None if members["masks"] is None else Stored(**members["masks"])
+    feed = tuple(FeedFile(**file) for file in members["feed"])
+    numbers = {name: tuple(members[name]) for name in ("forms", "added")}
+    return Restored(**{**members, **numbers, "feed": feed, "masks": masks})
 
 
 def _file_members(file: TableFile, buckets: int) -> dict[str, Any]:

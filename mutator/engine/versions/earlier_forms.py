@@ -1,7 +1,8 @@
 """Rows of files that have an earlier form than the table, as a chain of runs would have rewritten them.
 
 A field that was added since has the default of its version, or NULL; so has one that was left out and added again.
-Wider types hold the same values.
+Wider types hold the same values. Only changes show rows of forms that a restore undid, with the fields and types of the
+table since then: what does not fit is NULL.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Forms:
     def schema(self, form: int | None = None) -> Any:
         """Return the pa.Schema of a form, by default of the present one; without fields before the first rows."""
         form = self._state.schema if form is None else form
-        if not self._state.schemas:
+        if form not in self._state.schemas:
             return pa.schema([])
         if form not in self._schemas:
             self._schemas[form] = stored_schema(self._state.schemas[form], self._table).schema
@@ -71,7 +72,8 @@ class Forms:
         columns = []
         for field in wanted:
             if self.has(form, field.name):
-                columns.append(_as(rows.column(field.name).combine_chunks(), field))
+                column = rows.column(field.name).combine_chunks()
+                columns.append(_as_far_as(column, field) if form in self._state.undone else _as(column, field))
                 continue
             value = self.value(form, field)
             if value is None:
@@ -83,7 +85,7 @@ class Forms:
     def _begin(self, form: int, name: str) -> int | None:
         """Return the form since which all have a field, if it is later than a form; else None."""
         if (form, name) not in self._beginnings:
-            later = [form, *sorted(one for one in self._state.schemas if one > max(form, 0))]
+            later = [form, *(one for one in self._state.forms if one > max(form, 0))]
             lacking = [at for at, one in enumerate(later) if self.schema(one).get_field_index(name) < 0]
             self._beginnings[form, name] = later[lacking[-1] + 1] if lacking else None
         return self._beginnings[form, name]
@@ -104,6 +106,14 @@ class Forms:
         """Return the value of a field in partitions of a dataset that was taken over, and had not rewritten them."""
         text = (self._state.spec or {}).get(DATASET_DEFAULTS, {}).get(field.name)
         return None if text is None else pa.repeat(parse_default(field.name, text, field.type), 1)
+
+
+def _as_far_as(column: Any, field: Any) -> Any:
+    """Return a pa.Array with the type of a field, in which values that do not fit into it are NULL."""
+    try:
+        return converted(column, field.type, True)[0]
+    except pa.ArrowNotImplementedError:  # no value of one type is one of the other
+        return pa.nulls(len(column), field.type)
 
 
 def _as(column: Any, field: Any) -> Any:

@@ -77,12 +77,31 @@ class MovedRows:
     def follow(self, versions: Sequence[TableVersion]) -> None:
         """Take what the next versions did to the rows. Raises StateError for a damaged version index."""
         for version in versions:
+            if version.restored is not None:
+                self._restored(version)
             for path in version.removed:
                 if path in self._extents:
                     self.given_up[self._extents[path].tasks] = True
             for found in self._base.masks.of_version(index_of(version)):
                 for path in self._extents.keys() & set(found.files):
                     self._take(self._extents[path], found, version)
+
+    def _restored(self, version: TableVersion) -> None:
+        """Give up the tasks whose rows a restore changed: hid, showed, or touched otherwise than the base has them."""
+        base, after = self._base.masks, self._base.masks.after(version)
+        state = self._base.state.after(version)
+        if (state.spec, state.version.buckets) != (self._base.state.spec, self._base.version.buckets):
+            self.given_up[:] = True
+        for path, extents in self._extents.items():
+            (positions, orders), (others, newer) = base.touched(path), after.touched(path)
+            is_same = np.array_equal(positions, others) and orders.equals(newer.cast(orders.type))
+            rows = np.setxor1d(base.hidden(path), after.hidden(path))
+            if not is_same:
+                rows = np.concatenate((rows, positions, others))
+            which = extents.which(rows)
+            self.given_up[extents.tasks[which[which >= 0]]] = True
+        for part in self._carried:
+            self.given_up[self._tasks[part[1]]] = True
 
     def at(self, head: Snapshot) -> Moves:
         """Return what a compaction changes that follows a snapshot."""

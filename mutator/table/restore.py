@@ -1,0 +1,166 @@
+"""Restore an earlier version of a table: a new version that has its rows, tombstones, horizon and merged feeds.
+
+No data are written. The new version removes the files that the earlier one did not have, adds those again that it had,
+and says of all files which rows are hidden and touched, as they were then. What it says is complete, so it does not
+depend on the earlier version, which may be cleaned later. Contents that were in log entries are in the new entry, too.
+
+Back go together: rows, tombstones, horizon, the highest value of the last full snapshot, key, schema and settings of
+rows, the feed files and the transactions that count as merged. So a feed that was merged later may be merged again, and
+one that was merged earlier is not. Tags stay, because they are names of versions. Runs that were given up stay so,
+because a writer that counts as dead must not come back to life.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.dataset.checksum import whole
+from mutator.dataset.versions.checkpoint import files_of, written_masks
+from mutator.dataset.versions.log import DIRECTORY, TableLog
+from mutator.dataset.versions.opening import check_version, open_snapshot
+from mutator.dataset.versions.packs import inline_of
+from mutator.dataset.versions.snapshot import Snapshot, damaged
+from mutator.dataset.versions.version import RESTORE, Restored, Stored, TableFile, TableVersion, stored_here
+from mutator.errors import error
+from mutator.rules.file_names import new_run_id
+from mutator.table.commit import INLINE, StartOver, commit_next, new_files
+from mutator.table.next_version import placed_file
+from mutator.table.version_times import next_time, time_text
+
+
+@dataclass(frozen=True)
+class RestoreDone:
+    """The result of a restore, or of a dry run."""
+
+    before: Snapshot
+    snapshot: Snapshot  # after it
+    version: TableVersion | None  # None: the table has the rows of the earlier version already
+    restored: int  # the earlier version
+    seconds: float
+
+
+class _Done(Exception):
+    """The table is as it was at the version."""
+
+
+def restore_table(snapshot: Snapshot, number: int, *, dry_run: bool = False) -> RestoreDone:
+    """Restore a version of a table. snapshot: the newest one.
+
+    Raises ConfigError if there is no such version, StateError if a version index or an entry is damaged; then there is
+    no new version.
+    """
+    began, started = time.monotonic_ns(), time.monotonic()
+    check_version(snapshot, number)
+    restore = _Restore(snapshot, number, started)
+    with new_files(snapshot.table) as new:
+        try:
+            if dry_run:
+                after = snapshot.after(restore.next_version(snapshot, ()))
+            else:
+                restore.place_masks(new)
+                after = commit_next(snapshot, began, restore.next_version)
+        except StartOver:
+            raise error("table.outrun.commit", path=snapshot.table) from None
+        except _Done:
+            after = restore.head
+    return RestoreDone(restore.head, after, restore.version, number, time.monotonic() - started)
+
+
+class _Restore:
+    """A restore, as it follows the versions of other writers."""
+
+    def __init__(self, snapshot: Snapshot, number: int, started: float) -> None:
+        """Read the earlier version. snapshot: the newest one."""
+        self.head = snapshot
+        self.version: TableVersion | None = None
+        self._number, self._started = number, started
+        self._target = snapshot if number == snapshot.version.number else open_snapshot(snapshot.table, number)
+        self._run = new_run_id(time.time())
+        self._masks = self._masks_here()
+        self._read: dict[str, Stored] = {}  # files whose contents were in log entries, with these
+
+    def _masks_here(self) -> Stored | None:
+        rows = self._target.mask_rows()
+        if not rows:
+            return None
+        content = written_masks(rows)
+        return stored_here(f"{DIRECTORY}/hidden/{self._run}.masks.parquet", content, whole(content))
+
+    def place_masks(self, new: list[str]) -> None:
+        """Write the masks into a file if they are too large for the log entry. new: gets the path of the file."""
+        if self._masks is not None and self._masks.bytes > INLINE:
+            self._masks = placed_file(self._target.table, self._masks, new)
+
+    def next_version(self, head: Snapshot, _: Sequence[TableVersion]) -> TableVersion:
+        """Return the version that follows a snapshot. Raises _Done if that has the rows already."""
+        self.head, self.version = head, None
+        if self._is_there(head):
+            raise _Done
+        check_version(head, self._number)
+        target, files = self._target, self._files(head)
+        now, state = next_time(time.time(), head.version), target.state
+        gone = pc.invert(pc.is_in(head.files.column("path"), value_set=target.files.column("path").combine_chunks()))
+        spec, forms = state.spec, state.forms
+        if spec is None:  # version 0: the table keeps its columns, so that changes can show what was removed
+            spec, forms = head.state.spec, head.state.forms
+        version = head.version.next(
+            RESTORE,
+            run=self._run,
+            committed=time_text(now),
+            buckets=target.version.buckets,
+            horizon=target.version.horizon,
+            snapshot=target.version.snapshot,
+            records=target.version.records,
+            tombstones=target.version.tombstones,
+            files=tuple(file for file, _ in files),
+            removed=tuple(head.files.column("path").filter(gone).to_pylist()),
+            restored=Restored(
+                version=self._number,
+                spec=spec,
+                forms=forms,
+                feed=state.feed,
+                transactions=dict(state.transactions),
+                added=tuple(number for _, number in files),
+                masks=self._masks,
+            ),
+            seconds=round(time.monotonic() - self._started, 3),
+        )
+        self.version = version
+        return version
+
+    def _is_there(self, head: Snapshot) -> bool:
+        """Return whether a snapshot is the wanted version, or just restored it."""
+        if head.version.number == self._number:
+            return True
+        if head.version.action != RESTORE:
+            return False
+        restored = TableLog(head.table).read(head.version.number).restored
+        return restored is not None and restored.version == self._number
+
+    def _files(self, head: Snapshot) -> list[tuple[TableFile, int]]:
+        """Return the files that the earlier version has and a snapshot lacks, and the version that added each."""
+        columns = self._target.files
+        live = pc.is_in(columns.column("path"), value_set=head.files.column("path").combine_chunks())
+        rows = np.flatnonzero(~live.to_numpy())
+        numbers = columns.column("version").take(pa.array(rows)).to_pylist()
+        return list(zip(map(self._whole, files_of(columns, rows)), numbers, strict=True))
+
+    def _whole(self, file: TableFile) -> TableFile:
+        """Return a file with its contents, if log entries have them."""
+        return replace(file, data=self._with_content(file.data), index=self._with_content(file.index))
+
+    def _with_content(self, stored: Stored) -> Stored:
+        if stored.packed is None:
+            return stored
+        if stored.path not in self._read:
+            content = inline_of(self._target.table, stored)  # whoever reads it verifies it
+            if content is None:
+                raise damaged(self._target.table, stored, "its log entry does not have it")
+            self._read[stored.path] = stored_here(stored.path, content, stored.checksum)
+        return self._read[stored.path]
