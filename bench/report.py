@@ -17,7 +17,8 @@ __all__ = ["as_json", "markdown", "table", "target_lines", "traffic_table"]
 BASES: dict[str, tuple[str, ...]] = dict.fromkeys(
     ("partitions", "partitions parquet"), ("mutator partition scope", "mutator table scope")
 )
-BASES |= {"table": ("mutator table", "mutator rewrite"), "table reads": (), "table files": (), "table on Spark": ()}
+BASES |= {"table": ("mutator table", "mutator rewrite"), "table compaction": ("mutator compact",)}
+BASES |= {"table reads": (), "table files": (), "table on Spark": ()}
 BASES |= {"small": ("mutator run aligned", "mutator run raw"), "commands": ("python alone", "python with pyarrow")}
 BASES |= dict.fromkeys(("tables", "single runs"), ("mutator run-many", "mutator single runs"))
 NOTES = """\

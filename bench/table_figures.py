@@ -23,6 +23,7 @@ SCANS = (
     ("scan of 10 versions of 0.1 %", "scan of 1 version", 1.2),
     ("scan of 100 versions of 0.1 %", "scan of 1 version", 1.5),
     ("scan of 10 versions of 5 %", "plain rows of 10 versions of 5 %", 2.2),
+    ("scan of 10 versions of 5 %, compacted", "plain rows of 10 versions of 5 %", 1.1),
 )
 # A way to read a version on Spark, the work, and the most times the seconds of plain Parquet.
 ON_SPARK = (
@@ -30,6 +31,8 @@ ON_SPARK = (
     ("Table.dataframe", "group-by", 2),
     ('format("mutator")', "group-by", 4),
 )
+COMPACT = "mutator compact"
+REWRITES = ("spark sql rewrite", "spark sql merge and rewrite", "delta optimize", "iceberg rewrite_data_files")
 GET, MOST_GET = "get a key of 1 version", 0.01
 OPEN, MOST_OPEN = "open: 10,000 versions, 100,000 files", 0.3
 MANY_FILES, MOST_MEMORY = " 1,000,000 files", 1.5e9
@@ -45,6 +48,9 @@ def table_targets(outcomes: Sequence[Outcome]) -> Iterator[Target]:
             yield faster(
                 outcome, f"table, apply of {share}: {factor:g} times as fast as {name}", TABLE, (name,), factor
             )
+    for name in REWRITES:
+        text = f"table, compaction after 10 versions of 5 %: twice as fast as {name}"
+        yield faster(by_work.get("table compaction"), text, COMPACT, (name,), 2)
     steps = _steps(by_work.get("table reads"))
     for scan, base, most in SCANS:
         yield _step_times(steps, scan, base, most)

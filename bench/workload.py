@@ -28,7 +28,7 @@ AVRO_PART = 10  # Avro has a tenth of the rows, because it is read record by rec
 FAMILY = ("mutator aligned", "mutator shuffle")  # the contenders of the workload "scaling"
 SCOPES = ("mutator partition scope", "mutator table scope")
 STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet", "table": "parquet"}
-STORED |= dict.fromkeys(("table reads", "table on Spark", "table files"), "parquet")
+STORED |= dict.fromkeys(("table compaction", "table reads", "table on Spark", "table files"), "parquet")
 STORED |= dict.fromkeys(("partitions", "tables", "single runs", "small", "commands"), "text")
 # Numbers of partitions and tables, and the most rows of each.
 PARTITIONS, PARTITION_ROWS = 1000, 12_000
@@ -110,8 +110,8 @@ def workloads(rows: int, work: str) -> list[Workload]:
     tables: 200, each of 20,000 4000000 40000
     single runs: 20 tables, each of 20,000 400000 4000
     >>> [w.name for w in workloads(12_000_000, "table")]  # doctest: +NORMALIZE_WHITESPACE
-    ['table: 100 into 12 M', 'table: 12,000 into 12 M', 'table: 600,000 into 12 M', 'table, scan and get: 12 M',
-     'table, read by Spark: 12 M', 'table, many files']
+    ['table: 100 into 12 M', 'table: 12,000 into 12 M', 'table: 600,000 into 12 M', 'table, compaction: 12 M',
+     'table, scan and get: 12 M', 'table, read by Spark: 12 M', 'table, many files']
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
@@ -154,6 +154,7 @@ def workloads(rows: int, work: str) -> list[Workload]:
                 Workload(f"{work} {share}", f"{work}: {many:,} into {_millions(rows)}", rows, many, form=work)
                 for share, many in applies.items()
             ),
+            Workload("table compaction", f"table, compaction: {_millions(rows)}", rows, 100, form="table compaction"),
             Workload("table reads", f"table, scan and get: {_millions(rows)}", rows, 100, form="table reads"),
             Workload("table on Spark", f"table, read by Spark: {_millions(rows)}", rows, 100, form="table on Spark"),
             Workload("table files", "table, many files", min(rows, MANY_FROM), 100, form="table files"),

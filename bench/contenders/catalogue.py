@@ -241,6 +241,31 @@ APPLIES = [
     ),
 ]
 
+# A table after ten versions, whose live rows are written into few files.
+REWRITES = [
+    Entry(
+        "mutator compact",
+        "rewrites:MutatorCompact",
+        "sorts by key; key index, checksums, tombstones, order values, counts; ten versions were applied untimed",
+        ours=True,
+        jvm=False,
+    ),
+    Entry("spark sql rewrite", "rewrites:SparkRewrite", "reads plain files of the live rows", ("rows",)),
+    Entry("spark sql merge and rewrite", "rewrites:SparkRewrite", f"reads master and feeds; {PLAIN}", ("window",)),
+    Entry(
+        "delta optimize",
+        "rewrites:DeltaOptimize",
+        "purges deletion vectors, then joins small files; ten merges were made untimed",
+        environment=DELTA,
+    ),
+    Entry(
+        "iceberg rewrite_data_files",
+        "rewrites:IcebergRewrite",
+        "rewrite-all; ten merges were made untimed",
+        environment=ICEBERG,
+    ),
+]
+
 # By the form of a workload.
 MERGES = {
     "text": TEXT,
@@ -252,6 +277,7 @@ MERGES = {
     "partitions": PARTITIONS,
     "partitions parquet": [replace(entry, form="partitions parquet") for entry in PARTITIONS],
     "table": [replace(entry, form="table") for entry in APPLIES],
+    "table compaction": [replace(entry, form="table compaction") for entry in REWRITES],
     "table reads": [
         Entry(
             "table reads",

@@ -25,10 +25,11 @@ from bench.layout import FEED_FIELDS
 if TYPE_CHECKING:
     from mutator.table.table import Table
 
-__all__ = ["FEW", "SMALL", "TableReads", "apply_feeds"]
+__all__ = ["FEW", "LARGE", "SMALL", "TableReads", "apply_feeds", "write_feeds"]
 
 SMALL, LARGE = 1000, 20  # a feed has the rows of the master divided by this: 0.1 %, 5 %
 MANY, FEW = 100, 10  # versions
+COMPACTED = f"{FEW} versions of 5 %, compacted"
 GETS = 200
 
 
@@ -43,7 +44,7 @@ class TableReads(MutatorTable):
         """Create the tables, apply their feeds, and export their rows."""
         from mutator.table.table import Table
 
-        self.many, self.few = state / "many", state / "few"
+        self.many, self.few, self.compacted = state / "many", state / "few", state / "compacted"
         self.plain = {"1 version": state / "plain", f"{FEW} versions of 5 %": state / "plain-few"}
         if not state.exists():
             state.mkdir(parents=True)
@@ -55,6 +56,8 @@ class TableReads(MutatorTable):
             few = Table(str(self.few))
             apply_feeds(few, rows, rows // LARGE, FEW)
             few.export(str(self.plain[f"{FEW} versions of 5 %"]), open_runner=local_runner)
+            shutil.copytree(self.few, self.compacted, copy_function=os.link)
+            Table(str(self.compacted)).compact(everything=True, open_runner=local_runner)
         first = next(Table(str(self.many)).scan(["id"], version=1)).column("id")
         self.keys = [str(key) for key in random.Random(1).sample(first.to_pylist(), min(GETS, len(first)))]
 
@@ -72,6 +75,7 @@ class TableReads(MutatorTable):
             (f"{FEW} versions of 0.1 %", many, 1 + FEW),
             (f"{MANY} versions of 0.1 %", many, 1 + MANY),
             (f"{FEW} versions of 5 %", few, 1 + FEW),
+            (COMPACTED, Table(str(self.compacted)), 2 + FEW),
         ):
             rows = table.at(version).version.records
             steps[f"scan of {title}"] = _timed(lambda table=table, version=version: _scanned(table, version), rows)
@@ -103,13 +107,28 @@ class TableReads(MutatorTable):
 def apply_feeds(table: Table, rows: int, each: int, versions: int) -> None:
     """Apply feeds of so many rows, each with newer times and other new keys than the one before."""
     work = Path(f"{table.path}.feed")
+    for feed in _feeds(work, rows, each, versions):
+        table.apply(str(feed), open_runner=local_runner)
+        shutil.rmtree(work)
+
+
+def write_feeds(directory: Path, rows: int, each: int, versions: int) -> None:
+    """Write these feeds, each into a directory of its own, which sort by version."""
+    work = Path(f"{directory}.feed")
+    directory.mkdir(parents=True)
+    for feed in _feeds(work, rows, each, versions):
+        feed.rename(directory / feed.name)
+        shutil.rmtree(work)
+
+
+def _feeds(work: Path, rows: int, each: int, versions: int) -> Iterator[Path]:
+    """Write feeds one after the other; yield the directory of each."""
     for number in range(versions):
         draw = np.random.default_rng((7, number))
         drawn = draw_mutations(rows + number * each, each, draw)
         write_mutations(work / "text", drawn._replace(times=drawn.times + number * MOST), draw)
-        convert(work / "text", work / f"feed-{number}", FEED_FIELDS, "parquet")
-        table.apply(str(work / f"feed-{number}"), open_runner=local_runner)
-        shutil.rmtree(work)
+        convert(work / "text", work / f"feed-{number:03}", FEED_FIELDS, "parquet")
+        yield work / f"feed-{number:03}"
 
 
 def _timed(read: Callable[[], int], rows: int) -> float:

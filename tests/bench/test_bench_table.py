@@ -28,7 +28,7 @@ def test_applies_to_one_table_are_one_group():
     groups = [[workload.work for workload in group] for group in groups_of(works)]
 
     assert groups[0] == ["table 100", "table 0.1%", "table 5%"]
-    assert groups[1:4] == [["table reads"], ["table on Spark"], ["table files"]]
+    assert groups[1:5] == [["table compaction"], ["table reads"], ["table on Spark"], ["table files"]]
     assert groups[-2:] == [["5%"], ["50%"]]
 
 
