@@ -8,12 +8,12 @@ from datetime import datetime
 
 from mutator.config import Config
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, TAG, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.table.apply import OpenRunner
 from mutator.table.compact import CompactionDone, compact_table
 from mutator.table.compact_choice import Need
+from mutator.table.retention import changes_rows
 
-_UPKEEP = (COMPACT, TAG)  # actions that change no row
 _PAUSE = 60.0  # seconds, at least, until an idle table in which nothing is to be done is looked at again
 
 
@@ -41,6 +41,6 @@ def compact_if_idle(snapshot: Snapshot, config: Config, open_runner: OpenRunner)
 
 def _age(version: TableVersion) -> float:
     """Return how many seconds ago a version changed rows. One that changed none followed when the table was idle."""
-    if version.action in _UPKEEP:
+    if not changes_rows(version):
         return float("inf")
     return time.time() - datetime.fromisoformat(version.committed).timestamp()

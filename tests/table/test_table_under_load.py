@@ -1,7 +1,7 @@
-"""A table under random load for a simulated time, which compacts itself: its rows, files and scans after every step.
+"""A table under random load for a simulated time, compacted and cleaned: its rows, files and scans after every step.
 
 T1: its rows, tombstones and counts are those of a dict. T2: its changes lead from each version to the next. T3: a
-compaction changes no rows. Its files and what a scan reads have limits that do not depend on how long it runs.
+compaction and a cleaning change no rows. Its files, and what a scan reads, have limits however long it runs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.table import scan
+from mutator.table.clean import clean_table
 from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN
 from mutator.table.table import Table
 from tests.support.no_limits import NO_LIMITS
@@ -23,6 +24,7 @@ from tests.support.no_limits import NO_LIMITS
 STEP = 10.0  # seconds of simulated time between two feeds
 MINUTE, HOUR = 60.0, 3600.0
 KEYS, DAYS, BUCKETS = 400, 3, 2
+CLEANED = 6  # feeds between two cleanings
 RETENTION = 3  # of tombstones: the simulated time, divided by this
 SETTINGS: dict[str, Any] = {"key": "id", "order_by": "at", "op": "op", "header": True, **NO_LIMITS}
 WORLDS: dict[str, dict[str, str]] = {
@@ -117,8 +119,9 @@ def replayed(table: Table, before: dict[str, tuple[str, int, str]], start: int, 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the simulated time, in seconds since 1970."""
-    now = [1.8e9]
+    now = [time.time()]
     monkeypatch.setattr(time, "time", lambda: now[0])
+    monkeypatch.setitem(clean_table.__kwdefaults__, "clock", lambda: now[0])
     return now
 
 
@@ -147,7 +150,7 @@ def run(work: Path, world: str, clock: list[float], seconds: float, seed: int) -
     settings = {**SETTINGS, **WORLDS[world], "tombstone.retention": f"{seconds / RETENTION:.0f}s"}
     table, load = Table.create(str(work / "table"), settings, buckets=BUCKETS), Load(seed)
     end, begun = clock[0] + seconds, clock[0]
-    before, expired = load.rows(), 0
+    before, expired, sizes = load.rows(), 0, list[int]()
     while clock[0] < end:
         clock[0] += STEP
         version = table.version
@@ -169,6 +172,15 @@ def run(work: Path, world: str, clock: list[float], seconds: float, seed: int) -
         check_size(table, load, world)
         path.unlink()
         before = load.rows()
+        sizes.append(sum(1 for one in Path(table.path).rglob("*") if one.is_file()))
+        if load.number % CLEANED == 0:
+            version = table.version
+            table.clean(keep_versions=2, grace=f"{STEP:.0f}s")
+            assert rows_of(table) == before
+            assert table.changes(version, table.version).to_pylist() == []
+    # All files, with those of the log: they grow until the first cleanings have removed what was named before.
+    third = len(sizes) // 3
+    assert max(sizes[-third:]) <= 1.3 * max(sizes[third : 2 * third]) + 20, sizes
     assert table.verify().problems == ()
     assert clock[0] - begun >= seconds
     assert expired > 0
