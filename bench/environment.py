@@ -31,7 +31,9 @@ class Environment:
 # The feeds of the workload "table compaction" are written in the contender's process, with pyarrow.
 # 4.4.1 is on PyPI, but Maven did not have its jar for Spark 4.2.
 DELTA = Environment("delta", "pyspark==4.2.* pyarrow numpy fastavro", "io.delta:delta-spark_4.2_2.13:4.4.0")
-ICEBERG = Environment("iceberg", "pyspark==4.1.* pyarrow numpy fastavro", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0")
+ICEBERG = Environment(
+    "iceberg", "pyspark==4.1.* pyarrow numpy fastavro", "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+)
 # Hudi's documentation also names Spark 4.0, but Maven had hudi-spark4.0-bundle_2.13 neither in 1.1.1 nor in 1.2.0.
 HUDI = Environment("hudi", "pyspark==3.5.*", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0")
 # DuckDB downloads its extensions from a host of its own; PyPI has that of DuckLake up to this release of DuckDB.
