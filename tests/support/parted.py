@@ -152,19 +152,20 @@ def comparable(output):
     return made.counts, sorted(found, key=repr)
 
 
-def settled(base, scope):
-    """Recover a base; return its status."""
-    return status(str(base), workflow_config(scope))
+def settled(base, scope, **more):
+    """Recover a base; return its status. more: settings with ``_`` for ``.``."""
+    return status(str(base), workflow_config(scope, **more))
 
 
-def workflow(base, scope):
-    """Run the workflow once."""
-    read_config = workflow_config(scope)
+def workflow(base, scope, **more):
+    """Run the workflow once. more: settings with ``_`` for ``.``."""
+    read_config = workflow_config(scope, **more)
     return run_workflow(str(base), read_config, merge_by(read_config, local_engine.merge), sleep=lambda _: None)
 
 
-def workflow_config(scope):
-    return config.parse({**settings(scope), "claim.min.age": "0s", "backup.keep": "2"})
+def workflow_config(scope, **more):
+    given = {name.replace("_", "."): value for name, value in more.items()}
+    return config.parse({**settings(scope), "claim.min.age": "0s", "backup.keep": "2", **given})
 
 
 def copied(source, to):
@@ -179,10 +180,10 @@ def killed_run(**call):
     local_engine.mutate(**call)
 
 
-def killed_workflow(base, scope):
+def killed_workflow(base, scope, **more):
     """Run the workflow in a child process."""
     set_for_tests(pytest.MonkeyPatch())
-    workflow(base, scope)
+    workflow(base, scope, **more)
 
 
 @contextmanager
