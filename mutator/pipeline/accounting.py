@@ -4,6 +4,7 @@ Counts come from the data that was read and written, returned by the tasks that 
 count twice when a task is retried.
 """
 
+import posixpath
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -121,7 +122,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         checked_bytes=checked_bytes,
         expired=max((order for order in expired if order is not None), default=None),
         highest=highest,
-        partitions=_by_partition(merges),
+        partitions=_by_partition(merges, lost),
         replaced=receipts.replaced,
         lost=receipts.lost,
         late=_late_orders(tallies),
@@ -271,9 +272,12 @@ def _op_codes(plan: Plan, splits: Splits) -> Counter[bytes]:
     return found
 
 
-def _by_partition(merges: Sequence[MergeReceipt]) -> dict[str, Counter[str]]:
-    """Return the counts of each partition that was written, by its directory."""
+def _by_partition(merges: Sequence[MergeReceipt], lost: Sequence[Part]) -> dict[str, Counter[str]]:
+    """Return the counts of each partition that was written, by its directory. lost: damaged files of these."""
     found: dict[str, Counter[str]] = {}
+    for part in lost:
+        if isinstance(part, DataFile):
+            found.setdefault(posixpath.dirname(part.path), Counter())["master deleted by absence"] += part.rows
     for receipt in merges:
         if receipt.partition is not None:
             counts = found.setdefault(receipt.partition, Counter())

@@ -135,6 +135,8 @@ def check_rejects(
         switch = f"-D max.reject.fraction=1 would leave {them} out of the result"
     what = f"{counted(count, f'{side} row')}{of_all} cannot be read as {noun}{limit}"
     what += "; the first are" if count > len(samples) else ""
+    if side == "feed" and limits.rejects_delete:
+        switch = f"leaving {them} out would delete {'its record' if single else 'their records'}"
     fix = f"Fix the row{'' if single else 's'}, or a setting that does not fit {them}; {switch}"
     cure = ". ".join([*hints, fix])
     raise error("rejects", what=what, rows=shown_rejects(samples), cure=cure)

@@ -63,6 +63,7 @@ class Limits:
 
     rejects: Mapping[str, int]  # side -> rejected rows that are allowed
     reject_fraction: float = 1.0  # of the rows of a side
+    rejects_delete: bool = False  # a reject of the feed would delete its record, so none may be set aside
     duplicate_fraction: float = 1.0  # of the master's rows
     deleted_fraction: float = 1.0  # of the master's records
     inserts_below_horizon: bool = True  # are allowed
@@ -284,6 +285,7 @@ def limits_of(config: Config) -> Limits:
     return Limits(
         rejects={side: config.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()},
         reject_fraction=config.max_reject_fraction,
+        rejects_delete=config.full or config.overwrites,
         duplicate_fraction=config.max_duplicate_fraction,
         deleted_fraction=config.max_delete_fraction,
         inserts_below_horizon=config.before_horizon != "fail",

@@ -1,4 +1,4 @@
-"""The page on insert overwrites: the commands on a table print their output."""
+"""The page on insert overwrites: its commands print their output."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from mutator import cli
+from tests.docs.test_readme import compare
 from tests.docs.test_table_page import FILE, plain
 from tests.support.console import console_blocks, steps
 
 PAGE = (Path(__file__).parents[2] / "docs" / "insert_overwrite.md").read_text()
 OF_TABLES = PAGE[PAGE.index("## Overwrite a table") :]
+OF_DIRECTORIES = PAGE[PAGE.index("## Overwrite a directory") : PAGE.index("## Overwrite a table")]
 
 
 def _timeless(text: str) -> str:
@@ -29,3 +31,11 @@ def test_every_command_on_a_table_prints_its_output(tmp_path: Path, monkeypatch:
         found = capfd.readouterr().out.replace(str(tmp_path), "/data")
         assert _timeless(found) == _timeless(expected), command
     assert len(commands) == 7
+
+
+def test_every_command_on_a_directory_prints_its_output(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
+    for path, content in FILE.findall(OF_TABLES):
+        (tmp_path / path).write_text(content)
+    blocks = console_blocks(OF_DIRECTORIES)
+    assert len(blocks) == 2
+    compare("".join(blocks), tmp_path, monkeypatch, capfd)

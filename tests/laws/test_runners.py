@@ -107,6 +107,33 @@ def test_spark_writes_the_same_files(case: Path, sc: Any, tmp_path: Path) -> Non
     assert differing(here, there) == []
 
 
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("scope", ["table", "partition"])
+@pytest.mark.parametrize("operation", ["insert_overwrite", "insert_overwrite_table"])
+def test_spark_overwrites_the_same_partitions(operation: str, scope: str, sc: Any, tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "b.txt").write_text("".join(f"{key},5,base,p{key % 5}\n" for key in range(100)))
+    (tmp_path / "feed").mkdir()
+    for number in range(2):
+        rows = "".join(f"{key},{number + 4},over,p{key % 2}\n" for key in range(number, 60, 3))
+        (tmp_path / "feed" / f"f_{number}.txt").write_text(rows)
+    given = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "key.scope": scope, **SMALL, **NO_LIMITS}
+    paths = {"master": str(tmp_path / "base"), "feed": []}
+    local_engine.mutate({**given, "partitioned.by": "p=3"}, **paths, output=str(tmp_path / "m"))
+    overwrite = {"config": {**given, "write.operation": operation}, "master": str(tmp_path / "m")}
+    overwrite["feed"] = [str(tmp_path / "feed")]
+    here = local_engine.mutate(**overwrite, output=str(tmp_path / "here"))
+    there = mutator.mutate(sc, **overwrite, output=str(tmp_path / "there"))
+
+    assert there.counts == here.counts
+    assert (there.replaced, there.partitions) == (here.replaced, here.partitions)
+    assert here.counts["master deleted by absence"] > 0
+    names = {"here": files_of(tmp_path / "here"), "there": files_of(tmp_path / "there")}
+    data = [{name: found for name, found in one.items() if "/part-" in name} for one in names.values()]
+    assert sorted(map(os.path.dirname, data[0])) == sorted(map(os.path.dirname, data[1]))
+    assert sorted(data[0].values()) == sorted(data[1].values())
+
+
 FORMATS = ["csv", "avro", "parquet", "orc"]
 KEYED = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", **SMALL, **NO_LIMITS}
 
