@@ -150,7 +150,7 @@ def test_a_feed_without_rows_replaces_everything_only_if_allowed(whole):
 
 
 def test_a_reject_fails_it(whole):
-    with pytest.raises(DataError, match="(?s)1 feed row cannot be read .*; leaving it out would delete its record"):
+    with pytest.raises(DataError, match=r"(?s)1 feed row cannot be read .*; leaving it out would delete its record"):
         whole(b"2,10,b,p1,U", b"3,soon,c,p1,U")
     with pytest.raises(ConfigError, match="where a reject would be a delete"):
         whole(b"2,10,b,p1,U", reject_policy="quarantine")
