@@ -18,15 +18,15 @@ from mutator.storage import located_to_write
 def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.pipeline.explain.master import explain_master
     from mutator.pipeline.master_settings import recorded_settings
-    from mutator.workflow.directory.explain import explain, present_master
+    from mutator.workflow.directory.explain import explain, recorded_settings_of
     from mutator.workflow.directory.verification import is_base
 
     storage, path = located_to_write(arguments.place)
     if storage.stat(path) is None and storage.renames:
         raise error("path.missing", path=arguments.place, what="base or master")
     whole_base = is_base(path)
-    master = present_master(path) if whole_base else path
-    config = options.config_of(arguments, partial(recorded_settings, master))
+    recorded = partial(recorded_settings_of if whole_base else recorded_settings, path)
+    config = options.config_of(arguments, recorded)
     if whole_base:
         _only_of_masters(arguments)
         found = explain(arguments.place, arguments.values, config)

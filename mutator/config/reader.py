@@ -96,7 +96,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     found = [renamed(warning, written) for warning in conflicts.warnings(config, given)]
     names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
-    return replace(config, warnings=(*warnings, *found), names=in_messages)
+    return replace(config, warnings=(*warnings, *found), names=in_messages, given=given)
 
 
 def _shortened(text: str) -> str:

@@ -103,12 +103,15 @@ class Config:
     backup_keep: int = _setting("backup.keep")
     lock_timeout: int = _setting("lock.timeout")  # seconds
     compact_after: int | None = _setting("compact.after")  # seconds; None: never
+    feed_filters: bool = _setting("feed.filters")  # write filters of the feed's keys
     symlink_manifest: bool = _setting("symlink.manifest")
     # --- texts for the user
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
     # Published names of the settings that the master or the table has recorded, and the user has not given.
     recorded: frozenset[str] = field(default=frozenset(), compare=False)
+    # The settings that the user gave, by their published names.
+    given: Mapping[str, Any] = field(default_factory=dict, compare=False)
     # Published name to the one that messages have, where the user gives other names.
     names: Mapping[str, str] = field(default_factory=dict, compare=False)
 

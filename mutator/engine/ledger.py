@@ -1,13 +1,15 @@
 """The ledger, a partition of its own in the shuffle: receipts of splits, rejected rows, damage."""
 
 import posixpath
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.feed_filters import FileFilter, FilterWriter, filter_path
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt, RejectSample, SplitReceipt
-from mutator.engine.split_content import DAMAGE, RECEIPT, TALLY
+from mutator.engine.split_content import DAMAGE, FILTER, RECEIPT, TALLY, checksum_of
 from mutator.engine.task_files import create
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
@@ -24,7 +26,7 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
     damage: list[Fault] = []
     tallies: list[MergeReceipt] = []
     with ExitStack() as stack:
-        rejects = _Rejects(plan, staging, attempt, stack)
+        rejects, filters = _Rejects(plan, staging, attempt, stack), _Filters(plan, staging, attempt, stack)
         for (_, _, content, number), value in elements:
             if content == RECEIPT:
                 splits[number] = SplitReceipt(*value)
@@ -33,10 +35,15 @@ def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterab
             elif content == TALLY:
                 tallies.append(value)
                 damage += value.damage
+            elif content == FILTER:
+                filters.add(number[0], value)
             else:
                 rejects.add(splits, number, value)
+        filters.end(splits)
     if rejects.stream is not None:
         failpoint("task.rejected.written", attempt)
+    if plan.filters is not None:
+        failpoint("task.feed.filters.written", attempt)
     return LedgerReceipt(
         splits=splits,
         rejects=rejects.samples,
@@ -89,3 +96,39 @@ class _Rejects:
             storage_for(self._staging).make_directory(posixpath.dirname(f"{self._staging}/{self._path}"))
             self.stream = self._stack.enter_context(create(self._plan, self._staging, self._path))
         self.stream.write(rejected_line(path, offset, line, reason, row))
+
+
+class _Filters:
+    """The file with the filters of the feed's keys, created with its first filter."""
+
+    def __init__(self, plan: Plan, staging: str | None, attempt: int, stack: ExitStack) -> None:
+        self._plan, self._attempt, self._stack = plan, attempt, stack
+        self._target = None if staging is None else plan.filters
+        self._parts: dict[int, list[tuple[int, int]]] = {}
+        self._writer: FilterWriter | None = None
+
+    def add(self, index: int, words: bytes) -> None:
+        """Write the filter of a part of an input."""
+        if self._target is None:
+            return
+        if self._writer is None:
+            path = filter_path(self._target.directory, self._plan.run, self._attempt)
+            storage = storage_for(path)
+            storage.make_directory(self._target.directory)
+            self._writer = FilterWriter(self._stack.enter_context(storage.create_new(path)))
+        self._parts.setdefault(index, []).append(self._writer.add(words))
+
+    def end(self, splits: Mapping[tuple[int, int], SplitReceipt]) -> None:
+        """Write which feed files the filters are of. splits: the receipts of all splits that were read."""
+        if self._writer is None or self._target is None:
+            return
+        rejected = Counter[int]()
+        for (index, _), receipt in splits.items():
+            rejected[index] += receipt.rejected
+        files = []
+        for index, one in enumerate(self._plan.inputs):
+            if one.side == "feed" and (index, 0) in splits:
+                text = checksum_of(self._plan, index, splits)
+                parts = self._parts.get(index, [])
+                files.append(FileFilter(one.source.name, one.source.bytes, text, rejected[index], parts))
+        self._writer.close(files, self._target.settings)

@@ -6,6 +6,7 @@ Plain functions, no Spark. Everything but records goes to the ledger, a partitio
     ((ledger, (), REJECT, (input, offset)), (split, line in the split, reason, row))
     ((ledger, (), DAMAGE, (input, split)), Fault)
     ((ledger, (), TALLY, (task, 0)), MergeReceipt of a step that writes nothing)
+    ((ledger, (), FILTER, (input, split)), words of a filter of keys)
 """
 
 import itertools
@@ -16,6 +17,7 @@ import numpy as np
 from pyarrow import ArrowException
 
 from mutator.dataset.checksum import chunk_of, combine, difference
+from mutator.dataset.feed_filters import words_of
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
@@ -28,8 +30,9 @@ from mutator.rules.byte_columns import Ints
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream
 
-RECEIPT, REJECT, DAMAGE, TALLY = range(4)
+RECEIPT, REJECT, DAMAGE, TALLY, FILTER = range(5)
 
+_FILTERED = 1 << 20  # keys of one filter
 LedgerElement = tuple[tuple[int, tuple[()], int, tuple[int, int]], Any]
 
 
@@ -79,6 +82,32 @@ def damage_element(plan: Plan, split: Split, fault: Fault) -> LedgerElement:
 def receipt_of(plan: Plan, split: Split, receipt: SplitReceipt) -> LedgerElement:
     """Return the ledger's element of a receipt."""
     return (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(receipt)
+
+
+class SplitKeys:
+    """Collects the hashes of the keys of a split of the feed, and makes filters of them where the run wants any."""
+
+    def __init__(self, plan: Plan, split: Split) -> None:
+        """Collect nothing yet."""
+        self._plan, self._split = plan, split
+        self._hashes: list[Any] = []
+        self._count = 0
+
+    def add(self, hashes: Any) -> Iterator[LedgerElement]:
+        """Add key hashes, a uint64 array or a list; yield the element of a filter when they are many."""
+        if self._plan.filters is None or not len(hashes):
+            return
+        self._hashes.append(hashes)
+        self._count += len(hashes)
+        if self._count >= _FILTERED:
+            yield from self.filters()
+
+    def filters(self) -> Iterator[LedgerElement]:
+        """Yield the element of a filter of the keys since the last one, if there are any."""
+        if self._hashes:
+            hashes = np.concatenate([np.asarray(part, np.uint64) for part in self._hashes])
+            yield (self._plan.ledger, (), FILTER, (self._split.input, self._split.number)), words_of(hashes)
+        self._hashes, self._count = [], 0
 
 
 def checksum_of(plan: Plan, index: int, receipts: Mapping[SplitNumber, SplitReceipt]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mutator.config import Config
 from mutator.dataset import checksum
+from mutator.dataset.feed_filters import FilterTarget
 from mutator.dataset.file_checks import due_files
 from mutator.dataset.manifest import DataFile, damaged
 from mutator.errors import error
@@ -107,6 +108,7 @@ class Plan:
     checks: frozenset[str] = frozenset()  # files of the master that are read even if they are taken over
     changes: ChangeForm | None = None  # None: changed rows are not written
     shown: ShownValues = field(default_factory=ShownValues)  # in reports
+    filters: FilterTarget | None = None  # where filters of the feed's keys go; None: nowhere
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property

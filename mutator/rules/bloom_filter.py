@@ -23,22 +23,34 @@ from mutator.rules.key_hash import murmur64a
 Words = npt.NDArray[np.uint64]
 
 _WORDS = 16  # of a block
+BLOCK = 8 * _WORDS  # bytes of a block
 _KEYS = 32  # of a block, on average: 32 bits a key
 # A salt a word: multiples of one number would make all bits of a key follow from its first.
 _SALTS = [np.uint64(murmur64a(b"word", number) | 1) for number in range(_WORDS)]
 
 
-def filter_of(hashes: Words) -> Words:
-    """Return the words of a filter of key hashes.
+def filter_of(hashes: Words, keys: int = _KEYS) -> Words:
+    """Return the words of a filter of key hashes. keys: of a block, on average.
 
     >>> len(filter_of(np.array([1, 2, 3], np.uint64)))
     16
     """
-    words = np.zeros(_WORDS * max(-(-len(hashes) // _KEYS), 1), np.uint64)
+    words = np.zeros(_WORDS * max(-(-len(hashes) // keys), 1), np.uint64)
+    if not len(hashes):
+        return words
+    hashes = np.sort(hashes)  # blocks ascend with the hashes, so the keys of one are side by side
     block = _blocks(words, hashes)
+    starts = np.flatnonzero(np.concatenate(([True], block[1:] != block[:-1])))
     for number in range(_WORDS):
-        np.bitwise_or.at(words, block + number, _bit(hashes, number))
+        words[block[starts] + number] = np.bitwise_or.reduceat(_bit(hashes, number), starts)
     return words
+
+
+def block_of(words: int, hashes: Words) -> npt.NDArray[np.int64]:
+    """Return the number of the first word of each key's block. words: of the filter."""
+    count = np.uint64(words // _WORDS)
+    block = (hashes >> np.uint64(32)) * count >> np.uint64(32)
+    return block.view(np.int64) * _WORDS
 
 
 def read_words(content: Any) -> Words:
@@ -75,9 +87,7 @@ def may_contain(words: Words, hashes: Words) -> Flags:
 
 def _blocks(words: Words, hashes: Words) -> npt.NDArray[np.int64]:
     """Return the first word of each key's block."""
-    count = np.uint64(len(words) // _WORDS)
-    block = (hashes >> np.uint64(32)) * count >> np.uint64(32)
-    return block.view(np.int64) * _WORDS
+    return block_of(len(words), hashes)
 
 
 def _bit(hashes: Words, number: int) -> Words:

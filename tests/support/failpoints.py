@@ -37,6 +37,9 @@ PARTITION_FAILPOINTS = (
     "merge.packs.joined",
 )
 
+# Those of filters of the feed's keys, which only runs of a workflow write.
+FEED_FILTER_FAILPOINTS = ("task.feed.filters.written",)
+
 # Those of storages on which a process cannot claim a directory.
 REMOTE_FAILPOINTS = ("stage.announced", "publish.symlinks", "archive.marked", "commit.settled")
 
@@ -80,6 +83,7 @@ WORKFLOW_FAILPOINTS = (
     "recover.abandoned",
     "recover.returned",
     "recover.listed",
+    "recover.filters.removed",
     "recover.output.hidden",
     "recover.output.removed",
     "recover.swept",

@@ -160,6 +160,12 @@ RUNS = (
                 "how many older masters are kept",
             ),
             Setting(
+                "feed.filters",
+                forms.FLAG,
+                "true",
+                "keep filters of the keys of merged feed files: [`mutator explain`](explain.md) then reads few of them",
+            ),
+            Setting(
                 "symlink.manifest",
                 forms.FLAG,
                 "false",

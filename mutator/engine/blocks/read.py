@@ -30,6 +30,7 @@ from mutator.engine.split_content import (
     REJECT,
     RowSequences,
     SplitContent,
+    SplitKeys,
     check_tombstones,
     damaged,
     read_splits,
@@ -134,7 +135,7 @@ class Feed:
     def read(self, split: Split, file: Input) -> Iterator[Any]:
         """Read a split; yield its elements of the ledger, and runs when the mutations become too many."""
         self._split = (split.input, split.number)
-        receipt, units = NOTHING_READ, list[Units]()
+        receipt, units, keys = NOTHING_READ, list[Units](), SplitKeys(self.plan, split)
         for batch, receipt in batches(self.plan, split, file, trusted=False):
             yield from rejected(self.plan, split, file, batch, receipt)
             block = batch.block
@@ -143,11 +144,13 @@ class Feed:
             inputs = np.full(len(block), split.input, np.int64)
             offsets = np.zeros(len(block), np.int64) if file.source.is_table else block.offsets
             found = mutations_of(self.plan, block, inputs, offsets, directories_of(self.plan, block))
+            yield from keys.add(found.hashes)
             self.waiting.setdefault(file.layout, []).append(found)
             units.append(units_of(self.plan.rows.order_type, found.orders))
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:
                 yield from self.runs()
+        yield from keys.filters()
         yield receipt_of(self.plan, split, receipt._replace(units=joined(units)))
 
     def runs(self) -> Iterator[Any]:

@@ -23,6 +23,7 @@ from mutator.engine.split_content import (
     REJECT,
     RowSequences,
     SplitContent,
+    SplitKeys,
     check_tombstones,
     damaged,
     read_splits,
@@ -32,7 +33,7 @@ from mutator.formats.blocks.contract import Record
 from mutator.formats.content import NotReadable, Reject
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
-from mutator.rules.key_hash import bucket_of
+from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_units import UnitCounter
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
@@ -60,8 +61,9 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     each_sequence = sequences.each()
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
-    units = UnitCounter()
+    units, keys = UnitCounter(), SplitKeys(plan, split)
     rows = rejected = ignored = lines = 0
+    filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
         lines += 1
         if record is None:
@@ -90,8 +92,11 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
             place: tuple[Any, ...] = (*precedence(order, sequence, rank, 0, row), offset)
         else:
             place = precedence(order, sequence, rank, offset, row)
+        if filtered:
+            yield from keys.add([hash_key(key)])
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written)
     sequences.end()
+    yield from keys.filters()
     read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes), units.units())
     yield receipt_of(plan, split, read)
 

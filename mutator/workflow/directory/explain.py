@@ -5,13 +5,18 @@ Nothing is written and no lock is taken: a run may be at work meanwhile.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
+from mutator import config as configuration
 from mutator.config import Config
+from mutator.config.definitions import published
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.feed_filters import FeedFilters, read_filters
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError
@@ -24,8 +29,10 @@ from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
 from mutator.pipeline.explain.place import Place, held_or_why, place_of
+from mutator.pipeline.master_settings import recorded_settings
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
+from mutator.workflow.directory.key_filters import filter_files
 from mutator.workflow.directory.merged_content import rewritten_files
 from mutator.workflow.directory.paths import Base, given_master, master_of, open_base, probe_dataset
 
@@ -38,10 +45,22 @@ def explain(path: str, key: Key, config: Config) -> Explanation:
     return _Base(base, Log(base.path), config).explain(key)
 
 
-def present_master(path: str) -> str:
-    """Return the path of the present master of a base. Raises MutatorError."""
+def recorded_settings_of(path: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a base that a user has not set: those of its newest run with filters, and its manifest's.
+
+    settings: those of the user.
+    """
     base = open_base(path)
-    return master_of(base, Log(base.path).latest())
+    log = Log(base.path)
+    found = recorded_settings(master_of(base, log.latest()), settings)
+    given = {published(name) for name in settings}
+    files = filter_files(base)
+    for version in reversed(log.all()):
+        filters = _filters(files, version.run) if version.action == "run" else None
+        if filters is not None:
+            kept = {name: value for name, value in filters.settings.items() if name not in given}
+            return {**{name: value for name, value in found.items() if published(name) not in kept}, **kept}
+    return found
 
 
 class _Base:
@@ -51,7 +70,9 @@ class _Base:
         self._base, self._config, self._log = base, config, log
         self._versions = log.all()
         self._unknown: list[str] = []
-        self._files_read = 0
+        self._files_read = self._excluded = 0
+        self._configs: dict[str, Config] = {}  # by the settings that are kept with filters
+        self._held_at: dict[str, ByPartition | None] = {}  # by the path of a dataset
 
     def explain(self, key: Key) -> Explanation:
         """Return the explanation of a key."""
@@ -82,6 +103,7 @@ class _Base:
             order_type=place.order_type,
             unknown=[base.shown(text) for text in self._unknown],
             files_read=self._files_read,
+            files_excluded=self._excluded,
         )
 
     def _samples(self) -> list[str]:
@@ -125,7 +147,12 @@ class _Base:
             held = self._held(version, place)
             return RunFeed(version.number, version.run, version.committed, held=held, restored=version.restored)
         paths, gone = list[str](), dict[str, str]()
+        filters = _filters(self._filter_files, version.run)
+        config = self._config if filters is None else self._config_of(filters)
         for part in version.feed:
+            if filters is not None and filters.exclude(part, place.wanted.hashes):
+                self._excluded += 1
+                continue
             path, why = self._file(version, part)
             if path is None:
                 gone[part.name] = str(why)
@@ -134,9 +161,9 @@ class _Base:
         self._files_read += len(paths)
         rows = FeedRows((), ())
         if paths:
-            rows = feed_rows(feed_plan(self._config, place.survey, paths), place.wanted)
+            rows = feed_rows(feed_plan(config, place.survey, paths), place.wanted)
         now = _milliseconds(version.feed[0].committed if version.feed else version.committed)
-        retention = self._config.tombstone_retention
+        retention = config.tombstone_retention
         return RunFeed(
             number=version.number,
             run=version.run,
@@ -144,16 +171,35 @@ class _Base:
             rows=rows,
             gone=gone,
             now=now,
-            full=self._config.full,
+            full=config.full,
             expire_before=None if retention is None else now - int(retention * 1000),
             held=self._held(version, place),
         )
+
+    @cached_property
+    def _filter_files(self) -> Mapping[str, Sequence[str]]:
+        return filter_files(self._base)
+
+    def _config_of(self, filters: FeedFilters) -> Config:
+        """Return the configuration of a run: that of the settings that are kept with its filters."""
+        text = json.dumps(filters.settings)
+        if text not in self._configs:
+            try:
+                self._configs[text] = configuration.parse(filters.settings)
+            except MutatorError:  # those of another release
+                self._configs[text] = self._config
+        return self._configs[text]
 
     def _held(self, version: Version, place: Place) -> ByPartition | None:
         """Return what the dataset of a version holds; None if it is not there any more, or cannot be read."""
         path = self._datasets.get(version.dataset or "")
         if path is None:
             return None
+        if path not in self._held_at:
+            self._held_at[path] = self._read_held(path, place)
+        return self._held_at[path]
+
+    def _read_held(self, path: str, place: Place) -> ByPartition | None:
         try:
             known = self._manifest(path)
         except MutatorError:
@@ -230,6 +276,11 @@ class _Base:
 
 def _run_of(steps: Sequence[Step], number: int | None) -> str:
     return next(step.feed.run for step in steps if step.feed.number == number)
+
+
+def _filters(files: Mapping[str, Sequence[str]], run: str) -> FeedFilters | None:
+    """Return the filters of a run, of those files that can be read. files: paths, by run."""
+    return next((found for path in files.get(run, ()) if (found := read_filters(path)) is not None), None)
 
 
 def _milliseconds(time: str) -> int:

@@ -26,7 +26,8 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
         skipped = tuple(source.name for source in prepared.survey.consumed)
         if not prepared.survey.feed:
             return skipped
-        made, report = carry_out(replace(prepared, given=task.paths), merge_on)
+        plan = replace(prepared.plan, filters=task.filters)
+        made, report = carry_out(replace(prepared, plan=plan, given=task.paths), merge_on)
         return Merged(made, skipped, with_paths(report, {task.feed[0]: task.paths["feed"][0]}))
 
     return merge

@@ -19,7 +19,7 @@ from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory import changed_rows
+from mutator.workflow.directory import changed_rows, key_filters
 from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.lock import locked, storage_time
@@ -224,6 +224,7 @@ def _complete(base: Base, log: Log, run: str) -> list[str]:
 
 def remove_output(base: Base, run: str) -> None:
     """Remove the output of a run that can never commit; it is never visible in part."""
+    key_filters.forget(base, run)
     path = base.at("output", run)
     if not base.storage.renames:
         base.storage.remove(path)

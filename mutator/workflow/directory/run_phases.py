@@ -20,6 +20,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.directory import differing_parts
+from mutator.dataset.feed_filters import FilterTarget
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Log, Version, claimed_files, lost
 from mutator.errors import MutatorError, error, suppressed
@@ -27,7 +28,7 @@ from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
-from mutator.workflow.directory import changed_rows, damage, journal
+from mutator.workflow.directory import changed_rows, damage, journal, key_filters
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
@@ -49,6 +50,7 @@ class Task:
     output: str
     version: int  # number of the version that the output can become
     paths: Mapping[str, Any]  # the paths for the report: of everything once the version is published
+    filters: FilterTarget | None = None  # where filters of the feed's keys go
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ class Run:
         published = base.master if base.storage.renames else output
         paths: dict[str, str | tuple[str, ...]]
         paths = {"master": master, "feed": self.feed.paths_afterwards, "output": published}
-        return Task(self.id, master, self.feed.paths, output, self.before.number + 1, _shown(base, paths))
+        filters = key_filters.target(base, self.config)
+        version = self.before.number + 1
+        return Task(self.id, master, self.feed.paths, output, version, _shown(base, paths), filters)
 
     def verify(self) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
