@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 
+import pyarrow as pa
 import pytest
 
 import mutator
@@ -250,3 +251,48 @@ def test_an_apply_writes_its_page(tmp_path):
     text = check(page.read_text()).text
     assert "Apply 1 feed file to " in text
     assert "2 feed rows = 2 inserted" in text
+
+
+def test_changed_rows_are_shown_with_their_changed_fields_marked(tmp_path, master):
+    feed = write(tmp_path / "feed", ups=f"a,6,{SCRIPT}\nnew,1,n\n", del_1="d,9,x\n")
+    settings = {**MERGE, "deleted_record_file_prefix": "del", "changes": True}
+
+    html = mutator.merge(master=master, feed=feed, output=tmp_path / "out", **settings).html()
+
+    text = check(html).text
+    assert "update field_0 a field_1 5 6 field_2 x <script>alert(1)</script>" in text
+    assert "<del>x</del> <ins>&lt;script&gt;alert(1)&lt;/script&gt;</ins>" in html
+    assert "insert field_0 new field_1 1 field_2 n" in text
+    assert "delete field_0 d field_1 5 field_2 x" in text
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("columns", [40, 3000])
+def test_changed_rows_with_many_large_fields_leave_the_page_small(columns):
+    names = [f"c{number}" for number in range(columns)]
+    rows = [{"id": key, "ts": 1} | dict.fromkeys(names, "v" * 40) for key in range(4)]
+    later = [{**row, "ts": 2, names[-1]: "w" * (1 << 20)} for row in rows]
+    settings = {"key": "id", "order_by": "ts", "changes": True}
+
+    html = mutator.merge(master=pa.Table.from_pylist(rows), feed=pa.Table.from_pylist(later), **settings).html()
+
+    text = check(html).text
+    assert len(html) < 100_000
+    assert re.search(rf"{names[-1]} v+ w+… \([\d,]+ more characters\)", text)
+    assert f"and {columns - 10:,} more fields" in text
+
+
+def test_values_of_changed_rows_are_kept_out(tmp_path, master):
+    feed = write(tmp_path / "feed", ups="a,6,secret\n")
+    settings = {**MERGE, "changes": True, "report_fields": "0"}
+
+    html = mutator.merge(master=master, feed=feed, output=tmp_path / "out", **settings).html()
+
+    assert "secret" not in html
+    assert "update field_0 … field_1 … … field_2 … …" in check(html).text
+
+
+def test_a_page_says_how_to_get_changed_rows(tmp_path, master):
+    feed = write(tmp_path / "feed", ups="a,6,y\n")
+
+    assert "-D changes=true" in check(mutator.merge(master=master, feed=feed, **MERGE).html()).text

@@ -44,6 +44,9 @@ SETTINGS = {
     "partitioned_by": "1",
     "reject_policy": "quarantine",
     "field_count": "6",
+    "field_names": "product,shop,stock,price,change,op",
+    "feed_format": "text",
+    "changes": "true",
 }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.errors.display import counted
+from mutator.pipeline.html_report.changed_rows import ChangedRow
 from mutator.pipeline.html_report.cut import Cut, cut
 from mutator.pipeline.html_report.flow import Flow, flow_of
 from mutator.pipeline.html_report.page import page_of
@@ -45,6 +46,7 @@ class MergePage:
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what -> paths
     rejects_path: str | None = None  # of ``rejected_file``, where it is another
     kept_out: str | None = None  # values that must not be shown, in words
+    samples_of_changes: Sequence[ChangedRow] | None = None  # None: changed rows were not written
 
     def html(self) -> str:
         """Return the page."""

@@ -112,7 +112,8 @@ def time_text(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min"
     hours = minutes // 60
-    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+    large, small = (f"{hours} h", f"{minutes % 60} min") if hours < 48 else (f"{hours // 24} d", f"{hours % 24} h")
+    return large if small.startswith("0 ") else f"{large} {small}"
 
 
 def _bytes(row: bytes | str) -> Any:

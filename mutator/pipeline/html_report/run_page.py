@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mutator.errors.display import counted
+from mutator.pipeline.html_report.changed_rows import changed_rows
 from mutator.pipeline.html_report.merge_page import MergePage, feed_paths
 
 if TYPE_CHECKING:
+    from mutator.frames.dataset import Dataset
     from mutator.pipeline.report import Report
 
 
@@ -35,6 +37,10 @@ def run_page(report: Report) -> MergePage:
         horizon = report.horizon or "the lowest order value"
         plan.append(("expired", f"{counted(report.counts['expired'], 'tombstone')}; the horizon is {horizon}"))
     files = counted(len(report.feed_files), "feed file")
+    changes = None
+    if not report.dry_run:
+        written: Dataset | None = vars(report)["_written"]
+        changes = changed_rows(report.output if written is None else written.path, hide=report.kept_out is not None)
     return MergePage(
         title=f"{'Dry run of' if report.dry_run else 'Merge of'} {files} into {report.master}",
         target="new master",
@@ -48,6 +54,7 @@ def run_page(report: Report) -> MergePage:
         feed_files=report.feed_files,
         late=report.late,
         kept_out=report.kept_out,
+        samples_of_changes=changes,
         seconds=report.seconds,
         dry_run=report.dry_run,
         steps=report.steps,
