@@ -77,6 +77,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: exists, and its file system cannot exchange two directories in one step, so that a kill could "
             "leave neither; name a new directory"
         ),
+        "table.changes.damaged": (
+            "{path}: this file of the table is damaged ({why}), and the changes need rows of it that an overwrite "
+            "replaced; read all rows of version {version}, and the changes after it"
+        ),
         "table.changes.lost": (
             "{path}: version {version} replaced {lost} of files whose key indexes were damaged, so their keys are not "
             "known, and its changes are not complete; read all rows of a version from {version} on, and the changes "

@@ -25,7 +25,7 @@ from mutator.dataset.versions.opening import check_version, gone, open_snapshot
 from mutator.dataset.versions.snapshot import Masks, Snapshot, index_of, older_rows, own_rows
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.formats.blocks.contract import unequal
 from mutator.rules.byte_columns import Flags, Ints
@@ -153,6 +153,7 @@ class _Changes:
         self._ends: list[Images] = []  # of all hidden rows, in the order of the versions
         self._several = after.version.number > before.version.number + 1  # versions
         self._replaced = False  # some version wrote rows again
+        self._overwrite: int | None = None  # the last version that is an overwrite
         self._moved = False  # some version was a compaction, or a restore
         self._restored = False  # some version was a restore
         self._away = set[str]()  # files of the earlier snapshot that were removed, and not added again
@@ -161,7 +162,16 @@ class _Changes:
         self._survey(versions)
 
     def batches(self) -> Iterator[Any]:
-        """Yield the changes: old images first, then new ones."""
+        """Yield the changes: old images first, then new ones. Raises StateError for damaged files."""
+        try:
+            yield from self._batches()
+        except MutatorError as fault:
+            if fault.kind != "table.file" or self._overwrite is None:
+                raise
+            fields = {name: fault.fields[name] for name in ("path", "why")}
+            raise error("table.changes.damaged", **fields, version=self._overwrite) from None
+
+    def _batches(self) -> Iterator[Any]:
         old, new = self._difference() if self._restored else (self._old(), self._new())
         if self._moved:
             old, new = self._without_moved(old, new)
@@ -212,6 +222,7 @@ class _Changes:
                 added |= {file.path: file for file in version.files if file.role == DATA}
                 continue
             is_change = version.action != COMPACT
+            self._overwrite = version.number if version.action in OVERWRITES else self._overwrite
             index = index_of(version)
             self._withdrawn |= index.own
             for found in older_rows(self._after.table, index):

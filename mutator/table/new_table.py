@@ -19,6 +19,8 @@ from mutator.table.take_over import create_of
 
 _SHORT_OF = {published(name): name for name in SHORT}
 _SCHEMA = "output.schema"
+# Settings of single feeds: as those of a table they would make each apply an overwrite.
+_OF_OVERWRITES = ("write.operation", "allow.empty.feed", "replace.damaged")
 
 
 def new_table(
@@ -59,7 +61,7 @@ def _recorded(settings: Mapping[str, Any], config: Config) -> dict[str, Any]:
     kept: dict[str, Any] = {
         name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
         for name, value in ((published(key), value) for key, value in settings.items())
-        if shown(value)
+        if shown(value) and name not in _OF_OVERWRITES
     }
     if _SCHEMA in kept:
         read_schema(kept[_SCHEMA])

@@ -15,9 +15,20 @@ from tests.support.versioned import left_of
 SETTINGS = {"key": "id", "order_by": "at", "op": "op"}
 BY_TABLE = {**SETTINGS, "partitioned.by": "part", "key.scope": "table"}
 BY_PARTITION = {**SETTINGS, "partitioned.by": "part", "key.scope": "partition"}
-WHOLE = pytest.mark.parametrize("settings", [SETTINGS, BY_TABLE, BY_PARTITION], ids=["whole", "table", "partition"])
-PARTS = pytest.mark.parametrize("settings", [BY_TABLE, BY_PARTITION], ids=["table", "partition"])
+WORLDS = {"whole": SETTINGS, "table": BY_TABLE, "partition": BY_PARTITION}
 Rows = list[tuple[Any, ...]]
+
+
+def WHOLE(test: Any) -> Any:  # noqa: N802  # a decorator
+    """Run a test without partitions, and with those of each key scope."""
+    cases = pytest.mark.parametrize("settings", WORLDS.values(), ids=list(WORLDS))
+    return pytest.mark.thorough(keep="table")(cases(test))
+
+
+def PARTS(test: Any) -> Any:  # noqa: N802
+    """Run a test with the partitions of each key scope."""
+    cases = pytest.mark.parametrize("settings", [BY_TABLE, BY_PARTITION], ids=["table", "partition"])
+    return pytest.mark.thorough(keep="partition")(cases(test))
 
 
 def feed(*rows: tuple[Any, ...]) -> pa.Table:

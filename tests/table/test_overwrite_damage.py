@@ -63,6 +63,7 @@ NEW = (
 )
 
 
+@pytest.mark.thorough(keep=3)
 @WORLDS
 @pytest.mark.parametrize("how", ["flip", "cut", "lose"])
 def test_old_data_files_are_not_needed(tmp_path: Path, settings: dict[str, str], how: str) -> None:
@@ -86,6 +87,7 @@ def test_without_orders_in_key_indexes_tombstones_have_the_highest_of_their_file
     assert [order for _, order in left_of(table.snapshot, {}, width=1).tombstones] == [b"d", b"d", b"d"]
 
 
+@pytest.mark.thorough(keep=1)
 @WORLDS
 def test_a_damaged_key_index_is_an_error_with_both_cures(tmp_path: Path, settings: dict[str, str]) -> None:
     table = create(tmp_path, settings)
@@ -97,6 +99,7 @@ def test_a_damaged_key_index_is_an_error_with_both_cures(tmp_path: Path, setting
     assert table.insert_overwrite(feed(*NEW)).counts["feed updated"] == 1
 
 
+@pytest.mark.thorough(keep=2)
 @WORLDS
 @pytest.mark.parametrize("how", ["flip", "lose"])
 def test_lost_rows_are_counted_from_the_log_and_raise_the_horizon(
@@ -177,3 +180,16 @@ def test_nothing_is_lost_where_nothing_is_damaged(tmp_path: Path) -> None:
     assert report.lost == 0
     assert report.counts == other.insert_overwrite(feed(*NEW)).counts
     assert (rows_of(table), tombstones(table)) == (rows_of(other), tombstones(other))
+
+
+@pytest.mark.thorough(keep=2)
+@WORLDS
+def test_changes_over_damaged_rows_name_the_version_to_go_on_from(tmp_path: Path, settings: dict[str, str]) -> None:
+    table = create(tmp_path, settings)
+    damage(files(table.snapshot, DATA, "part=p1"), "lose")
+    table.insert_overwrite(feed(*NEW))
+    for start, net in ((2, False), (1, True)):
+        with pytest.raises(StateError, match="read all rows of version 3, and the changes after it"):
+            table.changes(start, net=net).to_arrow()
+    table.apply(feed((30, 1, "U", "p1", "y")))
+    assert len(table.changes(3).to_pylist()) == 1
