@@ -8,7 +8,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.dataset import checksummed_json
+from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest, SideFile, side_files
 from mutator.engine.blocks.carry import carry_file
@@ -85,6 +85,27 @@ def changes_at(path: str) -> tuple[str, list[SideFile]]:
     if known is None or not known.changes:
         raise error("changes.none", path=path)
     return path, change_files(known)
+
+
+def differing_changes(directory: str) -> list[str]:
+    """Return how the files of a directory of changed rows differ from its record, a sentence for each that does.
+
+    A directory without a record is of a run that was killed, which the next command finishes.
+    """
+    try:
+        kept = read_kept_changes(directory)
+    except MutatorError as fault:
+        return [str(fault)]
+    problems = []
+    for part in () if kept is None else kept.files:
+        path = posixpath.join(directory, part.path)
+        try:
+            what = checksum.difference(path, part.checksum)
+        except MutatorError as fault:
+            what = str(fault)
+        if what is not None:
+            problems.append(f"{path}: {what}; restore it from a copy")
+    return problems
 
 
 def read_kept_changes(directory: str) -> KeptChanges | None:

@@ -170,3 +170,22 @@ def test_files_with_equal_checksums_are_not_read(tmp_path):
     assert found.skipped == 3
     check(found, rows, {**rows, "k7": ("y", 1)})
     assert mutator.Dataset(other).num_rows == 60
+
+
+@pytest.mark.parametrize("is_managed", [False, True])
+def test_fields_that_one_dataset_lacks_are_named(tmp_path, is_managed):
+    one, other, later = tmp_path / "one", tmp_path / "other", tmp_path / "later"
+    for place, text in ((one, "id,name,price\n1,lamp,5\n2,chair,7\n"), (other, "id,price,color\n1,5,red\n2,8,\n")):
+        place.mkdir()
+        (place / "x_9.csv").write_text(text)
+    how = settings("csv", random.Random(1))
+    if is_managed:
+        managed(later, one, how, random.Random(1))
+    checked = config.parse({**LENIENT, **OVERWRITE, **how})
+
+    found = compare(checked, str(later if is_managed else one), str(other), local_engine.merge, rows=ALL)
+
+    assert (found.fields_added, found.fields_removed) == (("color",), ("name",))
+    assert found.members()["counts"] == {"added": 0, "removed": 0, "changed": 2, "moved": 0}
+    assert dict(found.fields) == {"price": 1}
+    assert [one["changes"] for one in found.changed] == [{"color": [None, "red"]}, {"price": ["7", "8"]}]

@@ -113,3 +113,19 @@ def test_a_restored_dataset_has_the_changes_of_its_own_version_alone(place):
     place.restore(1)
 
     assert {path.name for path in (place.path / "changes").iterdir()} == {"version=1", "version=2"}
+
+
+def test_verify_compares_the_kept_changes(place):
+    arrive(place, FEEDS[0])
+    place.run()
+    part, *_ = (place.path / "changes" / "version=1").glob("part-*")
+    content = part.read_bytes()
+    part.unlink()  # the dataset has it, too
+    part.write_bytes(content[:-1] + b"?")
+
+    (problem,) = verify_base(str(place.path), local_engine.verify).problems
+    assert part.name in problem
+    assert "checksum" in problem
+    part.unlink()
+    (problem,) = verify_base(str(place.path), local_engine.verify).problems
+    assert part.name in problem

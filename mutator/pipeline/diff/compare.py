@@ -21,8 +21,10 @@ from mutator.pipeline.limits import check_rejects
 from mutator.pipeline.merge import identity
 from mutator.pipeline.runners import Engine
 from mutator.plan.change_form import change_form
+from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.partition_plan import with_units
+from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.splits import Split
 from mutator.rules import file_names
@@ -60,8 +62,19 @@ def compare(config: Config, old: str, new: str, merge_on: Engine, *, rows: int =
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
     survey = survey_inputs(config, old, feed)
+    ours, theirs = _field_names(survey.master), _field_names(survey.feed)
+    removed = tuple(name for name in ours if theirs and name not in theirs)
+    added = tuple(name for name in theirs if ours and name not in ours)
+    config = replace(config, removed_fields=(*config.removed_fields, *removed))
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
-    return replace(found, skipped=_skipped(before, equal))
+    fields = {name: count for name, count in found.fields.items() if name not in added}
+    return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
+
+
+def _field_names(sources: Sequence[Source]) -> tuple[str, ...]:
+    """Return the names of the fields of some files; none if they have no names."""
+    schemas = [one.file_schema for one in sources if one.file_schema is not None and one.file_schema.named]
+    return tuple(dict.fromkeys(name for schema in schemas for name in schema.schema.names))
 
 
 def compare_feed(
@@ -82,8 +95,10 @@ def _compared(
     scratch: str | None,
     equal: frozenset[str],
 ) -> Diff:
-    if config.overwrites:  # in a comparison no file is newer
-        survey = replace(survey, feed=tuple(replace(one, sequence=one.sequence or 0) for one in survey.feed))
+    if config.overwrites:  # in a comparison no file comes late
+        newest = 0 if survey.manifest is None else survey.manifest.spec.get(SCHEMA_SEQUENCE) or 0
+        feed_files = (replace(one, sequence=max(one.sequence or 0, newest)) for one in survey.feed)
+        survey = replace(survey, feed=tuple(feed_files))
     run, now = identity(survey.manifest)
     plan = make_plan(config, survey, run, now)
     form = change_form(config, plan.rows, now, None)

@@ -37,12 +37,14 @@ class Diff:
     added: Sequence[Mapping[str, Any]] = ()  # the first records
     removed: Sequence[Mapping[str, Any]] = ()
     changed: Sequence[Mapping[str, Any]] = ()  # "key" and "changes": field -> [old value, new value]
+    fields_added: tuple[str, ...] = ()  # that only the new dataset has
+    fields_removed: tuple[str, ...] = ()  # that only the old one has; they are not compared
     skipped: int = 0  # files of the old dataset that were not read, because the new one has their content
 
     @property
     def is_empty(self) -> bool:
         """Whether both have the same records."""
-        return not any(self.counts.values())
+        return not any((*self.counts.values(), self.fields_added, self.fields_removed))
 
     def members(self) -> dict[str, Any]:
         """Return the members of a JSON object."""
@@ -58,9 +60,11 @@ class Diff:
         n = Counter(self.counts)
         shown = [f"{counted(n['added'], 'record')} added", f"{n['removed']:,} removed", f"{n['changed']:,} changed"]
         lines = [", ".join(shown) + (f", {n['moved']:,} of them moved to another partition" if n["moved"] else "")]
-        if self.is_empty:
-            lines = ["no differences"]
+        if not any(n.values()):
+            lines = ["no differences" if self.is_empty else "no differences in the fields that both have"]
         lines += [f"  {name} differs in {counted(count, 'record')}" for name, count in self.fields.items()]
+        lines += [f"  {name} is a field of {self.new} alone" for name in self.fields_added]
+        lines += [f"  {name} is a field of {self.old} alone, and not compared" for name in self.fields_removed]
         if self.skipped:
             lines.append(f"{counted(self.skipped, 'file')} with equal checksums not read")
         for title, records in (("added", self.added), ("removed", self.removed)):

@@ -10,6 +10,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import SideFile
 from mutator.dataset.version_log import UNCHANGED, Log, Version
 from mutator.errors import error
+from mutator.storage import entries_of
 from mutator.workflow.directory.paths import Base, master_of, open_base
 
 CHANGES = "changes"
@@ -68,3 +69,14 @@ def changes_between(place: str, start: int | None, end: int | None) -> list[tupl
             raise error("changes.gap", path=place, version=number, before=number - 1, why=why)
         found.append((directory, kept.files))
     return found[::-1]
+
+
+def kept_problems(base: Base) -> list[str]:
+    """Return how the files of changed rows differ from their records, a sentence for each that does."""
+    from mutator.pipeline.kept_changes import differing_changes  # loads Arrow, which few commands need
+
+    found = []
+    for entry in entries_of(base.at(CHANGES)):
+        if entry.type == "directory" and not entry.name.startswith("."):
+            found += differing_changes(entry.path)
+    return found

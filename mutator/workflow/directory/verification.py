@@ -14,6 +14,7 @@ from mutator.errors.display import counted, printable, text_of
 from mutator.pipeline.verify import Verification
 from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
+from mutator.workflow.directory.changed_rows import kept_problems
 from mutator.workflow.directory.cures import lost_master
 from mutator.workflow.directory.damage import note
 from mutator.workflow.directory.lock import locked
@@ -101,6 +102,7 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     problems += [*unreadable.values(), *of_master]
     archived = [(version.run, feed) for version in versions for feed in version.feed]
     problems += filter(None, (_feed_file(base, run, feed.name, feed.bytes, feed.checksum) for run, feed in archived))
+    problems += kept_problems(base)
     if not faults:  # else the damaged entry may name the run
         problems += _unknown_runs(base, versions, found)
     verified = tuple(map(verify, found))
