@@ -90,7 +90,8 @@ class _Search:
         """Read the log, and the checkpoints of the earliest version and of tagged ones."""
         start, earliest = self._before.earliest, self._earliest
         for number in sorted({earliest, *self._tagged}):
-            self._need(snapshot_of(self._table, number))
+            is_newest = number == self._snapshot.version.number
+            self._need(self._snapshot if is_newest else snapshot_of(self._table, number))
         gone = {start, *self._before.bases} - {earliest, *self._tagged} if earliest > start else set(self._before.bases)
         for number in sorted(gone - {earliest, *self._tagged}):
             self._let_go(snapshot_of(self._table, number))

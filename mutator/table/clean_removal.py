@@ -80,7 +80,9 @@ def remove_named(snapshot: Snapshot, grace: float, now: float) -> Removed:
         if time_of(waiting.committed).timestamp() + grace > now:
             break
         named = named_files(table, waiting)
-        if named is not None:
+        if named is None:  # a killed cleaning may have left the mark
+            storage_for(table).remove(posixpath.join(table, mark_of(waiting)))
+        else:
             _begin(table, waiting)
             entries += archive_entries(TableLog(table), waiting.earliest)
             named = _unneeded(named, snapshot)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -47,7 +46,7 @@ def _strays(table: str, known: Any) -> Iterator[tuple[str, str, Entry]]:
     """Yield (run, path, entry) of the files that are not known."""
     found = walk(table)
     while entries := list(islice(found, _AT_ONCE)):
-        paths = [posixpath.relpath(entry.path, table) for entry in entries]
+        paths = [entry.path.removeprefix(f"{table}/") for entry in entries]
         is_known = pc.is_in(pa.array(paths, pa.string()), value_set=known)
         for number in np.flatnonzero(~is_known.to_numpy(zero_copy_only=False)).tolist():
             path = paths[number]

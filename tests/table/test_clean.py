@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -524,3 +525,20 @@ def act(table: Table, step: str, given_: list[Any], number: int, marked: list[in
         marked.clear()
     elif step == "clean":
         table.clean(keep_versions=given_[0], grace=given_[1])
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_commit_whose_look_at_the_log_fails_keeps_its_files(table: Table, failures: int) -> None:
+    look, left = TableLog.is_there, [failures]
+
+    def failing(log: TableLog, number: int) -> bool:
+        if left[0]:
+            left[0] -= 1
+            raise error("storage", path=log.path, why="timeout")
+        return look(log, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableLog, "is_there", failing)
+        with nullcontext() if failures == 1 else pytest.raises(MutatorError, match="it is not known whether"):
+            table.apply(rows("xyz", 9))
+    assert len(rows_of(Table(table.path))) == 8

