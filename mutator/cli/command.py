@@ -125,9 +125,17 @@ class _Once(argparse.Action):
 
 def one_of(*options: Option) -> Option:
     """Return a choice of options, of which a command line has exactly one."""
+    return _choice(options, required=True)
 
+
+def at_most_one_of(*options: Option) -> Option:
+    """Return a choice of options, of which a command line has one or none."""
+    return _choice(options, required=False)
+
+
+def _choice(options: Sequence[Option], *, required: bool) -> Option:
     def add_to(parser: argparse.ArgumentParser) -> None:
-        group = parser.add_mutually_exclusive_group(required=True)
+        group = parser.add_mutually_exclusive_group(required=required)
         for add in options:
             add(group)
 

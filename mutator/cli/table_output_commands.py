@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Report, Rows, one_of, option, option_type
+from mutator.cli.command import Answer, Command, Report, Rows, at_most_one_of, one_of, option, option_type
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.rules.version_names import number_or_name
@@ -23,11 +23,21 @@ if TYPE_CHECKING:
 
 VERSION_TYPE = option_type(number_or_name)  # of options whose value is a version
 TABLE = option("table", metavar="TABLE", help="directory of the table")
-FORMAT = option(
-    "--format",
-    choices=("csv", "json", "parquet"),
-    default="csv",
-    help="of the rows (default csv); json has an object on each line",
+FORMAT = at_most_one_of(
+    option(
+        "--format",
+        choices=("csv", "json", "parquet"),
+        default="csv",
+        help="of the rows (default csv); json has an object on each line",
+    ),
+    option(
+        "--json",
+        action="store_const",
+        dest="format",
+        const="json",
+        default=argparse.SUPPRESS,
+        help="the same as --format json",
+    ),
 )
 FILE = option("-o", "--output", metavar="FILE", help="new file for the rows (default: print them)")
 

@@ -25,7 +25,7 @@ def script(shell, capfd):
     [
         ("mutator ver", ["verify"]),
         ("mutator run-", ["run-many"]),
-        ("mutator workflow re", ["restore"]),
+        ("mutator workflow re", ["report", "restore"]),
         ("mutator run --eng", ["--engine"]),
         ("mutator run --engine ", ["auto", "blocks", "records"]),
         ("mutator workflow run base --order-", ["--order-by", "--order-type"]),

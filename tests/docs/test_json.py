@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shlex
 import shutil
 from pathlib import Path
 
+import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from mutator.cli import main
 from mutator.cli.command import Group
 from mutator.cli.program import COMMANDS
+from tests.support import json_schema
 from tests.support.cluster import ROOT
 
 PAGE = (ROOT / "docs" / "json.md").read_text()
@@ -26,9 +29,24 @@ RUN = f"run {CONFIG} --master {PRODUCT}/master --feed {PRODUCT}/feed --output"
 
 def documented(heading):
     """Return the members in the table below a heading of the page."""
-    section = re.search(rf"^## .*`{re.escape(heading)}`.*\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE)[1]
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section, re.MULTILINE)
-    return [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    return list(json_schema.meanings(section(heading)))
+
+
+def section(heading):
+    return re.search(rf"^## .*`{re.escape(heading)}`.*\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE)[1]
+
+
+def check_schema(heading, found):
+    """Compare a printed object with the schema; with MUTATOR_WRITE_SCHEMA=1, write what was printed into the schema."""
+    optional = {"repaired", "not_repaired"}
+    if os.environ.get("MUTATOR_WRITE_SCHEMA"):
+        json_schema.add(heading, found, json_schema.meanings(section(heading)), optional)
+    whole = json_schema.schema()
+    definition = whole["$defs"][heading]
+    names = list(definition["properties"])
+    assert names == documented(heading)
+    assert set(names) - set(definition["required"]) <= optional
+    jsonschema.validate(found, {"$ref": f"#/$defs/{heading}", "$defs": {heading: definition}})
 
 
 @pytest.fixture
@@ -114,6 +132,11 @@ def test_the_page_names_the_members(place, capsys, heading, commands):
     found = found[0] if isinstance(found, list) else found
     optional = {"repaired", "not_repaired"} - found.keys()
     assert [name for name in documented(heading) if name not in optional] == list(found)
+    check_schema(heading, found)
+
+
+def test_the_schema_has_no_other_command():
+    assert set(json_schema.schema()["$defs"]) == {heading for heading, _ in CASES}
 
 
 def test_watch_prints_a_line_for_each_run(place, capsys):
@@ -163,7 +186,20 @@ def test_every_command_with_a_report_is_on_the_page():
         without |= set() if "--json" in parser.format_help() else {name}
     assert without == {
         *("mutator sample new", "mutator sample upsert", "mutator sample delete", "mutator completion"),
-        *("mutator table scan", "mutator table changes"),
     }
     assert {command for command in commands if f"`{command}" not in PAGE} <= without
     assert "`mutator sample` prints rows and `mutator completion` a script" in head
+
+
+@pytest.mark.parametrize("words", ["table scan versioned", "table changes versioned --from 0", "changes out"])
+def test_json_of_rows_is_an_object_on_each_line(place, capsysbinary, words):
+    for command in (CREATE, APPLY, f"{RUN} out -D changes=true"):
+        assert main(shlex.split(command)) == 0
+    capsysbinary.readouterr()
+
+    assert main([*shlex.split(words), "--json"]) == 0
+    rows = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    assert main([*shlex.split(words), "--format", "json"]) == 0
+
+    assert rows == [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    assert len(rows) > 1
