@@ -116,6 +116,7 @@ class DeltaOptimize(_Merged, DeltaVectors):
             super().prepare(master, state)
             return
         super().prepare(master, state)
+        self.spark.sql("DROP TABLE IF EXISTS master")  # of the warm-up
         self.spark.sql(f"CREATE TABLE master USING delta LOCATION '{self._pristine()}'")
         self._merge_feeds(master, state)
         self.spark.sql("DROP TABLE master")
