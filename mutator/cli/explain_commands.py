@@ -11,11 +11,15 @@ from functools import partial
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
+from mutator.cli.workflow_target import table_in
 from mutator.errors import error
 from mutator.storage import located_to_write
 
+_GET = "mutator table get {} KEY --all"
+
 
 def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.dataset.manifest import TABLE
     from mutator.pipeline.explain.master import explain_master
     from mutator.pipeline.master_settings import recorded_settings
     from mutator.workflow.directory.explain import explain, recorded_settings_of
@@ -24,6 +28,9 @@ def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
     storage, path = located_to_write(arguments.place)
     if storage.stat(path) is None and storage.renames:
         raise error("path.missing", path=arguments.place, what="base or master")
+    table = path if storage.stat(f"{path}/{TABLE}") is not None else table_in(path)
+    if table is not None:
+        raise error("usage", what=f"{table} is a table, which keeps the versions of a record: {_GET.format(table)}")
     whole_base = is_base(path)
     recorded = partial(recorded_settings_of if whole_base else recorded_settings, path)
     config = options.config_of(arguments, recorded)

@@ -90,7 +90,7 @@ class Explanation:
                     "file": one.file,
                     "offset": one.offset,
                     "position": one.position,
-                    "reason": one.reason,
+                    "reason": one.reason if self.shows_rows else None,
                     "row": _text(one.row) if self.shows_rows else None,
                 }
                 for one in feed.rows.rejected
@@ -188,10 +188,10 @@ class Explanation:
     def _rejected_lines(self, one: RejectedRow) -> Iterator[str]:
         yield f"  {self._path(one.file)}, {one.position}"
         yield f"    {self._row(one.row)}"
-        yield f"    rejected: {one.reason}"
+        yield f"    rejected{f': {one.reason}' if self.shows_rows else ''}"
 
     def _decided_lines(self, name: str | None, one: Decided) -> Iterator[str]:
-        if name:
+        if name and one.outcomes:
             yield f"  in {name}"
         for outcome in reversed(one.outcomes):
             mutation = outcome.mutation
@@ -203,7 +203,7 @@ class Explanation:
         if one.outcomes or one.before is None or one.after is None or one.before.kind == one.after.kind:
             return
         if one.master == "deleted by absence":
-            yield f"  {one.master} ({one.line})"
+            yield f"  {f'in {name}: ' if name else ''}{one.master}{f' ({one.line})' if one.line else ''}"
         elif one.before.kind == "tombstone" and one.after.kind == "nothing":
             yield "  its tombstone expired"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from mutator.pipeline.explain.decisions import NOTHING, Decided, Held, Mutation, decide_key, refined
 from mutator.pipeline.explain.feed_rows import FeedRows
 from mutator.pipeline.explain.held import ByPartition
+from mutator.pipeline.explain.overwritten import absent, decide_overwritten
 
 NO_ROWS = FeedRows((), ())
 
@@ -21,6 +22,7 @@ class RunFeed:
     gone: Mapping[str, str] = field(default_factory=dict)  # name of a feed file that may have the key -> why not read
     now: int = 0  # commit time in ms
     full: bool = False  # the feed was a snapshot
+    overwrites: bool = False  # the feed replaced partitions, or everything
     expire_before: int | None = None
     held: ByPartition | None = None  # what the dataset of the run holds; None: it is not there any more
     restored: int | None = None  # version that was restored, in place of a merge
@@ -34,6 +36,7 @@ class Step:
     feed: RunFeed
     decided: Mapping[str | None, Decided]
     after: ByPartition | None  # None: not known
+    is_other: bool = False  # a restore that brought another record back
     differs: bool = False  # the dataset of the run holds something else than its feed files give
 
     @property
@@ -47,20 +50,20 @@ class Step:
         """Return whether the run has anything to do with the key."""
         feed = self.feed
         changed = any(None not in (one.before, one.after) and one.before != one.after for one in self.decided.values())
-        return bool(changed or self.differs or self.decided_any or feed.again)
+        return bool(changed or self.is_other or self.differs or self.decided_any or feed.again)
 
 
 def steps_of(
-    before: ByPartition | None, runs: Sequence[RunFeed], *, by_partition: bool, is_partitioned: bool
+    given: ByPartition | None, runs: Sequence[RunFeed], *, by_partition: bool, is_partitioned: bool
 ) -> list[Step]:
     """Return a step for each run, oldest first.
 
-    before: what the master held before the first run; None: not known. by_partition: a key has a record in each
+    given: what the master held before the first run; None: not known. by_partition: a key has a record in each
     partition.
     """
     steps: list[Step] = []
-    states: dict[int | None, ByPartition | None] = {0: before}
-    state = before
+    states: dict[int | None, ByPartition | None] = {0: given}
+    state = given
     for run in runs:
         if run.restored is not None:
             computed = states.get(run.restored)
@@ -70,9 +73,13 @@ def steps_of(
             computed = _after(state, decided)
         differs = computed is not None and run.held is not None and not _alike(computed, run.held)
         if run.held is not None:
-            decided = {name: refined(one, run.held.get(name, NOTHING)) for name, one in decided.items()}
-        state = computed if run.held is None else run.held
-        steps.append(Step(run, decided, state, differs))
+            known = {name: (one, run.held.get(name, NOTHING)) for name, one in decided.items()}
+            decided = {name: refined(*found) for name, found in known.items()}
+            if run.overwrites:
+                decided = {name: absent(decided[name]) for name in decided}
+        before, state = state, computed if run.held is None else run.held
+        is_other = run.restored is not None and None not in (before, state) and before != state
+        steps.append(Step(run, decided, state, is_other, differs))
         states[run.number] = state
     return steps
 
@@ -91,14 +98,17 @@ def _decided(
     made = {}
     for name, mutations in groups.items():
         before = None if state is None else state.get(name, NOTHING)
-        decided = decide_key(
-            before,
-            mutations,
-            full=run.full,
-            now=run.now,
-            expire_before=run.expire_before,
-            is_complete=is_complete,
-        )
+        if run.overwrites and is_complete:
+            decided = decide_overwritten(before, mutations)
+        else:
+            decided = decide_key(
+                before,
+                mutations,
+                full=run.full,
+                now=run.now,
+                expire_before=run.expire_before,
+                is_complete=is_complete,
+            )
         if is_partitioned and not mutations and before != decided.after and not run.full:
             decided = replace(decided, after=None)  # tombstones of a partition without mutations do not expire
         made[name] = decided

@@ -127,7 +127,7 @@ def decide_key(
     line: str | None = _line(before, winner, full)
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
-    outcomes = [_superseded(one, ordered[-1]) for one in ordered[:-1]]
+    outcomes = [superseded(one, ordered[-1]) for one in ordered[:-1]]
     if winner is not None:
         outcomes.append(Outcome(winner, outcome, possible))
     return Decided(tuple(outcomes), line, master, before, after, notes)
@@ -142,7 +142,7 @@ def refined(decided: Decided, after: Held) -> Decided:
     found = {
         decision.winner
         for (_, kind, _, _), decision in TRUTH_TABLE.items()
-        if kind == _kind(last.mutation) and decision.result in results and decision.winner in last.possible
+        if kind == kind_of(last.mutation) and decision.result in results and decision.winner in last.possible
     }
     possible = tuple(name for name in last.possible if name in found) or last.possible
     only = possible[0] if len(possible) == 1 else None
@@ -160,7 +160,8 @@ def _results(after: Held, winner: Mutation) -> tuple[str, ...]:
     return ("bury", "touch tombstone", "keep tombstone")  # a tombstone, which has expired
 
 
-def _superseded(one: Mutation, winner: Mutation) -> Outcome:
+def superseded(one: Mutation, winner: Mutation) -> Outcome:
+    """Return the outcome of a mutation that lost against the winner."""
     return Outcome(one, "superseded", (), winner, decisive_part(winner.place, one.place))
 
 
@@ -195,10 +196,11 @@ def _line(before: Held, winner: Mutation | None, full: bool) -> str:
         return case_name(case_of(before.kind, "absent" if full else "none", older=False, same=False))
     older = before.kind != "nothing" and before.order > winner.order
     same = before.kind == "record" and not winner.is_delete and before.content == winner.content
-    return case_name(case_of(before.kind, _kind(winner), older=older, same=same))
+    return case_name(case_of(before.kind, kind_of(winner), older=older, same=same))
 
 
-def _kind(mutation: Mutation) -> str:
+def kind_of(mutation: Mutation) -> str:
+    """Return the kind of a mutation, as the truth table has it."""
     return "delete" if mutation.is_delete else "upsert"
 
 
@@ -207,18 +209,18 @@ def _without_before(ordered: Sequence[Mutation]) -> Decided:
     if not ordered:
         return Decided((), None, None, None, None)
     winner = ordered[-1]
-    outcomes = [_superseded(one, winner) for one in ordered[:-1]]
+    outcomes = [superseded(one, winner) for one in ordered[:-1]]
     return Decided((*outcomes, Outcome(winner, None, _possible(winner))), None, None, None, None)
 
 
 def _unknown(one: Mutation, highest: Mutation) -> Outcome:
     """Return the outcome of a mutation of a run whose other mutations are not all known."""
     if one is not highest:
-        return _superseded(one, highest)
+        return superseded(one, highest)
     return Outcome(one, None, (*_possible(one), "superseded"))
 
 
 def _possible(winner: Mutation) -> tuple[str, ...]:
     """Return the outcomes that a winner can have, in the order of ``FEED_OUTCOMES``."""
-    found = {decision.winner for (_, kind, _, _), decision in TRUTH_TABLE.items() if kind == _kind(winner)}
+    found = {decision.winner for (_, kind, _, _), decision in TRUTH_TABLE.items() if kind == kind_of(winner)}
     return tuple(name for name in FEED_OUTCOMES if name in found)

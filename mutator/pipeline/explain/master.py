@@ -61,7 +61,7 @@ def explain_master(
         order_type=place.order_type,
         unknown=[*unknown, *versions_note(steps), *horizon_note(place.known)],
         files_read=files,
-        files_excluded=0,
+        shows_rows=config.report_fields.all,
     )
 
 
@@ -119,6 +119,7 @@ def _runs(
                 gone=gone,
                 now=moment,
                 full=config.full,
+                overwrites=config.overwrites,
                 expire_before=None if retention is None else moment - int(retention * 1000),
                 held=now if is_last else None,
             )

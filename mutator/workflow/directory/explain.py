@@ -104,6 +104,7 @@ class _Base:
             unknown=[base.shown(text) for text in self._unknown],
             files_read=self._files_read,
             files_excluded=self._excluded,
+            shows_rows=self._config.report_fields.all,
         )
 
     def _samples(self) -> list[str]:
@@ -172,6 +173,7 @@ class _Base:
             gone=gone,
             now=now,
             full=config.full,
+            overwrites=config.overwrites,
             expire_before=None if retention is None else now - int(retention * 1000),
             held=self._held(version, place),
         )
