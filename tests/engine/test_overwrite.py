@@ -8,7 +8,7 @@ import pytest
 
 from mutator.errors import ConfigError, DataError, StateError
 from tests.support import local_engine
-from tests.support.small_runs import all_rows, known, tombstones_of
+from tests.support.small_runs import all_rows, known, rows_of, tombstones_of
 
 ENGINES = ["blocks", "records"]
 SETTINGS = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "op.code.field.ordinal": "4"}
@@ -43,6 +43,9 @@ class Runs:
 
     @property
     def rows(self) -> list[bytes]:
+        for path, rows in rows_of(self.path).items():
+            place = path.partition("/")[0].removeprefix("p=").encode() if "/" in path else b""
+            assert all(row.endswith(place) for row in rows), "each row is in its partition"
         return all_rows(self.path)
 
     @property
