@@ -7,7 +7,8 @@ mutator table clean TABLE               remove the files that no version needs a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option, option_type
@@ -30,6 +31,16 @@ def _compact(arguments: argparse.Namespace) -> Iterator[Report]:
         open_runner=table_runner(arguments.runner, arguments),
     )
     yield Report(options.shown(report, arguments))
+
+
+def _checked(parse: Callable[[str], Any]) -> Callable[[str], str]:
+    """Return a parser that returns the text, if another one can read it."""
+
+    def check(text: str) -> str:
+        parse(text)
+        return text
+
+    return check
 
 
 COMPACT_TABLE = Command(
@@ -56,11 +67,13 @@ COMPACT_TABLE = Command(
         option(
             "--tombstone-retention",
             dest="retention",
+            type=option_type(_checked(parsers.duration)),
             metavar="DURATION",
             help="forget deletes of these buckets that are older (default: the table's tombstone.retention, or none)",
         ),
         option(
             "--bucket-bytes",
+            type=option_type(_checked(parsers.size)),
             metavar="SIZE",
             help="split buckets of more than twice this size (default: the table's bucket.bytes)",
         ),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.cli import main
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.opening import open_snapshot
@@ -193,3 +194,11 @@ def test_the_result_is_that_of_the_order_of_the_log(
         while steps:
             act()
         assert_serial(table, directory, settings, paths)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--bucket-bytes", "0"), ("--tombstone-retention", "soon")])
+def test_a_wrong_value_of_an_option_names_the_option(
+    option: str, value: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["table", "compact", str(tmp_path), option, value]) == 2
+    assert f"argument {option}: '{value}' must be" in capsys.readouterr().err
