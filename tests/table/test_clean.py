@@ -542,3 +542,11 @@ def test_a_commit_whose_look_at_the_log_fails_keeps_its_files(table: Table, fail
         with nullcontext() if failures == 1 else pytest.raises(MutatorError, match="it is not known whether"):
             table.apply(rows("xyz", 9))
     assert len(rows_of(Table(table.path))) == 8
+
+
+def test_what_reads_the_log_from_an_early_version_reads_the_archive(table: Table) -> None:
+    log, before = TableLog(table.path), [one.id for one in TableLog(table.path).chain(None, 7)]
+    table.clean(**AGAIN)
+    assert [one.id for one in log.all_after(-1)][:8] == before, "as the claims of a workflow do"
+    assert [one.id for one in log.after(2, 6)] == before[3:7], "as the recovery of a workflow does"
+    assert table.export(f"{table.path}-export").rows == 5

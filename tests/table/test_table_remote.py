@@ -122,3 +122,32 @@ def test_an_entry_whose_answer_was_lost_is_known_as_ones_own(root: str, monkeypa
     assert apply_to(table, f"{root}/first.csv") == 1
     assert len(lost) == 1
     assert rows_of(table) == OLD
+
+
+def test_a_cleaning(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
+    table = f"{root}/table"
+    create_empty(table, SETTINGS, buckets=2)
+    apply_to(table, f"{root}/first.csv")
+    apply_to(table, f"{root}/second.csv")
+    opened, log = Table(table), TableLog(table)
+    first = log.read(1)
+    opened.tag("first", 1)
+    opened.compact(everything=True, open_runner=open_runner)
+
+    report = opened.clean(keep_versions=1, grace="0s")
+
+    assert (report.version, report.earliest_version, report.archived_entries, report.tagged) == (5, 4, 3, (1,))
+    assert report.removed_files > 0
+    assert (rows_of(table), log.numbers()) == (NEW, [0, 4, 5])
+    assert len(Table(table).scan(version="first").to_pylist()) == 3
+    with pytest.raises(MutatorError, match="version 2 is gone"):
+        Table(table).scan(version=2)
+    with pytest.raises(MutatorError, match="exists long since"):
+        log.commit(replace(log.read(2), id="0" * 32, parent=first.id))
+    with pytest.raises(MutatorError, match="exists long since"):
+        log.commit(replace(first, id="0" * 32))
+    assert log.numbers() == [0, 4, 5]
+    assert opened.verify(open_runner=open_runner).problems == ()
+    assert apply_to(table, f"{root}/second.csv") == 5  # nothing is left to merge
