@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -33,6 +32,7 @@ from mutator.rules.order_columns import flags
 from mutator.table.images import ImageReader, Images, by_position, chosen_of, differing_rows, keys_of, with_versions
 from mutator.table.rows import Rows
 from mutator.table.scan import schema_of
+from mutator.table.version_times import microseconds_of
 
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 FIELDS = (
@@ -41,7 +41,6 @@ FIELDS = (
     pa.field("_commit_timestamp", pa.timestamp("us", "UTC"), nullable=False),
 )
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
 _NONE = np.zeros(0, np.int64)
 
 
@@ -215,7 +214,7 @@ class _Changes:
         self._restored = any(version.action == RESTORE for version in versions)
         masks = self._before.masks
         for version in versions:
-            self._committed[version.number] = _microseconds(version.committed)
+            self._committed[version.number] = microseconds_of(version.committed)
             earlier, masks = masks, masks.after(version)
             if version.restored is not None:
                 self._restore(version, earlier, masks)
@@ -274,13 +273,28 @@ class _Changes:
         masked = (before.files() | after.files()) - self._away - removed.keys() - new.keys()
         both = {path: file for path, (file, _) in self._added.items() if path in masked} | self._files.find(masked)
         parts = differing_rows(removed.values(), both.values(), new.values(), before, after)
-        for images, rows in zip((self._ends, self._written), parts, strict=True):
-            images += self._at(rows, version.number)
+        hidden, shown = (self._at(rows, version.number) for rows in parts)
+        if self._several:  # else they are compared later
+            hidden, shown = self._without_equal(hidden, shown)
+        self._ends += hidden
+        self._written += shown
         again = self._files.find(new)
         self._away = (self._away | self._files.find(removed).keys()) - again.keys()
         for path in removed:
             self._added.pop(path, None)
         self._added |= {path: (file, version.number) for path, file in new.items() if path not in again}
+
+    def _without_equal(self, old: list[Images], new: list[Images]) -> tuple[list[Images], list[Images]]:
+        """Leave out the rows that are only in other files, because a restore undid a compaction."""
+        partners = pc.index_in(keys_of(old), value_set=keys_of(new))
+        updated, pairs = flags(partners.is_valid()), partners.drop_null().cast(pa.int64()).to_numpy()
+        if not len(pairs):
+            return old, new
+        unchanged = self._equal(old, updated, new, pairs)
+        kept_old, kept_new = np.ones(len(updated), np.bool_), np.ones(len(keys_of(new)), np.bool_)
+        kept_old[np.flatnonzero(updated)[unchanged]] = False
+        kept_new[pairs[unchanged]] = False
+        return chosen_of(old, kept_old), chosen_of(new, kept_new)
 
     def _difference(self) -> tuple[list[Images], list[Images]]:
         """Return the rows that only one of the snapshots has, of each of them."""
@@ -381,7 +395,3 @@ def _times(versions: Ints, committed: dict[int, int]) -> Any:
     known, numbers = np.unique(versions, return_inverse=True)
     times = np.array([committed[int(version)] for version in known], np.int64)
     return pa.array(times[numbers], pa.timestamp("us", "UTC"))
-
-
-def _microseconds(committed: str) -> int:
-    return (datetime.fromisoformat(committed) - _EPOCH) // timedelta(microseconds=1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import error
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def next_time(clock: float, before: TableVersion) -> int:
@@ -67,3 +69,8 @@ def time_of(time: datetime | str) -> datetime:
         except ValueError:
             raise error("table.time.text", text=repr(time)) from None
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def microseconds_of(committed: str) -> int:
+    """Return a commit time as microseconds since 1970."""
+    return (datetime.fromisoformat(committed) - _EPOCH) // timedelta(microseconds=1)

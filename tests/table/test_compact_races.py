@@ -72,6 +72,8 @@ def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths
         if version.feed:
             operation: Any = getattr(serial, version.action)
             operation(paths[version.feed[0].name.rpartition("/")[2]])
+        elif version.restored is not None:
+            serial.restore(same[version.restored.version])
         else:
             assert version.action == "compact"
         same.append(serial.version)
@@ -92,7 +94,7 @@ def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths
             net = changes(table, start, end, net=True)
             others = changes(serial, same[start], same[end], net=True)
             assert sorted((kind, text) for kind, _, text in net) == sorted((kind, text) for kind, _, text in others)
-            assert all(versions[one].feed for _, one, _ in net)
+            assert all(versions[one].feed or versions[one].restored for _, one, _ in net)
             assert sorted(same[one] for _, one, _ in net) == sorted(one for _, one, _ in others)
             flat = [(kind, 1, text) for kind, _, text in net]
             assert replayed(rows_at(table, start), flat, key) == sorted(map(repr, rows_at(table, end)))
