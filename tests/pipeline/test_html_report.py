@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -296,3 +297,13 @@ def test_a_page_says_how_to_get_changed_rows(tmp_path, master):
     feed = write(tmp_path / "feed", ups="a,6,y\n")
 
     assert "-D changes=true" in check(mutator.merge(master=master, feed=feed, **MERGE).html()).text
+
+
+def test_a_note_has_no_control_characters_and_is_cut(tmp_path, master):
+    feed = write(tmp_path / "feed", ups="a,6,y\n")
+    report = mutator.merge(master=master, feed=feed, output=tmp_path / "out", **MERGE)
+
+    text = check(replace(report, notes=(f"\x1b[2J{'n' * 1000}",)).html()).text
+
+    assert "\\x1b[2Jnnn" in text
+    assert "… (604 more characters)" in text
