@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99), call=st.integers(0, 60), what=st.sampled_from([None, "kill", "lost", "EIO"]))
     def restore(self, number: int, call: int, what: str | None) -> None:
-        number %= len(self.models)
+        number = self._there(number)
         if what is not None:
             self._fails(call, what)
             with suppress(Killed, MutatorError):
@@ -262,7 +262,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99), name=st.sampled_from("tuv"), move=st.booleans())
     def tag(self, number: int, name: str, move: bool) -> None:
-        number %= len(self.models)
+        number = self._there(number)
         table = Table(TABLE)
         if self.tags.get(name, number) != number and not move:
             with pytest.raises(MutatorError):
@@ -283,7 +283,8 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99), name=st.sampled_from("mn"))
     def set_a_bookmark(self, number: int, name: str) -> None:
-        number %= len(self.models)
+        earliest = open_snapshot(TABLE).state.cleaning.earliest
+        number = earliest + number % (len(self.models) - earliest)
         Table(TABLE).bookmark(name, number)
         self.marks[name] = number
 
@@ -301,19 +302,47 @@ class Machine(RuleBasedStateMachine):
         assert number in ((len(self.models) - 1,) if what is None else (start, len(self.models) - 1))
         self.marks[name] = number
 
+    def _clean(self, keep: int) -> None:
+        """Clean the table. Nothing is removed while a scan goes on, which is what the grace is for."""
+        Table(TABLE).clean(keep_versions=keep, grace="1h" if self.reading else "0s")
+
+    def _cleaned(self) -> None:
+        """Add the models of cleanings."""
+        while len(self.models) <= open_snapshot(TABLE).version.number:
+            self.models.append(self.models[-1])
+
+    @rule(keep=st.integers(1, 4))
+    def clean(self, keep: int) -> None:
+        self._clean(keep)
+        self._cleaned()
+        assert Table(TABLE).verify(repair=True, open_runner=open_runner).problems == ()
+
+    @rule(keep=st.integers(1, 4), call=st.integers(0, 90), what=st.sampled_from(["kill", "lost", "no space left"]))
+    def clean_and_fail(self, keep: int, call: int, what: str) -> None:
+        self._fails(call, what)
+        with suppress(Killed, MutatorError):
+            self._clean(keep)
+        self._works()
+        self._cleaned()
+
+    def _there(self, number: int) -> int:
+        """Return a version that is there."""
+        left = open_snapshot(TABLE).state.cleaning.left
+        versions = [one for one in range(len(self.models)) if left.has(one)]
+        return versions[number % len(versions)]
+
     @rule()
     def lose_the_hint(self) -> None:
         self.storage.tree.pop(f"{TABLE}/_mutator/table/hint.json", None)
 
     @rule()
     def lose_the_checkpoints(self) -> None:
-        for path in [path for path in self.storage.tree if "/checkpoints/0" in path]:
+        for path in [path for path in self.storage.tree if "/checkpoints/0" in path and ".base." not in path]:
             del self.storage.tree[path]
 
     @rule(number=st.integers(0, 99))
     def scan_an_older_version(self, number: int) -> None:
-        number %= len(self.models)
-        self._check(Table(TABLE), number)
+        self._check(Table(TABLE), self._there(number))
 
     @rule()
     def begin_to_scan(self) -> None:
@@ -328,7 +357,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99), name=st.sampled_from(IDS))
     def get(self, number: int, name: str) -> None:
-        number %= len(self.models)
+        number = self._there(number)
         table, wanted = Table(TABLE), [row for row in _live(self.models[number]) if row[0] == name]
         found = table.get(name, version=number)
         if self.scope.get("key.scope") != "partition":
@@ -337,19 +366,22 @@ class Machine(RuleBasedStateMachine):
         # The last version of a record is that of the snapshot.
         history = table.history(name, version=number)
         last = {one.partition if self.scope.get("key.scope") else None: one for one in history}
-        if self.scope.get("key.scope") != "table":  # else the versions are in several partitions
+        is_whole = table.snapshot.state.cleaning.earliest == 0  # else the version that deleted it may be gone
+        if self.scope.get("key.scope") != "table" and is_whole:  # else the versions are in several partitions
             kept = [one.record.to_pylist()[0] for one in last.values() if not one.deleted]
             assert sorted((row["id"], int(row["at"]), row["name"]) for row in kept) == wanted
 
     @rule(first=st.integers(0, 99), second=st.integers(0, 99), net=st.booleans())
     def replay_changes(self, first: int, second: int, net: bool) -> None:
-        first, second = sorted((first % len(self.models), second % len(self.models)))
+        earliest = open_snapshot(TABLE).state.cleaning.earliest
+        count = len(self.models) - earliest
+        first, second = sorted((earliest + first % count, earliest + second % count))
         self._replay(first, second, net)
 
     @rule(number=st.integers(0, 99), call=st.integers(0, 80), what=st.sampled_from([None, "kill", "lost"]))
     def export(self, number: int, call: int, what: str | None) -> None:
-        number = 1 + number % len(self.models)
-        if number >= len(self.models) or Table(TABLE).at(number).state.spec is None:
+        number = self._there(number)
+        if not number or Table(TABLE).at(number).state.spec is None:
             return  # no schema before the first rows
         if what is not None:
             output = self._output()
@@ -377,7 +409,10 @@ class Machine(RuleBasedStateMachine):
         newest = len(self.models) - 1
         table = Table(TABLE)
         assert table.version == newest
-        assert sorted(TableLog(TABLE).numbers()) == list(range(newest + 1))
+        log = TableLog(TABLE)
+        first = log.archive.last() + 1
+        assert log.numbers() == [0, *range(first, newest + 1)]
+        assert first <= max(table.snapshot.state.cleaning.earliest, 1)
         self._check(table, newest)
         assert table.tags() == self.tags
         assert {one.name: one.version for one in table.bookmarks()} == self.marks
@@ -470,9 +505,11 @@ def test_every_operation_once(kind: str, scope: dict[str, str]) -> None:
         machine.read_since_a_bookmark("m", 12, "kill")
         machine.read_since_a_bookmark("m", 0, None)
         machine.untag()
+        machine.clean_and_fail(2, 30, "kill")
         machine.lose_the_hint()
         machine.lose_the_checkpoints()
         machine.end_a_scan()
+        machine.clean(3)
         for number, _ in enumerate(machine.models):
             machine.scan_an_older_version(number)
             machine.replay_changes(0, number, True)
