@@ -13,12 +13,13 @@ from mutator import config
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, suppressed
-from mutator.table import apply
+from mutator.table import apply, restore
 from mutator.table.apply import apply_feed
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
 from mutator.table.export import export
+from mutator.table.restore import restore_table
 from mutator.table.scan import scan_batches, schema_of
 from mutator.table.table import Table
 from mutator.table.take_over import create_of
@@ -175,5 +176,34 @@ def test_a_fault_at_any_call_of_a_compaction(
             assert list(Table(TABLE).changes(2).to_arrow().to_pylist()) == []
         number += 1
     assert {2, 3} == set(versions)
+    if what == "kill":
+        assert versions == sorted(versions)
+
+
+def restore_first() -> int:
+    return restore_table(open_snapshot(TABLE), 1).snapshot.version.number
+
+
+@pytest.mark.thorough(keep=2)
+@pytest.mark.parametrize("most", [0, 1 << 16])  # bytes of masks in the log entry
+@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_at_any_call_of_a_restore(kind: str, what: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "_EVERY", 4)  # the restore writes a checkpoint
+    monkeypatch.setattr(restore, "INLINE", most)
+    begun = new_table(kind)
+    with mounted(begun):
+        apply_to(TABLE, f"{FEED}/second.csv")
+        assert compact() == 3
+    number, versions = 0, []
+    while (storage := after_fault(begun, number, what, restore_first)) is not None:
+        with mounted(storage):
+            versions.append(open_snapshot(TABLE).version.number)
+            assert rows_of(TABLE) == (OLD if versions[-1] == 4 else NEW), number
+            assert restore_first() == 4, number  # again, or it is there already
+            assert rows_of(TABLE) == OLD, number
+            assert Table(TABLE).verify(open_runner=open_runner).problems == (), number
+        number += 1
+    assert {3, 4} == set(versions)
     if what == "kill":
         assert versions == sorted(versions)
