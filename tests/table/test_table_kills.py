@@ -15,13 +15,14 @@ from mutator import config
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import suppressed
-from mutator.table import apply
+from mutator.table import apply, restore
 from mutator.table.apply import apply_feed
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import Need
 from mutator.table.create import create_empty
 from mutator.table.export import export
 from mutator.table.recorded import config_of_snapshot
+from mutator.table.restore import restore_table
 from mutator.table.take_over import create_of
 from mutator.table.verify import verify_table
 from tests.support import local_engine
@@ -53,6 +54,7 @@ COMPACT = (
     "table.hint.written",
     "table.hinted",
 )
+RESTORE = ("table.commit", "table.committed", "table.checkpoint.written", "table.hinted")
 PLACED = ("table.placed", "table.commit", "table.committed")  # of files that are too large for the log entry
 CREATE = ("table.created", "table.linked", "table.commit", "table.committed")
 
@@ -77,6 +79,13 @@ def compact_one(table: str) -> None:
         patch.setattr(opening, "_EVERY", 2)
         config_of_table = config.parse(SETTINGS)
         compact_table(open_snapshot(table), config_of_table, Need(everything=True), open_runner)
+
+
+def restore_one(table: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(restore, "INLINE", 0)
+        patch.setattr(opening, "_EVERY", 2)
+        restore_table(open_snapshot(table), 1)
 
 
 def create_one(table: str, dataset: str) -> None:
@@ -140,6 +149,25 @@ def test_killed_compaction(act: Callable[..., Any], places: Path, tmp_path: Path
     assert found.problems == ()
     assert found.stray is not None
     assert bool(found.stray.files) != is_new
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("point", RESTORE)
+def test_killed_restore(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    apply_one(table, str(places / "second.csv"))
+    compact_one(table)  # version 3, whose rows have other files
+    apply_one(table, str(places / "third.csv"))
+    restore_table(open_snapshot(table), 3)
+    killed, _ = act("restore_one", point, table=table)
+    assert killed
+    is_new = point in RESTORE[RESTORE.index("table.committed") :]
+    assert open_snapshot(table).version.number == (6 if is_new else 5)
+    assert rows_of(table) == (OLD if is_new else NEW)
+    restore_one(table)
+    assert rows_of(table) == OLD
+    assert open_snapshot(table).version.number == 6
+    assert verify_table(table, config_of_snapshot, open_runner).problems == ()
 
 
 @pytest.mark.processes
