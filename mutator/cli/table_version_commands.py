@@ -125,7 +125,6 @@ TAG_TABLE = Command(
     when_stopped="the tags are as they were",
     examples=(
         "mutator table tag products january --version 31",
-        "mutator table scan products --version january",
         "mutator table tag products january --remove",
     ),
 )
@@ -167,7 +166,6 @@ BOOKMARK = Command(
     when_stopped="perhaps the bookmark was set; set it again",
     examples=(
         "mutator table bookmark products reports --version 0 --expires 30d",
-        "mutator table changes products --bookmark reports",
         "mutator table bookmark products reports --remove",
     ),
 )

@@ -188,11 +188,11 @@ def test_the_scripts_of_jobs_have_the_options(tmp_path, capsys):
     [
         (["rnu"], "mutator: error: there is no command rnu; did you mean run?"),
         (["-v", "verfy", "x"], "there is no command verfy; did you mean verify?"),
-        (["restore", "base"], "there is no command restore; did you mean workflow restore?"),
+        (["restore", "base"], "there is no command restore; did you mean table restore?"),
         (["workflow", "stat", "base"], "mutator workflow: error: there is no command stat; did you mean status?"),
-        ([], "mutator: error: a command is required: init, run, verify, workflow, "),
+        ([], "mutator: error: a command is required: init, run, verify, explain, "),
         (["bridge"], "mutator bridge: error: a command is required: export, import, run"),
-        (["xyz"], "there is no command xyz; the commands are init, run, verify, workflow, "),
+        (["xyz"], "there is no command xyz; the commands are init, run, verify, explain, "),
         (["bridge", "xyz"], "there is no command xyz; the commands are export, import, run"),
         (
             [*RUN, "o", "--engine", "block"],
