@@ -38,6 +38,7 @@ RUNS = [case for case in CASES if (case / "master" / "_mutator" / "manifest.json
 RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
 NEW_MEMBERS = ("rewritten", "stuck", "damaged", "aside", "runner")  # of the JSON of later versions
 OTHERS = ("seconds", "bytes", "modified", "unread_bytes", "checked_bytes", "oldest_check", "runner")  # are not compared
+LATER = ("changes", "feed_files", "kept_out", "late", "operation", "replaced", "steps")  # of reports, since format 4
 UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 
 
@@ -118,7 +119,7 @@ def in_words_of_now(text: str) -> str:
 
 def without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: without_times(one) for name, one in value.items() if name not in OTHERS}
+        return {name: without_times(one) for name, one in value.items() if name not in (*OTHERS, *LATER)}
     return [without_times(one) for one in value] if isinstance(value, list) else value
 
 
