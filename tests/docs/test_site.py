@@ -13,7 +13,7 @@ from mutator.errors.version import VERSION
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install -e '.[docs]'")
 
-import textstat
+import readability
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -21,13 +21,15 @@ TEXTS = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.m
 HARDEST = 12  # the automated readability index of a text for the last year of school
 
 
-def prose(text):
-    """Return the sentences of a page, without examples, tables, headings and addresses."""
+def sentences(text):
+    """Return the sentences of a page, one a line, in words apart: without examples, tables, headings and addresses."""
     text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     text = re.sub(r"(?m)^(\||    |#).*$", "", text)
     text = re.sub(r"`[^`]*`", "word", text)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return re.sub(r"(?m)^\s*(- |\d+\. )", "\n\n", text)
+    text = re.sub(r"(?m)^\s*(- |\d+\. )", "\n\n", text)
+    found = (re.findall(r"[\w'-]+|[^\w\s]", one) for one in re.split(r"(?<=[.!?:;])\s+|\n\n+", text))
+    return "\n".join(" ".join(words) for words in found if words)
 
 
 @pytest.mark.rest
@@ -63,9 +65,11 @@ def test_the_spelling_is_right():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", TEXTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", [one for one in TEXTS if one.stem != "changelog"], ids=lambda path: path.name)
 def test_a_page_is_easy_to_read(page):
-    assert textstat.automated_readability_index(prose(page.read_text())) <= HARDEST
+    measured = readability.getmeasures(sentences(page.read_text()), lang="en")
+
+    assert measured["readability grades"]["ARI"] <= HARDEST
 
 
 def test_the_changelog_has_the_version():
