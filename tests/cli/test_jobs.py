@@ -190,4 +190,5 @@ def test_zip_for_py_files_is_the_package_and_reproducible(tmp_path):
     assert first.read_bytes() == second.read_bytes()
     with ZipFile(first) as archive:
         names = archive.namelist()
-    assert names == sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "mutator").rglob("*.py"))
+    sources = [*(ROOT / "mutator").rglob("*.py"), *(ROOT / "mutator").rglob("templates/*")]
+    assert names == sorted(path.relative_to(ROOT).as_posix() for path in sources)

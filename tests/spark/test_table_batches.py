@@ -89,8 +89,8 @@ def test_a_part_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(apply, "INLINE", 0)
     table = Table.create(tmp_path / "t", {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS})
-    for first in range(0, 10_000, 500):
-        table.apply(rows(range(first, first + 500), 1))
+    for first in range(0, 10_000, 400):
+        table.apply(rows(range(first, first + 400), 1))
     table.apply(rows(range(0, 10_000, 9), 2))
     sizes = [len(pickle.dumps(part)) for part in parts_of(table.snapshot, None, None, 20)]
     assert len(sizes) > 15
