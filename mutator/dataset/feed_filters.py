@@ -25,37 +25,10 @@ from mutator.rules.bloom_filter import BLOCK, block_of, filter_of, may_contain
 from mutator.rules.key_hash import Hashes
 from mutator.storage import storage_for
 
-DIRECTORY = "_mutator/feed_filters"
 _FORMAT, _VERSION = "mutator feed filters", 1
 _KEYS = 64  # of a block: 2 bytes a key, and of a thousand absent keys one looks present
 _SIZES = 16  # bytes
 _END = 1 << 16  # bytes that are read at first
-
-
-@dataclass(frozen=True)
-class FilterTarget:
-    """Where a run writes filters, and the settings to keep with them, by their published names."""
-
-    directory: str  # full path
-    settings: Mapping[str, Any]
-
-
-def filter_path(directory: str, run: str, attempt: int) -> str:
-    """Return the path of the filters of a run, as an attempt of its task writes them.
-
-    >>> filter_path("base", "20261121T024702Z-23d57ff1", 1)
-    'base/20261121T024702Z-23d57ff1-1.filters'
-    """
-    return f"{directory}/{run}{f'-{attempt}' if attempt else ''}.filters"
-
-
-def run_of_filters(name: str) -> str:
-    """Return the run that wrote filters, given the name of their file.
-
-    >>> run_of_filters("20261121T024702Z-23d57ff1-1.filters")
-    '20261121T024702Z-23d57ff1'
-    """
-    return "-".join(name.removesuffix(".filters").split("-")[:2])
 
 
 def words_of(hashes: Hashes) -> bytes:

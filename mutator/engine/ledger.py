@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from mutator.dataset.commit.staged_file import StagedFile
-from mutator.dataset.feed_filters import FileFilter, FilterWriter, filter_path
+from mutator.dataset.feed_filters import FileFilter, FilterWriter
+from mutator.dataset.filter_paths import filter_path
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt, RejectSample, SplitReceipt
 from mutator.engine.split_content import DAMAGE, FILTER, RECEIPT, TALLY, checksum_of
 from mutator.engine.task_files import create

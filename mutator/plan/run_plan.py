@@ -12,8 +12,8 @@ import numpy as np
 
 from mutator.config import Config
 from mutator.dataset import checksum
-from mutator.dataset.feed_filters import FilterTarget
 from mutator.dataset.file_checks import due_files
+from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.manifest import DataFile, damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets

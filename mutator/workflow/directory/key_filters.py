@@ -10,7 +10,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.definitions import DEFAULT_OF_FIELD
 from mutator.config.definitions.rows import ROWS
-from mutator.dataset.feed_filters import DIRECTORY, FilterTarget, run_of_filters
+from mutator.dataset.filter_paths import DIRECTORY, FilterTarget, run_of_filters
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of

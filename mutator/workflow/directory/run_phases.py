@@ -20,7 +20,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.directory import differing_parts
-from mutator.dataset.feed_filters import FilterTarget
+from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.version_log import Log, Version, claimed_files, lost
 from mutator.errors import MutatorError, error, suppressed
