@@ -103,7 +103,7 @@ MANY = 24  # more partitions than are fsynced one by one
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
     """Record a run that writes few directories, and one that writes and carries many: (disk before, system calls)."""
-    return {"few": recorded(tmp_path_factory.mktemp("few"), 3), "many": recorded(tmp_path_factory.mktemp("many"), MANY)}
+    return {"few": recorded(tmp_path_factory.mktemp("few"), 2), "many": recorded(tmp_path_factory.mktemp("many"), MANY)}
 
 
 def recorded(root, partitions):
