@@ -69,6 +69,16 @@ UNDECIDED = {
         {"key": 0, "delimiter": ","},
     ),
     "full_snapshot_of_half": ("one row of three looks like any upsert", None, proposed(0, 3)),
+    "insert_overwrite": (
+        "a feed does not show that it replaces everything",
+        None,
+        {"key": 0, "delimiter": ",", "deleted.record.file.prefix": "del_"},
+    ),
+    "insert_overwrite_rejects": (
+        "a feed does not show that it replaces everything",
+        None,
+        {"key": 0, "delimiter": ","},
+    ),
     "late": (
         "the feed is older than the master, and the price rises",
         "Does field 2 show the mutation that came last?",
