@@ -145,7 +145,7 @@ def comparable(output):
                 content = [(key, order) for key, order, _ in read_tombstones(stream)]
         if "_mutator/changes" in directory:
             with storage_for(output).open(f"{output}/{part.path}") as stream:
-                content = parquet.read_table(stream).drop_columns(["_commit_timestamp"]).to_pylist()
+                content = parquet.read_table(stream).drop_columns(["_commit_timestamp", "_commit_version"]).to_pylist()
         if "_mutator/filters" in directory or "_mutator/rejected" in directory:
             content = None  # these name files and runs
         found.append((directory, RUN_ID.sub("", name), part.bucket, part.rows, content))
