@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from mutator.dataset.versions import nearby
 from mutator.pipeline import runners
 from tests.support.bridge_tables import in_memory  # noqa: F401
 from tests.support.cluster import CACHE, QUICK
@@ -84,6 +86,16 @@ def no_wait_for_the_disk(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.path.stem not in OF_THE_DISK:
             patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_copies_of_entries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Share no copies of log entries with other workers: tables on model storages all have the same name."""
+    directory = str(tmp_path_factory.getbasetemp())
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem != "test_turns":  # its tests choose directories
+            patch.setattr(nearby, "tempfile", SimpleNamespace(gettempdir=lambda: directory))
         yield
 
 

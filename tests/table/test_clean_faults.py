@@ -77,7 +77,7 @@ def check(rows: dict[int, list[Any]]) -> int:
 
 
 @pytest.mark.thorough(keep=1)
-@pytest.mark.parametrize("inline", ["feed and entry", "nothing"])
+@pytest.mark.parametrize("inline", ["feed and entry", pytest.param("nothing", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pytest.MonkeyPatch) -> None:
