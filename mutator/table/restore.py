@@ -29,7 +29,7 @@ from mutator.dataset.versions.snapshot import Snapshot, damaged
 from mutator.dataset.versions.version import RESTORE, Restored, Stored, TableFile, TableVersion, stored_here
 from mutator.errors import error
 from mutator.rules.file_names import new_run_id
-from mutator.table.commit import INLINE, StartOver, commit_next, new_files
+from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
 from mutator.table.version_times import next_time, time_text
 
@@ -69,6 +69,7 @@ def restore_table(snapshot: Snapshot, number: int, *, dry_run: bool = False) -> 
             raise error("table.outrun.commit", path=snapshot.table) from None
         except _Done:
             after = restore.head
+            remove_files(snapshot.table, new)  # masks of a try that another restore outran
     return RestoreDone(restore.head, after, restore.version, number, time.monotonic() - started)
 
 

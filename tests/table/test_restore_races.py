@@ -170,3 +170,17 @@ def test_a_restore_that_is_always_outrun_leaves_nothing(tmp_path: Path, monkeypa
     assert found.problems == ()
     assert found.stray is not None
     assert found.stray.files == 0
+
+
+def test_a_restore_that_the_same_one_outruns_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one restored the same version, so the masks that this one wrote are in no version."""
+    table = Table.create(str(tmp_path / "table"), next(iter(WORLDS.values())))
+    for name, rows in (("a_1.csv", BASE), ("b_2.csv", "1,1,9,U,z\n"), ("c_3.csv", "1,1,10,U,z\n")):
+        table.apply(put(tmp_path, name, rows))
+    monkeypatch.setattr(restore, "INLINE", 0)
+    with at_phase("commit", lambda: Table(table.path).restore(2)):
+        assert table.restore(2).version == table.refresh().version == 4
+    found = table.verify()
+    assert found.problems == ()
+    assert found.stray is not None
+    assert found.stray.files == 0
