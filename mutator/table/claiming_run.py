@@ -50,6 +50,8 @@ def give_up(table: str, run: str, since: int) -> bool:
             newest = version if version.number > newest.number else newest
         failpoint("table.giving.up")
         committed = time_text(next_time(time.time(), newest))
-        if log.commit(newest.next(ABANDON, run=run, committed=committed, given_up=(run,))):
+        version = newest.next(ABANDON, run=run, committed=committed, given_up=(run,))
+        if log.commit(version):
+            log.confirm(version, newest.number)
             failpoint("table.given.up")
             return True

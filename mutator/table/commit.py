@@ -61,13 +61,18 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
             _check_alive(snapshot.table, version, cleanings)
             tried, after = time.monotonic(), head.after(version)
             if committed(after, version):
-                nearby.add(version)
+                nearby.add(version)  # the turn ends here, so the next writer need not wait for the check
                 break
             if lost:  # writers elsewhere are faster, so those on this machine need not wait
                 turns.close()
             time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
         else:
             raise StartOver
+    try:
+        confirm(after, version, snapshot.version.number)
+    except Outdated:
+        nearby.remove(version)
+        raise
     return hinted(after)
 
 
@@ -83,15 +88,21 @@ def _check_alive(table: str, version: TableVersion, cleanings: Sequence[TableVer
 def committed(after: Snapshot, version: TableVersion) -> bool:
     """Make a version exist; return False if another writer has committed its number. after: its snapshot."""
     failpoint("table.commit")
+    return TableLog(after.table).commit(version)
+
+
+def confirm(after: Snapshot, version: TableVersion, known: int) -> None:
+    """Raise Outdated if a version that was created just now takes the number of an archived one.
+
+    after: its snapshot. known: number of an earlier version that was in the log before.
+    """
     try:
-        if not TableLog(after.table).commit(version):
-            return False
+        TableLog(after.table).confirm(version, known)
     except MutatorError as fault:
         if fault.kind == "table.log.archived":
             raise Outdated from fault
         raise
     failpoint("table.committed")
-    return True
 
 
 def hinted(after: Snapshot) -> Snapshot:

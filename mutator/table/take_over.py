@@ -38,7 +38,7 @@ from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
 from mutator.table.apply import OpenRunner
-from mutator.table.commit import committed, hinted, new_files
+from mutator.table.commit import committed, confirm, hinted, new_files
 from mutator.table.create import BUCKETS, WORK, check_free, commit_first, first_version
 from mutator.table.prepare import prepare
 from mutator.table.version_times import next_time, time_text
@@ -181,6 +181,7 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
         created = snapshot.after(version)
         if not committed(created, version):
             raise error("table.exists", path=snapshot.table)
+        confirm(created, version, snapshot.version.number)
         return hinted(created)
 
 

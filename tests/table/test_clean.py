@@ -342,8 +342,9 @@ def test_an_entry_that_was_archived_is_never_created_again(table: Table) -> None
     before = rows_of(table)
     assert not log.is_there(8)
     stale = replace(log.read(8), id="0" * 32, parent=slow_version.id)
+    assert log.commit(stale)
     with pytest.raises(MutatorError, match="version 8 exists long since"):
-        log.commit(stale)
+        log.confirm(stale, 7)
     assert not log.is_there(8)
     slow.apply(rows("xyz", 20))  # it starts over
     assert len(rows_of(slow)) == len(before) + 3
@@ -353,8 +354,10 @@ def test_an_entry_that_was_archived_is_never_created_again(table: Table) -> None
 def test_the_first_entry_that_was_archived_is_never_created_again(table: Table) -> None:
     log = TableLog(table.path)
     table.clean(**AGAIN)
+    stale = replace(log.read(1), id="0" * 32)
+    assert log.commit(stale)
     with pytest.raises(MutatorError, match="exists long since"):
-        log.commit(replace(log.read(1), id="0" * 32))
+        log.confirm(stale, 0)
     assert [one.version for one in table.log()] == list(range(9))
     with pytest.raises(MutatorError, match="already exists"):
         Table.create(table.path, key="id")
@@ -362,18 +365,18 @@ def test_the_first_entry_that_was_archived_is_never_created_again(table: Table) 
 
 def test_a_slow_writer_finds_that_its_own_entry_was_archived(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was created, and archived before the writer looked."""
-    check, done = TableLog._check_follows, list[int]()
+    check, done = TableLog._check_is_new, list[int]()
 
-    def later(log: TableLog, version: Any) -> None:
+    def later(log: TableLog, version: Any, known: int) -> None:
         if not done and version.action == "apply":
             done.append(version.number)
             other = Table(table.path)
             for at in range(30, 34):
                 other.apply(rows("q", at))
             other.clean(**AGAIN)
-        check(log, version)
+        check(log, version, known)
 
-    monkeypatch.setattr(TableLog, "_check_follows", later)
+    monkeypatch.setattr(TableLog, "_check_is_new", later)
     assert table.apply(rows("xyz", 20)).version == 8
     assert len(rows_of(Table(table.path))) == 9
 

@@ -144,10 +144,10 @@ def test_a_cleaning(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(Table(table).scan(version="first").to_pylist()) == 3
     with pytest.raises(MutatorError, match="version 2 is gone"):
         Table(table).scan(version=2)
-    with pytest.raises(MutatorError, match="exists long since"):
-        log.commit(replace(log.read(2), id="0" * 32, parent=first.id))
-    with pytest.raises(MutatorError, match="exists long since"):
-        log.commit(replace(first, id="0" * 32))
+    for late in (replace(log.read(2), id="0" * 32, parent=first.id), replace(first, id="0" * 32)):
+        assert log.commit(late)
+        with pytest.raises(MutatorError, match="exists long since"):
+            log.confirm(late, first.number)
     assert log.numbers() == [0, 4, 5]
     assert opened.verify(open_runner=open_runner).problems == ()
     assert apply_to(table, f"{root}/second.csv") == 5  # nothing is left to merge

@@ -105,6 +105,42 @@ def test_no_process_waits_for_a_turn_that_has_ended(table: Table, monkeypatch: A
     assert Table(table.path).apply(rows(9)).version == 4
 
 
+def test_the_turn_ends_before_the_entry_is_confirmed(table: Table, slow: list[int], monkeypatch: Any) -> None:
+    confirm, done = TableLog.confirm, list[int]()
+
+    def confirming(log: TableLog, version: Any, known: int) -> None:
+        if not done:
+            done.append(known)
+            assert Table(table.path).apply(rows(9)).version == 2
+        confirm(log, version, known)
+
+    monkeypatch.setattr(turn.time, "sleep", pytest.fail)
+    monkeypatch.setattr(TableLog, "confirm", confirming)
+    commit(table, 1)
+    assert (done, table.refresh().version) == ([0], 2)
+
+
+def test_a_version_that_is_not_confirmed_has_no_copy(table: Table, slow: list[int]) -> None:
+    """Its writer was stopped so long that the number was in the archive, where another machine had put it."""
+    commit(other := Table(table.path), 1)
+    commit(table, 1)
+    with at_phase("merged", lambda: archived(other)):
+        assert (applied := table.apply(rows(9)).version) > 3
+
+    assert copies(table) == [applied]
+    assert Table(table.path).verify().problems == ()
+
+
+def archived(table: Table) -> None:
+    """Commit and archive some versions on another machine, which has no copies here."""
+    copied = directory_of(table)
+    commit(table.refresh(), 5)
+    table.clean(keep_versions=1, grace="0s")
+    table.clean(keep_versions=1, grace="0s")
+    for name in os.listdir(copied):
+        os.unlink(os.path.join(copied, name))
+
+
 def test_versions_of_writers_on_this_machine_are_not_read(table: Table, slow: list[int]) -> None:
     other = Table(table.path)
     commit(other, 6)

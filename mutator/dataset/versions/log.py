@@ -186,16 +186,22 @@ class TableLog:
         return []
 
     def commit(self, version: TableVersion) -> bool:
-        """Make a version exist; return False if another one has its number.
+        """Create the entry of a version; return False if another one has its number. ``confirm`` must follow.
 
-        Raises StorageError of the kind ``commit.uncertain`` if it is unknown whether it exists, and StateError of the
-        kind ``table.log.archived`` if a later version exists long since, whose entry and those before are archived.
+        Raises StorageError of the kind ``commit.uncertain`` if it is unknown whether it exists.
         """
-        if not self._entries.commit(version):
-            return False
+        return self._entries.commit(version)
+
+    def confirm(self, version: TableVersion, known: int) -> None:
+        """Make sure that an entry that was created just now had not existed before, and been archived.
+
+        known: number of an earlier version that was in the log before. Raises StateError of the kind
+        ``table.log.archived`` if a later version exists long since; then the entry is removed. Raises StorageError of
+        the kind ``commit.uncertain`` if the storage does not answer.
+        """
         for is_last in (False, True):
             try:
-                self._check_follows(version)
+                self._check_is_new(version, known)
                 break
             except MutatorError as fault:
                 if fault.kind == "table.log.archived":
@@ -203,17 +209,16 @@ class TableLog:
                 if is_last:  # it most probably exists, so its files must stay
                     path = self.entry_path(version.number)
                     raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
-        return True
 
-    def _check_follows(self, version: TableVersion) -> None:
-        """Raise StateError if an entry that was created just now had existed before, and was moved to the archive.
+    def _check_is_new(self, version: TableVersion, known: int) -> None:
+        """Raise StateError if an entry had existed before, and was moved to the archive.
 
-        Entries leave the log one by one, the earliest first, and none before the archive has it. So if the entry before
+        Entries leave the log one by one, the earliest first, and none before the archive has it. So if an earlier entry
         is still there, this one never existed before. The archive decides otherwise: this writer may also be so slow
         that its own entry, once created, was archived.
         """
-        number = version.number
-        if number < FIRST or (number > FIRST and self.is_there(number - 1)):
+        number, known = version.number, max(known, FIRST)
+        if number < FIRST or (known < number and self.is_there(known)):
             return
         content = self.archive.content(number)
         if content is not None and self.parsed(number, content).id != version.id:

@@ -76,6 +76,12 @@ class NearbyEntries:
             if version.number % _KEPT == 0:
                 _remove_abandoned(os.path.dirname(directory))
 
+    def remove(self, version: TableVersion) -> None:
+        """Remove the copy of a version that turned out not to exist."""
+        if self._path is not None and (found := self._copy(version.number)) is not None and found[0].id == version.id:
+            with suppress(OSError):
+                os.unlink(os.path.join(self._path, str(version.number)))
+
     def after(self, before: TableVersion) -> Copies:
         """Return the versions after one, as far as there are copies."""
         versions, times = list[TableVersion](), list[int]()
