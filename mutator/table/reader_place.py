@@ -29,9 +29,14 @@ def bookmarked(snapshot: Snapshot, name: str, number: int, lasts: int | None = N
         with suppressed("table.bookmark.damaged"):  # it is replaced
             known = bookmark_of(table, name)
         lasts = LASTS if known is None else known.lasts
-    check_version(snapshot, number)
+    _check(snapshot, number)
     now = datetime.now(UTC)
     return put_bookmark(table, name, number, lasts, now, lambda: check_version(refreshed(snapshot), number))
+
+
+def _check(snapshot: Snapshot, number: int) -> None:
+    """Raise ConfigError if a version does not exist, or is gone. It may be newer than a snapshot."""
+    check_version(snapshot if number <= snapshot.version.number else refreshed(snapshot), number)
 
 
 def known_bookmark(table: str, name: str) -> Bookmark:
@@ -47,7 +52,7 @@ def renewed(snapshot: Snapshot, name: str) -> Bookmark:
     mark, now = known_bookmark(snapshot.table, name), datetime.now(UTC)
     left = datetime.fromisoformat(mark.expires) - now
     if left.total_seconds() > _ENOUGH * mark.lasts:
-        check_version(snapshot, mark.version)
+        _check(snapshot, mark.version)
         return mark
     return bookmarked(snapshot, name, mark.version, mark.lasts)
 

@@ -83,6 +83,17 @@ def test_it_reads_versions_of_other_writers(table: Table) -> None:
     assert places(table) == {"reports": 4}
 
 
+def test_another_reader_moved_it_past_the_versions_that_this_one_knows(table: Table) -> None:
+    stale, snapshot = Table(table.path), table.snapshot
+    table.apply(rows(4))
+    table.bookmark("reports", 4)
+    assert reader_place.renewed(snapshot, "reports").version == 4
+    table.apply(rows(5))
+    with stale.changes_since("reports") as changes:
+        assert {row["_commit_version"] for row in changes.to_pylist()} == {5}
+    assert places(table) == {"reports": 5}
+
+
 def test_it_stays_where_a_reader_fails_or_stops(table: Table) -> None:
     table.bookmark("reports", 1)
     with pytest.raises(ZeroDivisionError):
