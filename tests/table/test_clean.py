@@ -219,6 +219,24 @@ def test_a_bookmark_that_is_written_during_a_cleaning_gets_its_version_back(tabl
     assert table.verify().differences == ()
 
 
+def test_a_version_that_came_back_is_there_though_the_hint_calls_it_gone(table: Table) -> None:
+    hint, reader, seen = Path(TableLog(table.path).hint_path), Table(table.path), list[bytes]()
+
+    def confirm(_: TableLog, version: Any, known: int) -> None:
+        seen.append(hint.read_bytes())
+
+    fourth = rows_of(table, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TableLog, "confirm", confirm)
+        with at_phase("commit", lambda: reader.bookmark("reader", 4)):
+            table.clean(keep_versions=1)
+    hint.write_bytes(seen[1])  # that of the first of two cleanings: the process died after it committed the second one
+    assert TableLog(table.path).hinted().earliest == 7
+    assert rows_of(Table(table.path), 4) == fourth
+    with pytest.raises(MutatorError, match="version 3 is gone"):
+        rows_of(Table(table.path), 3)
+
+
 def test_a_bookmark_after_the_commit_of_a_cleaning_is_refused(table: Table) -> None:
     reader = Table(table.path)
     table.clean(keep_versions=1)
@@ -237,6 +255,22 @@ def test_a_bookmark_of_a_killed_reader_comes_too_late(table: Table, monkeypatch:
     bookmarks.put_bookmark(table.path, "dead", 4, 9999, datetime.now(UTC), lambda: None)
     assert table.clean(**AGAIN).earliest_version == 7
     assert len(data(table)) == 1
+
+
+def test_two_cleanings_archive_the_same_entries(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.clean(keep_versions=1)
+    last, others = archive.LogArchive.last, [Table(table.path)]
+
+    def meanwhile(log: archive.LogArchive) -> int:
+        found = last(log)
+        while others:
+            others.pop().clean(**AGAIN)
+        return found
+
+    monkeypatch.setattr(archive.LogArchive, "last", meanwhile)
+    table.clean(**AGAIN)
+    assert [one.version for one in table.log()] == [*range(9)]
+    assert table.verify().differences == ()
 
 
 def stop(table: str, waiting: Any) -> None:

@@ -230,6 +230,8 @@ class TableLog:
         for number in range(first, last + 1):
             content = read_if_exists(self.entry_path(number))
             if content is None:
+                content = self.archive.content(number)  # another cleaning has moved it just now
+            if content is None:
                 raise self.missing(number)
             self.parsed(number, content)
             yield number, content

@@ -33,7 +33,7 @@ def open_snapshot(table: str, number: int | None = None) -> Snapshot:
     log = TableLog(table)
     hint = log.hinted()
     if number is not None and number < hint.earliest and number not in hint.kept:
-        raise unknown(log, table, number)
+        check_version(open_snapshot(table), number)  # a later cleaning may have taken back what the hint says
     return _opened(log, table, hint, number)
 
 
