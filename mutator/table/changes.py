@@ -26,10 +26,10 @@ from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE,
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
-from mutator.formats.blocks.contract import unequal
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
 from mutator.table.images import ImageReader, Images, by_position, chosen_of, differing_rows, keys_of, with_versions
+from mutator.table.old_images import OldImageReader, equal_pairs
 from mutator.table.rows import Rows
 from mutator.table.scan import schema_of
 from mutator.table.version_times import microseconds_of
@@ -135,7 +135,7 @@ class _Changes:
         files: _Files,
         typed_as: Snapshot | None = None,
     ) -> None:
-        """Read which rows are hidden.
+        """Read nothing yet.
 
         versions: those between the snapshots. files: of the earlier one; the snapshots need none. typed_as: has the
         schema of the rows.
@@ -146,7 +146,9 @@ class _Changes:
         self._added: dict[str, tuple[TableFile, int]] = {}  # data files of the later snapshot, with their versions
         self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
         self._live = LiveRows(after)
-        self._reader = ImageReader(typed_as, schema_of(typed_as), self._live)
+        rows = schema_of(typed_as)
+        self._old_rows = OldImageReader(typed_as, rows, self._live)
+        self._readers = self._old_rows, ImageReader(typed_as, rows, self._live)
         self._committed: dict[int, int] = {}  # version -> commit time in microseconds
         self._hidden: dict[str, list[Images]] = {}  # file of the earlier snapshot -> images
         self._ends: list[Images] = []  # of all hidden rows, in the order of the versions
@@ -158,11 +160,12 @@ class _Changes:
         self._away = set[str]()  # files of the earlier snapshot that were removed, and not added again
         self._written: list[Images] = []  # rows that other versions added, if some version moved rows, oldest first
         self._withdrawn = set[str]()  # files of versions that have withdrawn rows
-        self._survey(versions)
+        self._chain = versions
 
     def batches(self) -> Iterator[Any]:
         """Yield the changes: old images first, then new ones. Raises StateError for damaged files."""
         try:
+            self._survey(self._chain)
             yield from self._batches()
         except MutatorError as fault:
             if fault.kind != "table.file" or self._overwrite is None:
@@ -176,7 +179,7 @@ class _Changes:
             old, new = self._without_moved(old, new)
         if not old:
             inserted = np.zeros(sum(len(images.positions) for images in new), np.bool_)
-            yield from self._typed(new, inserted, ~inserted, (INSERT, AFTER))
+            yield from self._typed(1, new, inserted, ~inserted, (INSERT, AFTER))
             return
         old_keys, new_keys = keys_of(old), keys_of(new)
         partners = pc.index_in(old_keys, value_set=new_keys)
@@ -184,13 +187,13 @@ class _Changes:
         pairs = partners.drop_null().cast(pa.int64()).to_numpy()
         kept_old, kept_new = np.ones(len(old_keys), np.bool_), np.ones(len(new_keys), np.bool_)
         if len(pairs) and (self._replaced or self._several or self._restored):
-            unchanged = self._equal(old, updated_old, new, pairs)
+            unchanged = equal_pairs(self._readers, old, updated_old, new, pairs)
             kept_old[np.flatnonzero(updated_old)[unchanged]] = False
             kept_new[pairs[unchanged]] = False
         versions = self._versions(old_keys)
         versions[updated_old] = np.concatenate([_NONE, *(images.versions for images in new)])[pairs]
-        yield from self._typed(with_versions(old, versions), updated_old, kept_old, (DELETE, BEFORE))
-        yield from self._typed(new, updated_new, kept_new, (INSERT, AFTER))
+        yield from self._typed(0, with_versions(old, versions), updated_old, kept_old, (DELETE, BEFORE))
+        yield from self._typed(1, new, updated_new, kept_new, (INSERT, AFTER))
 
     def _without_moved(self, old: list[Images], new: list[Images]) -> tuple[list[Images], list[Images]]:
         """Leave out the rows that compactions alone moved; return (old images, new ones with the version of each)."""
@@ -221,11 +224,15 @@ class _Changes:
                 added |= {file.path: file for file in version.files if file.role == DATA}
                 continue
             is_change = version.action != COMPACT
-            self._overwrite = version.number if version.action in OVERWRITES else self._overwrite
+            if version.action in OVERWRITES:
+                self._overwrite = version.number
+                self._old_rows.replaced.update(version.removed)
             index = index_of(version)
             self._withdrawn |= index.own
             for found in older_rows(self._after.table, index):
                 known = self._files.find(found.files)
+                if version.action in OVERWRITES:
+                    self._old_rows.replaced.update(found.files)
                 for path in found.files:
                     file = known.get(path) or added.get(path)
                     positions = found.hidden(path)
@@ -290,7 +297,7 @@ class _Changes:
         updated, pairs = flags(partners.is_valid()), partners.drop_null().cast(pa.int64()).to_numpy()
         if not len(pairs):
             return old, new
-        unchanged = self._equal(old, updated, new, pairs)
+        unchanged = equal_pairs(self._readers, old, updated, new, pairs)
         kept_old, kept_new = np.ones(len(updated), np.bool_), np.ones(len(keys_of(new)), np.bool_)
         kept_old[np.flatnonzero(updated)[unchanged]] = False
         kept_new[pairs[unchanged]] = False
@@ -356,20 +363,15 @@ class _Changes:
         found: Ints = np.concatenate([images.versions for images in latest])[rows]
         return found
 
-    def _equal(self, old: Sequence[Images], updated: Flags, new: Sequence[Images], pairs: Ints) -> Flags:
-        """Return which pairs have two equal images. updated: of the old ones. pairs: numbers of the new ones."""
-        order = np.argsort(pairs)
-        chosen = np.zeros(sum(len(images.positions) for images in new), np.bool_)
-        chosen[pairs] = True
-        one = self._reader.rows(chosen_of(old, updated))
-        other = self._reader.rows(chosen_of(new, chosen))
-        back = np.empty(len(pairs), np.int64)
-        back[order] = np.arange(len(pairs))
-        return ~unequal(one, other.take(pa.array(back)))
+    def _typed(
+        self, side: int, parts: Sequence[Images], updated: Flags, kept: Flags, names: tuple[str, str]
+    ) -> Iterator[Any]:
+        """Yield images with the fields of a change.
 
-    def _typed(self, parts: Sequence[Images], updated: Flags, kept: Flags, names: tuple[str, str]) -> Iterator[Any]:
-        """Yield images with the fields of a change. names: of the change of a record alone, and of one of a pair."""
-        schema, start = changes_schema(self._reader.snapshot), 0
+        side: 0 for old images, 1 for new ones. names: of the change of a record alone, and of one of a pair.
+        """
+        reader, start = self._readers[side], 0
+        schema = changes_schema(reader.snapshot)
         for images in parts:
             end = start + len(images.positions)
             rows, pair = np.flatnonzero(kept[start:end]), updated[start:end]
@@ -379,7 +381,7 @@ class _Changes:
             own = images.chosen(rows)
             pair = pair[rows]
             times = _times(own.versions, self._committed)
-            for first, batch in self._reader.batches(own):
+            for first, batch in reader.batches(own):
                 last = first + batch.num_rows
                 types = pa.DictionaryArray.from_arrays(pa.array(pair[first:last].astype(np.int8)), pa.array(names))
                 added = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,7 +40,11 @@ def create(directory: Path, settings: dict[str, str], own: int = 1) -> Table:
 
 def files(snapshot: Snapshot, role: str, partition: str, part: str = "data") -> list[Path]:
     """Return the paths of the live files that have rows of a partition, or of their key indexes."""
-    found = [one for one in snapshot.of_role(role) if any(e.partition in (partition, None) for e in one.extents)]
+    found = [
+        one
+        for one in snapshot.of_role(role)
+        if partition == "*" or any(e.partition in (partition, None) for e in one.extents)
+    ]
     return [Path(snapshot.table) / getattr(one, part).path for one in found]
 
 
@@ -184,12 +189,84 @@ def test_nothing_is_lost_where_nothing_is_damaged(tmp_path: Path) -> None:
 
 @pytest.mark.thorough(keep=2)
 @WORLDS
-def test_changes_over_damaged_rows_name_the_version_to_go_on_from(tmp_path: Path, settings: dict[str, str]) -> None:
-    table = create(tmp_path, settings)
+@pytest.mark.parametrize("how", ["cut", "lose"])
+def test_changes_over_damaged_rows_have_their_keys(tmp_path: Path, settings: dict[str, str], how: str) -> None:
+    table, sound = create(tmp_path, settings), create(tmp_path / "sound", settings)
+    damage(files(table.snapshot, DATA, "part=p1"), how)
+    for one in (table, sound):
+        one.insert_overwrite(feed(*NEW))
+    known = {"id"} if settings is SETTINGS else {"id", "part"}
+    for start, net in ((2, False), (1, True), (2, True)):
+        expected = sound.changes(start, net=net).to_pylist()
+        for row in expected:
+            del row["_commit_timestamp"]
+            is_old = row["_change_type"] in ("delete", "update_preimage")
+            if is_old and (settings is SETTINGS or row["part"] == "p1"):
+                row.update(dict.fromkeys({"id", "at", "part", "note"} - known))
+        found = table.changes(start, net=net).to_pylist()
+        for row in found:
+            del row["_commit_timestamp"]
+        assert sorted(found, key=repr) == sorted(expected, key=repr)
+        assert {row["_change_type"] for row in found} >= {"delete", "update_preimage", "insert"}
+    table.apply(feed((30, 1, "U", "p1", "y")))
+    assert len(table.changes(3).to_pylist()) == 1
+
+
+@pytest.mark.parametrize("settings", [BY_TABLE, BY_PARTITION], ids=["table", "partition"])
+def test_rows_hidden_in_a_damaged_packed_file_have_their_keys(tmp_path: Path, settings: dict[str, str]) -> None:
+    table = create(tmp_path, settings, own=1 << 16)
     damage(files(table.snapshot, DATA, "part=p1"), "lose")
     table.insert_overwrite(feed(*NEW))
+    old = [row for row in table.changes(2).to_pylist() if row["_change_type"] in ("delete", "update_preimage")]
+    assert {(row["id"], row["part"], row["at"]) for row in old} == {(number, "p1", None) for number in (2, 3, 4, 5)}
+    table.apply(feed((7, 9, "D", "p2", None)), max_delete_fraction=1)
+    with pytest.raises(StateError, match="is damaged"):  # no overwrite replaced this row
+        table.changes(3).to_arrow()
+
+
+def test_keys_alone_have_the_types_of_the_table(tmp_path: Path) -> None:
+    rows = {
+        "id": pa.array([b"\xff\x00", b"b"]),
+        "time": pa.array([1, 2_000_000_000_123_456], pa.timestamp("us")),
+        "cents": pa.array([Decimal("1.50"), Decimal("12.00")], pa.decimal128(9, 2)),
+        "day": pa.array([0, 20000], pa.date32()),
+        "shop": pa.array(["x/y", None]),
+        "at": pa.array([1, 1]),
+    }
+    key = "id,time,cents"
+    settings = {"key": key, "order_by": "at", "partitioned.by": "day,shop", "key.scope": "partition"}
+    table = Table.create(str(tmp_path / "table"), settings, buckets=1)
+    table.apply(pa.table(rows))
+    for path in files(table.snapshot, DATA, "*"):
+        path.unlink()
+    table.insert_overwrite_table(pa.table(rows).slice(0, 0), allow_empty_feed=True)
+    names = [*rows][:-1]
+    found = table.changes(1).to_arrow()
+    assert sorted(found.select(names).to_pylist(), key=repr) == sorted(
+        pa.table(rows).select(names).to_pylist(), key=repr
+    )
+    assert found.column("at").null_count == 2
+
+
+@pytest.mark.parametrize("by", ["date(time)", "day=date(time)"])
+def test_without_the_source_of_a_partition_changes_name_the_version_to_go_on_from(tmp_path: Path, by: str) -> None:
+    """The directory has no time, and IDs are unique only within a partition."""
+    settings = {"key": "id", "order_by": "at", "partitioned.by": by, "key.scope": "partition"}
+    table = Table.create(str(tmp_path / "table"), settings, buckets=1)
+    rows = pa.table({"id": [1], "at": [1], "time": pa.array([0], pa.timestamp("us"))})
+    table.apply(rows)
+    damage(files(table.snapshot, DATA, "*"), "lose")
+    table.insert_overwrite_table(rows.slice(0, 0), allow_empty_feed=True)
+    with pytest.raises(StateError, match="read all rows of version 2, and the changes after it"):
+        table.changes(1).to_arrow()
+
+
+def test_changes_without_data_and_key_indexes_name_the_version_to_go_on_from(tmp_path: Path) -> None:
+    table = create(tmp_path, BY_PARTITION)
+    old = [files(table.snapshot, DATA, "part=p1", part) for part in ("data", "index")]
+    table.insert_overwrite(feed(*NEW))
+    for paths in old:
+        damage(paths, "lose")
     for start, net in ((2, False), (1, True)):
         with pytest.raises(StateError, match="read all rows of version 3, and the changes after it"):
             table.changes(start, net=net).to_arrow()
-    table.apply(feed((30, 1, "U", "p1", "y")))
-    assert len(table.changes(3).to_pylist()) == 1
