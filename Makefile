@@ -50,8 +50,8 @@ test-unit: venv  ## the tests that need no Java and no servers, in a minute and 
 test: venv java hadoop browser  ## one case of each engine, join, format, storage and protocol, in nine minutes
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 
-test-rest: export MUTATOR_EFFORT = full
-test-rest: venv java hadoop browser lint  ## the tests that `make test` leaves out, and the laws with all examples
+test-rest: export MUTATOR_EFFORT = third
+test-rest: venv java hadoop browser lint  ## the tests that `make test` leaves out, and the laws with more examples
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "(rest or law) and not soak"
 
 test-all: test test-rest  ## everything but the soak, as CI runs it
@@ -60,12 +60,12 @@ test-all: test test-rest  ## everything but the soak, as CI runs it
 test-spark35: export NEWEST_JAVA = 23
 test-spark35: $(VENV35)/stamp java browser  ## the same tests on Spark 3.5, with Python 3.11
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV35)/bin/python build/hadoop
-	MUTATOR_EFFORT=full $(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
+	MUTATOR_EFFORT=third $(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
 
 soak: export MUTATOR_RACES ?= 300
 soak: export MUTATOR_EFFORT = full
-soak: venv java hadoop browser  ## the long runs
-	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race"
+soak: venv java hadoop browser  ## the long runs, and the laws with all examples
+	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "soak or race or law"
 
 # SIZE=smoke, 4m, 12m or a number of rows; BENCH=... for the other options of `python -m bench`
 SIZE ?= 4m

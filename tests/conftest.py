@@ -20,6 +20,7 @@ from tests.support.effort import EXAMPLES
 from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.support.hive_server import hive  # noqa: F401
 from tests.support.s3_server import Server, s3  # noqa: F401
+from tests.support.tiers import balanced, chosen
 
 os.environ["JDK_JAVA_OPTIONS"] = QUICK  # also for the benchmark, which gives Spark no Java options
 os.environ["XDG_CACHE_HOME"] = CACHE
@@ -57,20 +58,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("xdist_group", "processes"))))  # longest first
     for tests in cases.values():
-        kept = _kept(tests)
+        marker = tests[0].get_closest_marker("thorough")
+        assert marker is not None
+        kept = chosen(tests, marker.kwargs["keep"])
+        others = [item for item in tests if item not in kept and not item.get_closest_marker("soak")]
+        rest = balanced(others, kept, marker.kwargs.get("rest", len(others)))
         for item in tests:
             if item not in kept:
-                item.add_marker(pytest.mark.rest)
-
-
-def _kept(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """Return the cases of a test that `make test` runs: a number, evenly spread, or those whose ID contains a word."""
-    marker = cases[0].get_closest_marker("thorough")
-    assert marker is not None
-    keep = marker.kwargs["keep"]
-    if isinstance(keep, str):
-        return [item for item in cases if keep in item.name]
-    return [cases[number * len(cases) // keep] for number in range(min(keep, len(cases)))]
+                item.add_marker(pytest.mark.rest if item in rest else pytest.mark.soak)
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

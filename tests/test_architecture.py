@@ -4,6 +4,7 @@ circles.
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -54,8 +55,16 @@ def is_for_types(node):
 
 
 MODULES = {module_name(path): path for path in sorted((ROOT / "mutator").rglob("*.py"))}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
-IMPORTS = {name: imports(tree) for name, tree in TREES.items()}
+
+
+@cache  # as the other ones: every worker imports this module, but few run its tests
+def trees():
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def imports_by_module():
+    return {name: imports(tree) for name, tree in trees().items()}
 
 
 def own_module(full):
@@ -68,7 +77,9 @@ def own_module(full):
     return rest
 
 
-USES = {name: {own_module(full) for full in names} - {None} for name, names in IMPORTS.items()}
+@cache
+def uses():
+    return {name: {own_module(full) for full in names} - {None} for name, names in imports_by_module().items()}
 
 
 def room_of(name):
@@ -95,14 +106,14 @@ def test_every_module_is_in_a_room():
 
 
 def test_the_map_of_the_package_names_every_room_in_order():
-    _, rows, _ = re.split(r"(?m)^=+ =+$", ast.get_docstring(TREES[""]))
+    _, rows, _ = re.split(r"(?m)^=+ =+$", ast.get_docstring(trees()[""]))
 
     assert re.findall(r"(?m)^``(\w+)`` +\S", rows) == [room for room in ROOMS if room in MODULES]
 
 
 def test_imports_go_to_rooms_before():
     wrong = {}
-    for name, used in USES.items():
+    for name, used in uses().items():
         room = room_of(name)
         before = set(ROOMS[: ROOMS.index(room)]) - (SIBLINGS if room in SIBLINGS else set()) if room else set(ROOMS)
         wrong[name] = sorted(module for module in used if room_of(module) not in before | {room})
@@ -113,14 +124,14 @@ def test_imports_go_to_rooms_before():
 def test_underscored_names_stay_in_their_module():
     names = {
         name: [full.rpartition(".")[2] for full in full_names if own_module(full) is not None]
-        for name, full_names in IMPORTS.items()
+        for name, full_names in imports_by_module().items()
     }
 
     assert found({name: [used for used in names[name] if used.startswith("_")] for name in names}) == {}
 
 
 def test_no_circle_of_modules():
-    assert circle(USES) is None
+    assert circle(uses()) is None
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -131,7 +142,7 @@ def test_no_circle_of_folders_in_a_room(room):
         return ".".join(name.split(".")[:2])
 
     graph = {}
-    for name, used in USES.items():
+    for name, used in uses().items():
         if room_of(name) == room and name != room:
             graph.setdefault(place(name), set()).update(
                 place(one) for one in used if room_of(one) == room and place(one) not in (room, place(name))
@@ -153,7 +164,11 @@ def test_importing_a_name_counts_as_importing_its_module():
 
 
 def test_spark_stays_in_its_corner():
-    users = {name for name, names in IMPORTS.items() if any(full.startswith(("pyspark", "py4j")) for full in names)}
+    users = {
+        name
+        for name, names in imports_by_module().items()
+        if any(full.startswith(("pyspark", "py4j")) for full in names)
+    }
 
     assert [name for name in users if not f"{name}.".startswith(tuple(f"{corner}." for corner in SPARK))] == []
     assert users
@@ -161,7 +176,7 @@ def test_spark_stays_in_its_corner():
 
 def test_only_the_command_line_prints_and_exits():
     forbidden = {"print", "sys.exit", "exit", "quit", "SystemExit", "sys.stdout.write"}
-    used = {name: {ast.unparse(called) for called in calls(tree)} & forbidden for name, tree in TREES.items()}
+    used = {name: {ast.unparse(called) for called in calls(tree)} & forbidden for name, tree in trees().items()}
 
     assert set(found(used)) <= PRINTS
 
@@ -182,7 +197,7 @@ def test_modules_are_short():
 
 
 def test_public_modules_classes_and_functions_have_docstrings():
-    assert found({name: without_docstring(tree) for name, tree in TREES.items()}) == {}
+    assert found({name: without_docstring(tree) for name, tree in trees().items()}) == {}
 
 
 def without_docstring(tree):

@@ -1,6 +1,11 @@
 """Assumptions of the test configuration that no other test checks: breaking them costs minutes, but no result."""
 
+from itertools import product
+from types import SimpleNamespace
+
 import pytest
+
+from tests.support.tiers import balanced
 
 
 @pytest.mark.xdist_group("seen")
@@ -19,3 +24,17 @@ def test_names_of_tests_are_short(request):
     long = [item.nodeid[:80] for item in request.session.items if len(item.nodeid) > 2000]
 
     assert long == []
+
+
+def test_a_sample_of_cases_has_each_value_of_each_parameter():
+    axes = {"join": "abcd", "point": range(17), "size": ["small", "large"]}
+    rows = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    cases = [SimpleNamespace(callspec=SimpleNamespace(params=row)) for row in rows]
+
+    sample = [cases[0], *balanced(cases[1:], cases[:1], 16)]
+
+    for name, values in axes.items():
+        counts = [[case.callspec.params[name] for case in sample].count(value) for value in values]
+        assert sum(counts) == 17
+        assert max(counts) - min(counts) <= 1
+    assert len(balanced(cases[:5], [], 9)) == 5

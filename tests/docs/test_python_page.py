@@ -78,6 +78,7 @@ counts(1)
 """
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.processes
 def test_a_typed_program_is_checked(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)

@@ -55,7 +55,7 @@ def test_each_run_uses_the_join_of_its_name(places, tmp_path, join):
     assert shared == [join == "aligned"] * 3  # carried over, by a link
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=4, rest=31)
 @every_point
 def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, join, point, kill):
     kill(point, call_of(join, places, tmp_path / "out"))

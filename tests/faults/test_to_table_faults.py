@@ -129,7 +129,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @every_storage
 @pytest.mark.parametrize("why", FAULTS)
 def test_any_call_has_a_fault(storage_type: str, why: str, process: Callable[[], None]) -> None:
@@ -201,7 +201,7 @@ def unlocked_run(path: str) -> Any:
     return commands._run(TableRun(Base(path), one.config, one.target), ())
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @every_storage
 @pytest.mark.parametrize("other", [recover_it, take_over])
 @pytest.mark.parametrize("arrives", [False, True], ids=["the same files", "a later file too"])

@@ -54,6 +54,7 @@ def new_base(path: Path) -> TableBase:
     return base
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", POINTS)
 def test_kill(point: str, tmp_path: Path, act: Callable[..., Any]) -> None:
@@ -99,6 +100,7 @@ sys.exit(main(["workflow", "run", sys.argv[1], "-D", "claim.min.age=0s", "-D", "
 """
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.processes
 @pytest.mark.parametrize("step", ["prepare", "_merged", "committed"])
 def test_a_run_that_is_paused_for_longer_than_its_lock(step: str, tmp_path: Path) -> None:

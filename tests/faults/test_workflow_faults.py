@@ -105,7 +105,7 @@ SOME = pytest.param((4, 4), id="some")
 ALL = pytest.param((1, 1), id="all", marks=pytest.mark.soak)
 
 
-@pytest.mark.thorough(keep="few-first run-posix")
+@pytest.mark.thorough(keep="few-first run-posix", rest=4)
 @every_storage
 @every_start
 @pytest.mark.parametrize("steps", [FEW, SOME, ALL])
@@ -133,7 +133,7 @@ def test_kill_and_kill_in_the_recovery(storage_type, runs, steps, process):
     assert doubles > 2400 // (steps[0] * steps[1])
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=4)
 @every_storage
 @every_start
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_any_call_fails(storage_type, runs, why, for_good, process):
         settle_and_check(storage, before)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=4)
 @every_storage
 @every_start
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
@@ -318,7 +318,7 @@ def start_of(storage_type, act, process):
     return start
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=1, rest=9)
 @pytest.mark.parametrize("storage_type", ["posix", pytest.param("hdfs", marks=pytest.mark.soak), "s3"])
 @pytest.mark.parametrize("paused", ACTS)
 @pytest.mark.parametrize("other", OTHERS)

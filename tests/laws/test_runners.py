@@ -87,7 +87,7 @@ SETTINGS = tuple(f"{name}={value}" for name, value in SMALL.items())
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep=5)
+@pytest.mark.thorough(keep=5, rest=79)
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_workers_write_the_same_files(case: Path, engine: str, in_workers: Mutate, tmp_path: Path) -> None:

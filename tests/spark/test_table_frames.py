@@ -60,6 +60,7 @@ def test_hidden_rows_are_left_out_in_each_version(spark: SparkSession, settings:
     assert frame.where("id < 10").groupBy("shop").count().count() == 3
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("fault", [None, "sizes that differ from the log", "hashes that are equal"])
 def test_files_of_one_size(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str | None
@@ -94,6 +95,7 @@ def test_hidden_rows_of_large_files(spark: SparkSession, settings: Any, tmp_path
         same(table, spark, version)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("own", [None, "5000"])
 def test_spark_looks_for_many_local_files_without_a_job(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str | None

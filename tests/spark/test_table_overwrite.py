@@ -25,6 +25,7 @@ INPUT = [
 ]
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("settings", [SETTINGS, BY_TABLE, BY_PARTITION], ids=["whole", "table", "partition"])
 @pytest.mark.parametrize("operation", ["insert_overwrite", "insert_overwrite_table"])
 def test_spark_overwrites_as_this_process_does(
@@ -44,6 +45,7 @@ def test_spark_overwrites_as_this_process_does(
     assert tombstones(tables[0]) == tombstones(tables[1])
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("elements", ["Row", "dict", "RecordBatch"])
 def test_rdds_of_rows(sc: Any, tmp_path: Path, elements: str) -> None:
     table = create(tmp_path, BY_PARTITION, *BEFORE)

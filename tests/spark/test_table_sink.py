@@ -80,6 +80,7 @@ def test_a_dynamic_overwrite_replaces_the_partitions_of_the_rows(spark: SparkSes
         assert [one.kind for one in table.log()][-1] == "insert_overwrite"
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(
     ("mode", "options", "message"),
     [

@@ -97,6 +97,7 @@ def test_a_stream_that_is_started_again(spark: SparkSession, table: mutator.Tabl
     assert run() == expected()
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

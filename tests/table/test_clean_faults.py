@@ -76,7 +76,7 @@ def check(rows: dict[int, list[Any]]) -> int:
     return left.earliest
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @pytest.mark.parametrize("inline", ["feed and entry", pytest.param("nothing", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -163,7 +163,7 @@ CASES = {
 }
 
 
-@pytest.mark.thorough(keep=8)
+@pytest.mark.thorough(keep=2, rest=11)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("faster", ["apply", "compact"])
@@ -196,6 +196,7 @@ def race(work: Path, phase: str, case: str, world: str, faster: str) -> None:
     assert_serial(table, work, WORLDS[world], paths)
 
 
+@pytest.mark.thorough(keep=1, rest=5)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_two_compactions(phase: str, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,6 +215,7 @@ def test_two_compactions(phase: str, world: str, tmp_path: Path, monkeypatch: py
     assert_serial(table, tmp_path, WORLDS[world], paths)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_an_apply_follows_a_compaction_that_removed_no_file(phase: str, tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "table"), WORLDS["partitions"], buckets=1)

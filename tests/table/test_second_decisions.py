@@ -42,7 +42,7 @@ def apply_outrun(path: str, slower: str, faster: str) -> None:
         apply_to(path, slower)
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=1, rest=5)
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("what", faults.FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,6 +95,7 @@ def outrun_placed(table: str, slower: str, faster: str) -> None:
 POINTS = {"apply.decided.again": 2, "table.placed:9": 2, "table.commit:3": 2, "table.committed:2": 3}
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_while_it_decides_again(act: Callable[..., Any], point: str, tmp_path: Path) -> None:

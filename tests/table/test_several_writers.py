@@ -202,7 +202,7 @@ CASES = {  # rows of the slower and of the faster writer
 }
 
 
-@pytest.mark.thorough(keep=12)
+@pytest.mark.thorough(keep=5, rest=19)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("case", CASES)
 def test_two_writers(case: str, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,6 +245,7 @@ def outrun(times: int, act: Callable[[int], Any]) -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("world", WORLDS)
 def test_hot_keys_outrun_an_apply_many_times(
@@ -307,6 +308,7 @@ def test_too_many_common_keys_start_over(
     assert_serial(table, tmp_path, BY_FIELD, paths)
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_others_commit_for_long_while_an_apply_waits(
     phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -115,6 +115,7 @@ def new_places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", APPLY)
 def test_killed_apply(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
@@ -131,6 +132,7 @@ def test_killed_apply(act: Callable[..., Any], places: Path, tmp_path: Path, poi
     assert bool(found.stray.files) == (point.startswith("apply.") or point == "table.commit")
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", COMPACT)
 def test_killed_compaction(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
@@ -246,6 +248,7 @@ def exported_rows(output: str) -> list[Any]:
     return sorted(pq.read_table(output).to_pylist(), key=repr)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", EXPORT)
 def test_killed_export(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:

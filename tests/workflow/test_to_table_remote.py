@@ -65,6 +65,7 @@ def names(path: str, place: str) -> list[str]:
     return sorted(entry.name for entry in entries_of(f"{path}/{place}"))
 
 
+@pytest.mark.thorough(keep=2)
 def test_files_are_merged_once(root: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n2,2,D,\n")
     assert run_it(root).version == 2
@@ -104,6 +105,7 @@ def test_a_look_at_nothing_new_is_one_request(root: str, monkeypatch: pytest.Mon
     assert calls == [f"{root}/incr"]
 
 
+@pytest.mark.thorough(keep=0)
 def test_a_run_that_was_killed_after_its_commit_is_finished(root: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n")
     one = opened(f"{root}/table")
@@ -117,6 +119,7 @@ def test_a_run_that_was_killed_after_its_commit_is_finished(root: str) -> None:
     assert names(root, "_mutator/runs") == names(root, "working") == []
 
 
+@pytest.mark.thorough(keep=0)
 def test_a_run_that_was_killed_before_its_commit_is_given_up(root: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n")
     one = opened(f"{root}/table")
@@ -131,6 +134,7 @@ def test_a_run_that_was_killed_before_its_commit_is_given_up(root: str) -> None:
     assert open_snapshot(f"{root}/table").version.number == 3
 
 
+@pytest.mark.thorough(keep=0)
 @where_nothing_is_moved
 def test_a_note_of_claims_spares_reading_the_log(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2, 6):
@@ -152,6 +156,7 @@ def test_a_note_of_claims_spares_reading_the_log(root: str, monkeypatch: pytest.
         assert run_it(root).version is None  # the log says what was merged
 
 
+@pytest.mark.thorough(keep=0)
 @where_nothing_is_moved
 def test_a_note_of_another_table_is_not_used(root: str) -> None:
     storage_for(root).remove(f"{root}/table")
@@ -160,6 +165,7 @@ def test_a_note_of_another_table_is_not_used(root: str) -> None:
     assert (done.version, done.claimed) == (1, ("ups_1.csv",))
 
 
+@pytest.mark.thorough(keep=0)
 @where_nothing_is_moved
 def test_a_rewritten_file_has_arrived_again(root: str) -> None:
     storage_for(root).remove(f"{root}/incr/ups_1.csv")

@@ -268,7 +268,7 @@ def test_two_processes_on_one_base(root):
     assert [version.number for version in log] == list(range(1, len(log) + 1))
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 def test_restore_and_history(root):
     base = new_base(f"{root}/base", 2)
     run_it(base)
