@@ -8,12 +8,17 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.cli.workflow_target import table_in
+from mutator.config.sources import parse_overrides
 from mutator.errors import error
 from mutator.storage import located_to_write
+
+if TYPE_CHECKING:
+    from mutator.config import Config
 
 _GET = "mutator table get {} KEY --all"
 
@@ -21,7 +26,7 @@ _GET = "mutator table get {} KEY --all"
 def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.dataset.manifest import TABLE
     from mutator.pipeline.explain.master import explain_master
-    from mutator.pipeline.master_settings import recorded_settings
+    from mutator.pipeline.explain.master import recorded_settings_of as of_master
     from mutator.workflow.directory.explain import explain, recorded_settings_of
     from mutator.workflow.directory.verification import is_base
 
@@ -32,14 +37,25 @@ def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
     if table is not None:
         raise error("usage", what=f"{table} is a table, which keeps the versions of a record: {_GET.format(table)}")
     whole_base = is_base(path)
-    recorded = partial(recorded_settings_of if whole_base else recorded_settings, path)
+    recorded = partial(recorded_settings_of if whole_base else of_master, path)
     config = options.config_of(arguments, recorded)
     if whole_base:
         _only_of_masters(arguments)
         found = explain(arguments.place, arguments.values, config)
     else:
-        found = explain_master(arguments.place, arguments.values, config, arguments.feed, arguments.before)
+        unrecorded = _of_other_runs(arguments, path)
+        found = explain_master(arguments.place, arguments.values, config, arguments.feed, arguments.before, unrecorded)
     yield Answer(options.shown(found, arguments), code=0 if found.is_known else 3)
+
+
+def _of_other_runs(arguments: argparse.Namespace, path: str) -> Config | None:
+    """Return how feed files are read of runs that the manifest has no settings of; None: the user does not say it."""
+    from mutator.pipeline.explain.master import states_deletes
+    from mutator.pipeline.master_settings import recorded_settings
+
+    if arguments.config is None and not states_deletes(parse_overrides(options.settings_of(arguments))):
+        return None
+    return options.loaded(arguments, recorded=partial(recorded_settings, path))
 
 
 def _only_of_masters(arguments: argparse.Namespace) -> None:

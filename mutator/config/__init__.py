@@ -8,6 +8,7 @@ sources        ``.properties``, TOML and ``key=value`` to flat text
 conflicts      settings that are valid alone and wrong together
 written_names  the names that the user gave to settings, for messages
 argument_names the names of settings in messages for Python callers
+feed_settings  the settings that decide how a feed is read and merged
 reader         all of these in turn: ``load`` and ``parse`` return a ``Config``
 reference      the settings as a table, as text and as a JSON schema
 """

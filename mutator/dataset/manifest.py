@@ -65,6 +65,14 @@ class FeedFile:
 
 
 @dataclass(frozen=True)
+class FeedSettings:
+    """How feed files were read and merged, by all runs from a commit time on until the next settings."""
+
+    since: str
+    settings: Mapping[str, Any]  # by their published names: text, or lists of texts and numbers
+
+
+@dataclass(frozen=True)
 class Manifest:
     """Everything that the next run must know about a dataset. Order values are text in the format of their type."""
 
@@ -83,10 +91,17 @@ class Manifest:
     counts: Mapping[str, int]
     copy: str | None = None  # path of a second file with the same bytes; earlier datasets have none
     changes: bool = False  # the run wrote the rows that it changed, if there were any
+    feed_settings: tuple[FeedSettings, ...] = ()  # oldest first; runs before the first ones recorded none
 
     def parts(self) -> tuple[Part, ...]:
         """Return every file of the dataset except the manifest itself."""
         return (*self.files, *self.beside)
+
+
+def settings_of_run(manifest: Manifest, committed: str) -> Mapping[str, Any] | None:
+    """Return the settings by which a run read its feed, given its commit time; None: they were not recorded."""
+    found = [one.settings for one in manifest.feed_settings if one.since <= committed]
+    return found[-1] if found else None
 
 
 def is_without_key(manifest: Manifest) -> bool:
@@ -98,12 +113,12 @@ def is_without_key(manifest: Manifest) -> bool:
 def dump(manifest: Manifest) -> bytes:
     """Return a manifest as JSON that ends with a checksum."""
     document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}
-    for name in ("files", "beside", "feed"):
+    for name in ("files", "beside", "feed", "feed_settings"):
         document[name] = [_members(part) for part in document[name]]
     return checksummed_json.dump("mutator", FORMAT_VERSION, document)
 
 
-def _members(part: Part | FeedFile) -> dict[str, Any]:
+def _members(part: Part | FeedFile | FeedSettings) -> dict[str, Any]:
     """Return the JSON members of a file, without the optional ones that it lacks."""
     named = ((name, value) for name, value in vars(part).items() if value is not None or name not in _OPTIONAL)
     return checksummed_json.json_members(named)
@@ -119,6 +134,7 @@ def parse(data: bytes, path: str) -> Manifest:
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         document.setdefault("copy", None)
         document.setdefault("changes", False)
+        document["feed_settings"] = tuple(FeedSettings(**part) for part in document.get("feed_settings", ()))
         manifest = Manifest(**checksummed_json.attributes(Manifest, document))
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None

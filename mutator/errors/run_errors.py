@@ -5,6 +5,10 @@ RUNS: dict[int, dict[str, str]] = {
         "usage": "{what}",
         "config": "{where}: {faults}",
         "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
+        "explain.deletes": (
+            "{path}: what marks deletes in {files} is not known, because the mutator that merged them on {committed} "
+            "did not record it; give --op FIELD, or the --config of that run, or --op '' if they have no op codes"
+        ),
         "path.missing": "{path}: there is no such {what}; check the path",
         "path.scheme": "{path}: '{scheme}' is not a known storage scheme; the known ones are: {known}",
         "path.extra": (

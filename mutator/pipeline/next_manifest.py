@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from mutator.dataset.file_checks import may_be_taken_over
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest, Part, copy_path
+from mutator.dataset.manifest import DataFile, FeedFile, FeedSettings, Manifest, Part, copy_path
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
@@ -23,6 +23,7 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
     """Return the manifest that publishes a result. known: that of the master, if it has one."""
     committed = datetime.fromtimestamp(plan.now / 1000, UTC).isoformat(timespec="milliseconds")
     merged = [FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed]
+    feed = _merged_feed(plan, known, merged)
     spec, files = _forms(plan, result.files)
     checked = _Checks(known, result.checked, committed)
     return Manifest(
@@ -37,10 +38,11 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
         snapshot=_snapshot(plan, known, result),
         files=tuple(map(checked.noted, files)),
         beside=tuple(map(checked.noted, result.beside)),
-        feed=_merged_feed(plan, known, merged),
+        feed=feed,
         counts=committed_counts(result.counts),
         copy=copy_path(plan.run),
         changes=plan.changes is not None,
+        feed_settings=_feed_settings(plan, known, committed, feed),
     )
 
 
@@ -89,6 +91,18 @@ def _merged_feed(plan: Plan, known: Manifest | None, now: Iterable[FeedFile]) ->
         if oldest is None or datetime.fromisoformat(part.committed).timestamp() >= oldest
     ]
     return tuple({(part.name, part.bytes, part.checksum): part for part in (*before, *now)}.values())
+
+
+def _feed_settings(
+    plan: Plan, known: Manifest | None, committed: str, feed: Sequence[FeedFile]
+) -> tuple[FeedSettings, ...]:
+    """Return the settings of all runs whose feed files are not forgotten."""
+    found = known.feed_settings if known else ()
+    if not found or found[-1].settings != plan.feed_settings:
+        found = (*found, FeedSettings(committed, plan.feed_settings))
+    oldest = min((part.committed for part in feed), default=committed)
+    ends = (*(one.since for one in found[1:]), None)  # of each, the beginning of the next ones
+    return tuple(one for one, end in zip(found, ends, strict=True) if end is None or end > oldest)
 
 
 def committed_counts(counts: Counter[str]) -> dict[str, int]:

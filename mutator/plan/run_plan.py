@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mutator.config import Config
+from mutator.config.feed_settings import feed_settings
 from mutator.dataset import checksum
 from mutator.dataset.file_checks import due_files
 from mutator.dataset.filter_paths import FilterTarget
@@ -108,6 +109,7 @@ class Plan:
     checks: frozenset[str] = frozenset()  # files of the master that are read even if they are taken over
     changes: ChangeForm | None = None  # None: changed rows are not written
     shown: ShownValues = field(default_factory=ShownValues)  # in reports
+    feed_settings: Mapping[str, Any] = field(default_factory=dict)  # by which the feed is read, for the manifest
     filters: FilterTarget | None = None  # where filters of the feed's keys go; None: nowhere
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
@@ -274,6 +276,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         warnings=(*config.warnings, *rows.warnings, *mistakes, *_warnings(config, survey)),
         master=_with_forms(survey, rows),
         shown=shown_values(config, rows),
+        feed_settings=feed_settings(config),
         checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
         units=tuple(
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.config.definitions import published
+from mutator.config.feed_settings import OF_DELETES
 from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
@@ -18,10 +19,6 @@ from mutator.table.prepare import manifest_of
 CALL = "mutator.Table"
 _OPERATION = "write.operation"
 SOURCE = "in the table"  # of settings that nobody set
-_OF_DELETES = (
-    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
-    "deleted.record.file.prefix",
-)
 
 
 def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any], call: str = "apply") -> Config:
@@ -54,7 +51,7 @@ def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[s
     """
     given = {published(key) for key, value in settings.items() if shown(value)}
     if any(published(key) == "sync.mode" and shown(value) == "full" for key, value in settings.items()):
-        given.update(_OF_DELETES)
+        given.update(OF_DELETES)
     known = manifest_of(snapshot)
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
     found = {} if known is None else settings_of_manifest(known, {**own, **settings})

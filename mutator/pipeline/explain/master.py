@@ -1,14 +1,19 @@
 """Why a record of a master is what it is, by the feed files that its manifest lists, where they still are."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from typing import Any
 
+from mutator import config as configuration
 from mutator.config import Config
+from mutator.config.definitions import published
+from mutator.config.feed_settings import OF_DELETES
+from mutator.config.sources import shown
 from mutator.dataset import checksum
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import FeedFile, Manifest
-from mutator.errors import MutatorError
+from mutator.dataset.manifest import FeedFile, Manifest, settings_of_run
+from mutator.errors import MutatorError, error
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, steps_of
 from mutator.pipeline.explain.decisions import NOTHING
@@ -18,19 +23,28 @@ from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
 from mutator.pipeline.explain.place import Place, held_or_why, place_of
+from mutator.pipeline.master_settings import recorded_settings
 from mutator.plan.inspect.feed_files import feed_entries
+from mutator.rules import file_names
+from mutator.rules.file_names import first_few
 from mutator.storage import Entry, absolute, located
 
 _NOT_FOUND = "not found: give the directory where it is with --feed"
 
 
 def explain_master(
-    path: str, key: Key, config: Config, feed: Sequence[str] = (), before: str | None = None
+    path: str,
+    key: Key,
+    config: Config,
+    feed: Sequence[str] = (),
+    before: str | None = None,
+    unrecorded: Config | None = None,
 ) -> Explanation:
     """Explain a key of a master.
 
     feed: paths where the feed files that were merged may still be. before: path of an earlier master, from which the
-    runs are followed. Raises MutatorError for a master or a key that cannot be used.
+    runs are followed. unrecorded: how feed files are read of runs whose settings the manifest lacks; None: that is not
+    known. Raises MutatorError for a master or a key that cannot be used, and for such a run if that is not known.
     """
     entries, _ = feed_entries([absolute(one) for one in feed], config.control_suffix)
     found = list(entries.values())
@@ -45,7 +59,8 @@ def explain_master(
         unknown.append("how its records came: the master has no manifest, because mutator did not write it")
     else:
         earlier, given, why = _before(config, place, place.known, before)
-        runs, files = _runs(config, place, place.known, found, earlier, now)
+        configs = _Configs(config, path, place.known, unrecorded)
+        runs, files = _runs(configs, place, place.known, found, earlier, now)
         if why is not None:
             unknown.append(why)
     steps = steps_of(given, runs, by_partition=place.by_partition, is_partitioned=place.survey.partitioned is not None)
@@ -63,6 +78,48 @@ def explain_master(
         files_read=files,
         shows_rows=config.report_fields.all,
     )
+
+
+def recorded_settings_of(path: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a master that a user has not set: those of its last run, and its manifest's.
+
+    settings: those of the user.
+    """
+    storage, where = located(path)
+    entry = storage.stat(where)
+    known = read_manifest(storage, where) if entry is not None and entry.type == "directory" else None
+    kept = known.feed_settings[-1].settings if known is not None and known.feed_settings else {}
+    given = {published(name) for name, value in settings.items() if shown(value)}
+    kept = {name: value for name, value in kept.items() if name not in given}
+    found = recorded_settings(path, {**settings, **kept})
+    return {**found, **kept}
+
+
+def states_deletes(settings: Iterable[str]) -> bool:
+    """Return whether settings say what marks the deletes of a feed, or, by an empty value, that nothing does."""
+    return not {published(name) for name in settings}.isdisjoint(OF_DELETES)
+
+
+class _Configs:
+    """How the feed files of each run of a master were read."""
+
+    def __init__(self, config: Config, path: str, known: Manifest, unrecorded: Config | None) -> None:
+        self._config, self._path, self._known, self._unrecorded = config, path, known, unrecorded
+        self._parsed: dict[int, Config] = {}  # by the identity of the recorded settings
+
+    def of_run(self, committed: str, files: Sequence[str]) -> Config:
+        """Return the configuration of a run. files: names of its feed files, which are to be read with it."""
+        settings = settings_of_run(self._known, committed)
+        if settings is None:
+            if files and self._unrecorded is None:
+                raise error("explain.deletes", path=self._path, files=first_few(files), committed=committed[:19])
+            return self._unrecorded or self._config
+        if id(settings) not in self._parsed:
+            try:
+                self._parsed[id(settings)] = configuration.parse(settings)
+            except MutatorError:  # those of another release
+                self._parsed[id(settings)] = self._config
+        return self._parsed[id(settings)]
 
 
 def _before(
@@ -83,7 +140,7 @@ def _before(
 
 
 def _runs(
-    config: Config,
+    configs: _Configs,
     place: Place,
     known: Manifest,
     found: Sequence[Entry],
@@ -103,6 +160,7 @@ def _runs(
                 gone[part.name] = _NOT_FOUND
             else:
                 paths.append(path)
+        config = configs.of_run(committed, [file_names.base_name(one) for one in paths])
         count += len(paths)
         rows = FeedRows((), ())
         if paths:

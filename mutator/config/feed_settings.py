@@ -1,0 +1,35 @@
+"""The settings that decide how a feed is read and merged: recorded, so that its files can be read the same way later.
+
+>>> from mutator.config import parse
+>>> feed_settings(parse({"key": "id", "op": ["op"], "num.reducer": 8}))
+{'id.field.ordinals': 'id', 'op.code.field.ordinal': ['op']}
+"""
+
+from typing import Any
+
+from mutator.config.definitions import DEFAULT_OF_FIELD
+from mutator.config.definitions.rows import ROWS
+from mutator.config.settings import Config
+from mutator.config.sources import shown
+
+# What marks the deletes of a feed
+OF_DELETES = (
+    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
+    "deleted.record.file.prefix",
+)
+_OF_FEEDS = {
+    *(setting.name for section in ROWS for setting in section.settings),
+    "tombstone.retention",
+}
+
+
+def feed_settings(config: Config) -> dict[str, Any]:
+    """Return the given settings that decide how a feed is read and merged, by their published names.
+
+    Values are text, or lists of texts and numbers, as JSON has them.
+    """
+    return {
+        name: list(value) if isinstance(value, list | tuple) else shown(value)
+        for name, value in config.given.items()
+        if name in _OF_FEEDS or name.startswith(DEFAULT_OF_FIELD)
+    }
