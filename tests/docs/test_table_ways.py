@@ -70,6 +70,7 @@ def runner(here: Path, names: dict[str, Any]) -> Callable[[str], Any]:
     return run
 
 
+@pytest.mark.thorough(keep=0)
 @NEEDS_SOURCES
 def test_each_way_in_is_one_version(spark: SparkSession, here: Path) -> None:
     mutator.register(spark)
@@ -119,6 +120,7 @@ def test_each_overwrite_leaves_its_rows(spark: SparkSession, here: Path) -> None
         assert sorted(row["id"] for row in table.scan().to_pylist()) == [2, 100 + number], way
 
 
+@pytest.mark.thorough(keep=0)
 @NEEDS_SOURCES
 def test_each_way_out_has_the_rows(spark: SparkSession, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mutator.register(spark)

@@ -25,6 +25,7 @@ from mutator.workflow.to_table import commands
 from mutator.workflow.to_table.recovery import recover
 from mutator.workflow.to_table.table_run import TableRun
 from tests.support import process_deaths
+from tests.support.effort import stride
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import found_feed, put
 from tests.support.process_deaths import copy_of, dying
@@ -136,7 +137,7 @@ def test_any_call_has_a_fault(storage_type: str, why: str, process: Callable[[],
     start, seen = new_base(storage_type), set[int]()
     total = calls_of(start, run_it)
     assert total > 30
-    for number in range(total):
+    for number in range(0, total, stride(3)):
         storage = copy_of(start)
         faults = {number + after: fault for after, fault in enumerate(FAULTS[why])}
         storage.fault = lambda n, _, faults=faults: faults.get(n)

@@ -48,6 +48,7 @@ def same(table: Table, spark: SparkSession, version: int | None = None) -> None:
     assert frame.count() == len(found)
 
 
+@pytest.mark.thorough(keep=1)
 def test_hidden_rows_are_left_out_in_each_version(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "a table 100%"), {**settings, "partitioned.by": "shop", "key.scope": "table"})
     table.apply(rows(range(40), 1))
@@ -86,6 +87,7 @@ def test_files_of_one_size(
         same(table, spark, version)
 
 
+@pytest.mark.thorough(keep=1)
 def test_hidden_rows_of_large_files(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), settings, buckets=2)
     table.apply(rows(range(9000), 1))
@@ -125,6 +127,7 @@ def test_spark_looks_for_many_local_files_without_a_job(
     same(table, spark)
 
 
+@pytest.mark.thorough(keep=1)
 def test_a_field_that_was_added_again_is_null_in_earlier_rows(
     spark: SparkSession, settings: Any, tmp_path: Path
 ) -> None:
@@ -136,6 +139,7 @@ def test_a_field_that_was_added_again_is_null_in_earlier_rows(
     assert [row["price"] for row in table.dataframe(spark).orderBy("id").collect()] == [None, None, None, 4]
 
 
+@pytest.mark.thorough(keep=1)
 def test_rows_of_earlier_schemas(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), settings)
     table.apply(rows(range(8), 1, price=1))
@@ -146,6 +150,7 @@ def test_rows_of_earlier_schemas(spark: SparkSession, settings: Any, tmp_path: P
     same(table, spark, 2)
 
 
+@pytest.mark.thorough(keep=1)
 def test_types(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
     values = {
         "id": pa.array([1, 2]),
@@ -190,6 +195,7 @@ def test_types_that_spark_lacks(data_type: Any) -> None:
         spark_schema(pa.schema([("id", pa.int64()), ("odd", data_type)]))
 
 
+@pytest.mark.thorough(keep=1)
 def test_times_of_pandas(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
     feed = pd.DataFrame({"id": [1, 2], "at": [1, 1], "op": ["U", "U"], "seen": pd.to_datetime([NOON, NOON])})
     feed["seen"] = feed["seen"].dt.as_unit("ns")
@@ -206,6 +212,7 @@ def test_times_of_pandas(spark: SparkSession, settings: Any, tmp_path: Path) -> 
     assert sum(len(batch) for batch in chosen.rdd(spark).collect()) == 2
 
 
+@pytest.mark.thorough(keep=1)
 def test_a_table_without_rows(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), settings)
     with pytest.raises(ConfigError, match="no rows and no schema yet"):

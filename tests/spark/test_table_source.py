@@ -118,6 +118,7 @@ def test_wrong_options_are_named(
         read(spark, table, **options).collect()
 
 
+@pytest.mark.thorough(keep=0)
 def test_a_stream_needs_changes(spark: SparkSession, table: mutator.Table) -> None:
     with pytest.raises(Exception, match="changes=true for a stream"):
         spark.readStream.format("mutator").load(table.path).writeStream.format("noop").start().awaitTermination()

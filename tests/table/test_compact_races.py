@@ -107,7 +107,7 @@ def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths
     assert verified.stray.files == 0
 
 
-@law(80)
+@law(40)
 @given(
     feeds,
     st.sampled_from(sorted(WORLDS)),

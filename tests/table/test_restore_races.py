@@ -30,7 +30,7 @@ def no_patience(monkeypatch: Any) -> None:
     monkeypatch.setattr(turn, "_PATIENCE", 0)
 
 
-@law(40)
+@law(20)
 @given(
     feeds,
     st.sampled_from(sorted(WORLDS)),
