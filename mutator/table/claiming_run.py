@@ -52,6 +52,6 @@ def give_up(table: str, run: str, since: int) -> bool:
         committed = time_text(next_time(time.time(), newest))
         version = newest.next(ABANDON, run=run, committed=committed, given_up=(run,))
         if log.commit(version):
-            log.confirm(version, newest.number)
+            log.confirm(version, newest)
             failpoint("table.given.up")
             return True

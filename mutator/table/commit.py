@@ -69,7 +69,7 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
         else:
             raise StartOver
     try:
-        confirm(after, version, snapshot.version.number)
+        confirm(after, version, snapshot.version)
     except Outdated:
         nearby.remove(version)
         raise
@@ -91,10 +91,10 @@ def committed(after: Snapshot, version: TableVersion) -> bool:
     return TableLog(after.table).commit(version)
 
 
-def confirm(after: Snapshot, version: TableVersion, known: int) -> None:
+def confirm(after: Snapshot, version: TableVersion, known: TableVersion) -> None:
     """Raise Outdated if a version that was created just now takes the number of an archived one.
 
-    after: its snapshot. known: number of an earlier version that was in the log before.
+    after: its snapshot. known: an earlier version that was in the log before.
     """
     try:
         TableLog(after.table).confirm(version, known)

@@ -181,7 +181,7 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
         created = snapshot.after(version)
         if not committed(created, version):
             raise error("table.exists", path=snapshot.table)
-        confirm(created, version, snapshot.version.number)
+        confirm(created, version, snapshot.version)
         return hinted(created)
 
 

@@ -21,6 +21,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, error
 from mutator.table import apply, clean_removal, turn
+from mutator.table.commit import Outdated, commit_next
 from mutator.table.retention import Retention
 from mutator.table.table import Table
 from tests.support.effort import law
@@ -222,7 +223,7 @@ def test_a_bookmark_that_is_written_during_a_cleaning_gets_its_version_back(tabl
 def test_a_version_that_came_back_is_there_though_the_hint_calls_it_gone(table: Table) -> None:
     hint, reader, seen = Path(TableLog(table.path).hint_path), Table(table.path), list[bytes]()
 
-    def confirm(_: TableLog, version: Any, known: int) -> None:
+    def confirm(_: TableLog, version: Any, known: Any) -> None:
         seen.append(hint.read_bytes())
 
     fourth = rows_of(table, 4)
@@ -374,12 +375,12 @@ def test_an_entry_that_was_archived_is_never_created_again(table: Table) -> None
         table.apply(rows("q", at))
     table.clean(**AGAIN)
     before = rows_of(table)
-    assert not log.is_there(8)
+    assert 8 not in log.numbers()
     stale = replace(log.read(8), id="0" * 32, parent=slow_version.id)
     assert log.commit(stale)
     with pytest.raises(MutatorError, match="version 8 exists long since"):
-        log.confirm(stale, 7)
-    assert not log.is_there(8)
+        log.confirm(stale, slow_version)
+    assert 8 not in log.numbers()
     slow.apply(rows("xyz", 20))  # it starts over
     assert len(rows_of(slow)) == len(before) + 3
     assert slow.verify().differences == ()
@@ -391,17 +392,30 @@ def test_the_first_entry_that_was_archived_is_never_created_again(table: Table) 
     stale = replace(log.read(1), id="0" * 32)
     assert log.commit(stale)
     with pytest.raises(MutatorError, match="exists long since"):
-        log.confirm(stale, 0)
+        log.confirm(stale, log.read(0))
     assert [one.version for one in table.log()] == list(range(9))
     with pytest.raises(MutatorError, match="already exists"):
         Table.create(table.path, key="id")
+
+
+def test_an_entry_that_a_killed_writer_created_again_shows_nothing(table: Table) -> None:
+    """It has the number of the version that another slow writer had seen, and is another version."""
+    log, fifth, sixth = TableLog(table.path), open_snapshot(table.path, 5), open_snapshot(table.path, 6)
+    table.apply(rows("q", 8))
+    table.clean(**AGAIN)
+    before = log.numbers()
+    assert log.commit(fifth.version.next("tag", run="dead", committed=fifth.version.committed))
+    late = sixth.version.next("tag", run="late", committed=sixth.version.committed)
+    with pytest.raises(Outdated):
+        commit_next(sixth, time.monotonic_ns(), lambda *_: late)
+    assert log.numbers() == [0, 6, *before[1:]]
 
 
 def test_a_slow_writer_finds_that_its_own_entry_was_archived(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was created, and archived before the writer looked."""
     check, done = TableLog._check_is_new, list[int]()
 
-    def later(log: TableLog, version: Any, known: int) -> None:
+    def later(log: TableLog, version: Any, known: Any) -> None:
         if not done and version.action == "apply":
             done.append(version.number)
             other = Table(table.path)
@@ -566,16 +580,16 @@ def act(table: Table, step: str, given_: list[Any], number: int, marked: list[in
 
 @pytest.mark.parametrize("failures", [1, 2])
 def test_a_commit_whose_look_at_the_log_fails_keeps_its_files(table: Table, failures: int) -> None:
-    look, left = TableLog.is_there, [failures]
+    look, left = TableLog.has, [failures]
 
-    def failing(log: TableLog, number: int) -> bool:
+    def failing(log: TableLog, version: Any) -> bool:
         if left[0]:
             left[0] -= 1
             raise error("storage", path=log.path, why="timeout")
-        return look(log, number)
+        return look(log, version)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TableLog, "is_there", failing)
+        patch.setattr(TableLog, "has", failing)
         with nullcontext() if failures == 1 else pytest.raises(MutatorError, match="it is not known whether"):
             table.apply(rows("xyz", 9))
     assert len(rows_of(Table(table.path))) == 8

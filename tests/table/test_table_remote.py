@@ -147,7 +147,7 @@ def test_a_cleaning(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for late in (replace(log.read(2), id="0" * 32, parent=first.id), replace(first, id="0" * 32)):
         assert log.commit(late)
         with pytest.raises(MutatorError, match="exists long since"):
-            log.confirm(late, first.number)
+            log.confirm(late, first)
     assert log.numbers() == [0, 4, 5]
     assert opened.verify(open_runner=open_runner).problems == ()
     assert apply_to(table, f"{root}/second.csv") == 5  # nothing is left to merge

@@ -108,9 +108,9 @@ def test_no_process_waits_for_a_turn_that_has_ended(table: Table, monkeypatch: A
 def test_the_turn_ends_before_the_entry_is_confirmed(table: Table, slow: list[int], monkeypatch: Any) -> None:
     confirm, done = TableLog.confirm, list[int]()
 
-    def confirming(log: TableLog, version: Any, known: int) -> None:
+    def confirming(log: TableLog, version: Any, known: Any) -> None:
         if not done:
-            done.append(known)
+            done.append(known.number)
             assert Table(table.path).apply(rows(9)).version == 2
         confirm(log, version, known)
 

@@ -192,10 +192,10 @@ class TableLog:
         """
         return self._entries.commit(version)
 
-    def confirm(self, version: TableVersion, known: int) -> None:
+    def confirm(self, version: TableVersion, known: TableVersion) -> None:
         """Make sure that an entry that was created just now had not existed before, and been archived.
 
-        known: number of an earlier version that was in the log before. Raises StateError of the kind
+        known: an earlier version that was in the log before. Raises StateError of the kind
         ``table.log.archived`` if a later version exists long since; then the entry is removed. Raises StorageError of
         the kind ``commit.uncertain`` if the storage does not answer.
         """
@@ -210,15 +210,16 @@ class TableLog:
                     path = self.entry_path(version.number)
                     raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
 
-    def _check_is_new(self, version: TableVersion, known: int) -> None:
+    def _check_is_new(self, version: TableVersion, known: TableVersion) -> None:
         """Raise StateError if an entry had existed before, and was moved to the archive.
 
         Entries leave the log one by one, the earliest first, and none before the archive has it. So if an earlier entry
-        is still there, this one never existed before. The archive decides otherwise: this writer may also be so slow
-        that its own entry, once created, was archived.
+        is still there, this one never existed before. It must be that of the same version: a writer that was killed
+        before it looked may have left another one. The archive decides otherwise: this writer may also be so slow that
+        its own entry, once created, was archived.
         """
-        number, known = version.number, max(known, FIRST)
-        if number < FIRST or (known < number and self.is_there(known)):
+        number = version.number
+        if number < FIRST or (FIRST <= known.number < number and self._has(known)):
             return
         content = self.archive.content(number)
         if content is not None and self.parsed(number, content).id != version.id:
@@ -236,10 +237,11 @@ class TableLog:
             self.parsed(number, content)
             yield number, content
 
-    def is_there(self, number: int) -> bool:
-        """Return whether the log itself has an entry."""
-        path = self.entry_path(number)
-        return storage_for(path).stat(path) is not None
+    def _has(self, version: TableVersion) -> bool:
+        """Return whether the log has this version, and can read it."""
+        with suppressed("table.log.damaged"):
+            return self.has(version)
+        return False
 
     def remove_entry(self, number: int) -> None:
         """Remove an entry that the archive has; it may be missing."""
