@@ -429,6 +429,16 @@ def test_a_slow_writer_finds_that_its_own_entry_was_archived(table: Table, monke
     assert len(rows_of(Table(table.path))) == 9
 
 
+def test_a_process_that_stays_open_follows_a_cleaning_that_wrote_no_hint(table: Table) -> None:
+    hint, fifth = Path(TableLog(table.path).hint_path), open_snapshot(table.path, 5)
+    of_seven = hint.read_bytes()
+    table.clean(keep_versions=1)
+    hint.write_bytes(of_seven)  # the process died after it committed
+    assert not table.clean(**AGAIN).is_new
+    assert TableLog(table.path).hinted().number == 7
+    assert opening.refreshed(fifth).version.number == 8
+
+
 def test_a_late_hint_or_checkpoint_of_an_archived_version_misleads_nobody(table: Table) -> None:
     log, eighth = TableLog(table.path), open_snapshot(table.path, 4)
     name = log.write_checkpoint(eighth.files, eighth.state, eighth.mask_rows())

@@ -82,7 +82,10 @@ def _newest(log: TableLog, snapshot: Snapshot, hint: Hint) -> Snapshot:
         found = found.after(version)
     number = found.version.number
     if found is snapshot and hint.number is not None and number <= hint.number:
-        return forward(log, found, known=hint.number)
+        found = forward(log, found, known=hint.number)
+        if found.version.number < hint.number and _is_archived(log, snapshot.version):
+            return open_snapshot(snapshot.table)  # a cleaning that wrote no hint took the entries away
+        return found
     versions = list(log.following(number - 1, max(hint.number or 0, number)))
     if not versions or versions[0].id != found.version.id:
         if _is_archived(log, snapshot.version):
