@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mutator.config import Config
+from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, TAG
 from mutator.table.apply import OpenRunner
 from mutator.table.compact import CompactionDone, compact_table
 from mutator.table.compact_choice import Need
-from mutator.table.retention import changes_rows
 
 _PAUSE = 60.0  # seconds, at least, until an idle table in which nothing is to be done is looked at again
 
@@ -32,15 +32,18 @@ def compact_if_idle(snapshot: Snapshot, config: Config, open_runner: OpenRunner)
     """
     after = config.compact_after
     assert after is not None
-    left = after - _age(snapshot.version)
+    left = after - _age(snapshot)
     if left > 0:
         return IdleStep(None, left)
     done = compact_table(snapshot, replace(config, write_operation="apply"), Need(tasks=1), open_runner)
     return IdleStep(done, 0.0) if done.version is not None else IdleStep(None, max(after, _PAUSE))
 
 
-def _age(version: TableVersion) -> float:
-    """Return how many seconds ago a version changed rows. One that changed none followed when the table was idle."""
-    if not changes_rows(version):
+def _age(snapshot: Snapshot) -> float:
+    """Return how many seconds ago the newest version changed rows. If it is a compaction, the table was idle before."""
+    version, log = snapshot.version, TableLog(snapshot.table)
+    while version.action in (ABANDON, CLEAN, TAG):
+        version = log.read(version.number - 1)
+    if version.action == COMPACT:
         return float("inf")
     return time.time() - datetime.fromisoformat(version.committed).timestamp()

@@ -48,6 +48,13 @@ def test_by_default_nothing_is_compacted(base: TableBase) -> None:
     assert set(kinds(base)) == {"create", "apply"}
 
 
+def test_a_tag_or_a_cleaning_does_not_make_a_table_idle(base: TableBase) -> None:
+    base.table.refresh().tag("today")
+    base.table.clean(keep_versions=1)
+    assert kept(base, base.run(), **{"compact.after": "1h"}).compactions == ()
+    assert len(kept(base, base.run(), **{"compact.after": "0s"}).compactions) == 1
+
+
 def test_a_run_compacts_what_needs_it_step_by_step(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_choice, "_TASK_ROWS", 1)
     before = base.rows()
