@@ -123,7 +123,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is neither text nor Avro, Parquet or ORC: its first bytes are binary; have it delivered again in "
             "one of these formats, or remove it; or, if these are the values of its fields, set input.format=text"
         ),
-        "encoding": "{path}: is {encoding} text; convert it to UTF-8 or to a single-byte encoding",
+        "encoding": (
+            "{path}: is {encoding} text; convert it to UTF-8 (iconv -f {encoding} -t UTF-8) or to a single-byte "
+            "encoding"
+        ),
         "changed": (
             "{path}: changed while it was being read (it had {before} bytes, {after} were read); finish "
             "writing files before the run starts"

@@ -290,13 +290,23 @@ def test_wide_encoding(job, encoding, where):
     path = job.put("ups.txt", (mark + "b,2,200\n").encode(encoding), where)
 
     name = encoding[:6].upper()
-    job.refused(DataError, path, f"is {name} text; convert it to UTF-8 or to a single-byte encoding")
+    job.refused(DataError, path, f"is {name} text; convert it to UTF-8 (iconv -f {name} -t UTF-8) or to a single-byte")
 
 
 def test_wide_encoding_in_a_compressed_file(job):
     path = job.put("ups.gz", packed("gz", "b,2,200\n".encode("utf-16")))
 
     job.refused(DataError, path, "is UTF-16 text")
+
+
+@pytest.mark.parametrize("header", ["id,v,at\n", ""])
+def test_wide_encoding_of_csv(job, header):
+    (job.master / "base.txt").rename(job.master / "base.csv")
+    (job.master / "base.csv").write_text(f"{header}a,1,100\n")
+    path = job.put("ups.csv", f"{header}b,2,200\n".encode("utf-16"))
+    settings = {"key": "id", "order_by": "at", "header": "true"} if header else {**CONFIG, "input.format": "csv"}
+
+    job.refused(DataError, path, "is UTF-16 text; convert it to UTF-8", settings=settings)
 
 
 @pytest.mark.parametrize("tail", [b"", b"c,2,200\n"])

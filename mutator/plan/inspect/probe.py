@@ -65,10 +65,13 @@ def probe_file(
         file_format = "escaped" if field_names else "text"
     sequence = file_names.sequence(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
-    if wanted is None and not FILE_FORMATS[file_format].typed and lines.is_binary(head, config.delimiter.literal):
+    is_delimited = not FILE_FORMATS[file_format].typed
+    if wanted is None and is_delimited and lines.is_binary(head, config.delimiter.literal):
         raise error("binary", path=source.path)
     if file_format == "text":
         return _probe_text(config, storage, source)
+    if is_delimited:
+        _check_encoding(source, head)
     return _probe_schema(config, storage, source, field_names)
 
 
@@ -132,9 +135,7 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
                 data = first_bytes(chain([first], content))
             except CorruptStream:  # a run that reads the file raises it, after the checks by control files
                 data = b""
-        wide = lines.wide_encoding(first)
-        if wide:
-            raise error("encoding", path=source.path, encoding=wide)
+        _check_encoding(source, first)
         with closing(_blocks(storage, source.path, source.compression)) as content:
             ending = lines.line_end(content)
         bom = first.startswith(lines.UTF8_BOM)
@@ -156,6 +157,13 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
         _check_first_row(source, fields, names)
     schema = headerless_schema(len(fields), names)
     return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == len(fields)))
+
+
+def _check_encoding(source: Source, head: bytes) -> None:
+    """Raise DataError if a file of delimited text is UTF-16 or UTF-32. head: its first bytes, uncompressed."""
+    encoding = lines.wide_encoding(head)
+    if encoding:
+        raise error("encoding", path=source.path, encoding=encoding)
 
 
 def _check_first_row(source: Source, fields: Sequence[bytes], names: Sequence[str]) -> None:
