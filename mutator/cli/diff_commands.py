@@ -74,6 +74,8 @@ def _dataset_at(place: str, stack: ExitStack) -> str:
         target = f"{scratch_directory(stack)}/version"
         Table(place).export(target, version=number)
         return target
+    if storage.stat(path) is None and storage.renames:  # others have no directories
+        raise error("path.missing", path=path, what="dataset")
     if number is not None:
         raise error("usage", what=f"{place} is no base and no table, so it has no version {number}")
     return place

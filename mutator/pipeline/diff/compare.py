@@ -66,6 +66,8 @@ def compare(config: Config, old: str, new: str, merge_on: Engine, *, rows: int =
     removed = tuple(name for name in ours if theirs and name not in theirs)
     added = tuple(name for name in theirs if ours and name not in ours)
     config = replace(config, removed_fields=(*config.removed_fields, *removed))
+    if isinstance(config.op_field, str) and (ours or theirs) and config.op_field not in {*ours, *theirs}:
+        config = replace(config, op_field=None)  # datasets have no op code; the configuration is that of their runs
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
     return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
