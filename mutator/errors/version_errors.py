@@ -42,6 +42,9 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{newest}, of {until}"
         ),
         "table.time.text": "{text} is not a time; write it in ISO 8601, for example 2026-01-31T12:00:00Z",
+        "table.columns.partition": (
+            "{path}: {name} is a partition of the table and no column; use column {source}, which decides the partition"
+        ),
         "table.columns": "{path}: the table has no column {column}{near}; its columns are {known}",
         "table.columns.twice": "{path}: column {column} is named twice; name each column once",
         "table.buckets": "{path}: a table with its rows has {found}, not {wanted}, because {why}",

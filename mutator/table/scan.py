@@ -36,6 +36,7 @@ def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
     twice = next((name for number, name in enumerate(columns) if name in columns[:number]), None)
     if twice is not None:
         raise error("table.columns.twice", path=snapshot.table, column=twice)
+    _refuse_partitions(snapshot, schema, columns)
     return pa.schema([field_of(schema, name, snapshot.table) for name in columns])
 
 
@@ -48,9 +49,20 @@ def scan_of(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Whe
     """
     schema = schema_of(snapshot)
     wanted = schema_of(snapshot, columns)
-    chosen = Filter(conditions_of(where), schema, snapshot.table)
+    conditions = conditions_of(where)
+    _refuse_partitions(snapshot, schema, [one.column for one in conditions])
+    chosen = Filter(conditions, schema, snapshot.table)
     names = [*wanted.names, *(name for name in chosen.columns if name not in wanted.names)]
     return Scan(snapshot, wanted, pa.schema([schema.field(name) for name in names]), chosen)
+
+
+def _refuse_partitions(snapshot: Snapshot, schema: Any, names: Iterable[str]) -> None:
+    """Raise ConfigError if a name is that of a partition field and no column. schema: pa.Schema of the table's rows."""
+    spec = snapshot.state.spec
+    sources = {} if spec is None else {field.name: field.source for field in stored_fields(spec)}
+    for name in names:
+        if name in sources and name not in schema.names:
+            raise error("table.columns.partition", path=snapshot.table, name=repr(name), source=sources[name])
 
 
 def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Iterator[Any]:

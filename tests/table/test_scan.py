@@ -206,6 +206,16 @@ def test_a_filter_that_cannot_be_meant_is_an_error_that_names_its_part(tmp_path,
     assert all(word in str(fault.value) for word in words), str(fault.value)
 
 
+@pytest.mark.parametrize("read", [{"where": "day = '2026-01-31'"}, {"columns": ["id", "day"]}])
+def test_a_partition_that_is_no_column_is_an_error_that_names_the_column(tmp_path, read):
+    table = table_of(tmp_path / "t", {"partitioned.by": "day=date(at),shop", "key.scope": "table"})
+    put(table, tmp_path / "a.parquet", [{"id": 1, "ts": 1, "at": "2026-01-31T00:00:00Z", "shop": 2}])
+
+    with pytest.raises(ConfigError, match="'day' is a partition of the table and no column; use column at"):
+        table.scan(**read)
+    assert rows_of(table.scan(["id", "shop"], "shop = 2")) == [{"id": 1, "shop": 2}]
+
+
 def test_a_decimal_is_compared_with_numbers(tmp_path):
     table = table_of(tmp_path / "t")
     put(table, tmp_path / "a.parquet", [{"id": number, "ts": 1, "price": Decimal(f"{number}.50")} for number in (1, 2)])
