@@ -16,11 +16,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Report, option
+from mutator.cli.command import Answer, Command, Report, option, option_type
 from mutator.cli.table_output_commands import TABLE, VERSION_TYPE
 from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.pipeline.text_tables import aligned
+from mutator.rules.version_names import read_name
 
 if TYPE_CHECKING:
     from mutator.dataset.versions.bookmarks import Bookmark
@@ -109,7 +110,9 @@ def _members(one: Bookmark) -> dict[str, object]:
     return {"name": one.name, "version": one.version, "moved": one.moved, "expires": one.expires}
 
 
-NAME = option("name", metavar="NAME", help="letters, digits, '_', '.' and '-', not only digits")
+NAME = option(
+    "name", type=option_type(read_name), metavar="NAME", help="letters, digits, '_', '.' and '-', not only digits"
+)
 TAG_TABLE = Command(
     "tag",
     "protect a version of a table by a name, by which it can be read",

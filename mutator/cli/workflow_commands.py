@@ -249,7 +249,7 @@ def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
-    _check_master(arguments, "it keeps every version; read one with: mutator table scan {} --version N")
+    _check_master(arguments, "bring a version back with: mutator table restore {} --to N")
     from mutator.workflow import directory
 
     outcome = directory.restore(arguments.base, arguments.to, options.config_without_id(arguments))

@@ -270,7 +270,7 @@ def age(text: str) -> float:
     """
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*([smhdw])", text.strip())
     if not match:
-        raise ValueError("must be a duration such as 0.5s, 45s or 30m")
+        raise ValueError("must be a duration such as 0.5s, 45s, 30m or 7d")
     return float(match[1]) * duration(f"1{match[2]}")
 
 

@@ -57,7 +57,8 @@ def _value_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[Reject
         rows = first_rows(source, layout.delimiter.split if isinstance(layout, RowLayout) else None)
         found = hint(layout, rows) if rows.count else None
         if found is not None:
-            yield f"In the first {counted(rows.count, 'row')} of {rows.file}, {found}"
+            first = "first row" if rows.count == 1 else f"first {rows.count:,} rows"
+            yield f"In the {first} of {rows.file}, {found}"
 
 
 def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | None:

@@ -133,4 +133,9 @@ def _shown(plan: Plan, row: bytes) -> str:
 
 
 def _fields(values: Any) -> str:
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+    """Write the fields of a row.
+
+    >>> _fields({"id": 5, "name": None})
+    'id=5, name=NULL'
+    """
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items())

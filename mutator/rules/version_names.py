@@ -18,6 +18,13 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def read_name(text: str) -> str:
+    """Read the name of a tag or a bookmark from a command line. Raises ValueError."""
+    if not is_name(text):
+        raise ValueError(f"must be {FORM}")
+    return text
+
+
 def number_or_name(text: str) -> Version:
     """Read a version of a command line: its number, or a tag. Raises ValueError.
 

@@ -77,6 +77,14 @@ def test_rows_that_are_just_wrong(job):
     assert job.refused(DataError, "2 feed rows cannot be read").endswith("\n" + FIX)
 
 
+def test_the_hint_of_a_single_row(job):
+    job.put("ups.txt", b"b,2,31.01.2026\n")
+
+    settings = {**CONFIG, "temporal.ordering.field.type": "timestamp", "allow.empty.master": "true"}
+    (job.master / "base.txt").write_bytes(b"")
+    job.refused(DataError, "In the first row of ups.txt, 1 of 1 order values are dates", settings=settings)
+
+
 @pytest.mark.parametrize("order_type", ["timestamp", "long"])
 def test_dates_that_are_not_iso_8601(job, order_type):
     job.put("base.txt", b"a,20260101,%b\n" % (b"100" if order_type == "long" else b"2026-01-01"), "master")

@@ -56,6 +56,12 @@ def test_a_tag_stands_for_its_version_everywhere(table: Table, tmp_path: Path) -
     assert table.at("second").version.number == 2
 
 
+@pytest.mark.parametrize("command", ["tag", "bookmark"])
+def test_a_command_names_the_value_that_is_no_name(table: Table, command: str, capsys: Any) -> None:
+    assert main(["table", command, table.path, "a b"]) == 2
+    assert "NAME: 'a b' must be letters, digits, '_', '.' and '-', at most 128, of which" in capsys.readouterr().err
+
+
 def test_the_same_tag_again_is_no_version(table: Table) -> None:
     table.tag("first", 1)
     table.tag("first", 1)

@@ -433,7 +433,7 @@ def test_a_base_has_one_target(base: TableBase, tmp_path: Path, capfd: pytest.Ca
 
 def test_commands_for_a_master_say_what_a_table_has(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["workflow", "restore", str(base.path), "--to", "0"]) == 2
-    assert "mutator table scan" in capfd.readouterr().err
+    assert f"mutator table restore {base.table.path} --to N" in capfd.readouterr().err
     assert main(["workflow", "history", str(base.path)]) == 2
     assert f"mutator table log {base.table.path}" in capfd.readouterr().err
     assert main(["verify", str(base.path)]) == 2

@@ -1,5 +1,6 @@
 """Which feed files in incr/ have arrived whole, and why the others wait."""
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -103,8 +104,7 @@ class _Ages:
             return None
         self.seconds.append(self._least - quiet)
         if not ahead:
-            digits = 0 if self._least == int(self._least) else 1
-            return f"is {quiet:.{digits}f} s old, and claim.min.age is {seconds_text(self._least)} s"
+            return f"is {_below(quiet)} s old, and claim.min.age is {seconds_text(self._least)} s"
         seconds = max(entry.last_write for entry in ahead) - self._now
         return (
             f"has a time that is {seconds:,.0f} s ahead of this machine's clock, which may have been set back; it is "
@@ -116,6 +116,15 @@ class _Ages:
         age = self._now - entry.last_write
         first = self._seen().get(entry.path) if age < self._least else None
         return max(age, 0.0 if first is None else first.quiet(entry, self._now), 0.0)
+
+
+def _below(seconds: float) -> str:
+    """Return a time below a limit, cut to tenths of a second: rounded, it could be the limit.
+
+    >>> _below(4.96), _below(12.0)
+    ('4.9', '12.0')
+    """
+    return f"{math.floor(seconds * 10) / 10:.1f}"
 
 
 def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: float | None = None) -> Arrivals:
