@@ -43,13 +43,20 @@ def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[SideFile]
 
 def _put(arguments: argparse.Namespace) -> Report:
     from mutator.dataset.directory import read_manifest
-    from mutator.pipeline.kept_changes import put_changes
+    from mutator.pipeline.kept_changes import check_free, put_changes
+    from mutator.workflow.directory.verification import is_base
 
+    if (arguments.start, arguments.end, arguments.output) != (None, None, None):
+        raise error("usage", what="--files takes all files as they are: leave out --from, --to and --output")
     _, path = located_to_write(arguments.place)
+    if is_base(path):
+        raise error("usage", what=f"--files is for an output of mutator run: the files of a base are in {path}/changes")
     known = read_manifest(storage_for(path), path)
     if known is None or not known.changes:
         raise error("changes.none", path=arguments.place)
-    put_changes(path, known, located_to_write(arguments.files)[1])
+    _, directory = located_to_write(arguments.files)
+    check_free(directory, known)
+    put_changes(path, known, directory)
     return Report(f"the changed rows of {arguments.place} are in {arguments.files}")
 
 

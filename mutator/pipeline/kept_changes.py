@@ -16,7 +16,8 @@ from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.frames.change_feed import change_files
-from mutator.storage import located_to_write, read_if_exists, storage_for
+from mutator.rules import file_names
+from mutator.storage import entries_of, located_to_write, read_if_exists, storage_for
 
 RECORD = "_mutator.json"
 _FORMAT, _VERSION = "mutator changes", 1
@@ -57,6 +58,15 @@ def keep_changes(dataset: str, known: Manifest, directory: str, number: int | No
     with suppressed("storage.exists"), storage.create_new(record) as stream:
         stream.write(made)
     failpoint("changes.kept")
+
+
+def check_free(directory: str, known: Manifest) -> None:
+    """Raise StateError for a directory with more than changed rows of a dataset, which a killed run may have left."""
+    kept = read_kept_changes(directory)
+    names = {posixpath.basename(part.path) for part in change_files(known)}
+    others = (one.name for one in entries_of(directory) if not (file_names.is_hidden(one.name) or one.name in names))
+    if kept.dataset != known.commit if kept is not None else any(others):
+        raise error("output.exists", path=directory)
 
 
 def put_changes(output: str, made: Manifest, directory: str) -> None:

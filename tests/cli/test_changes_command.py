@@ -72,6 +72,19 @@ def test_places_that_cannot_get_or_have_changes_are_refused(capsys):
     refused(capsys, "changes out --from 1", 2, "--from and --to are for a base")
 
 
+def test_no_other_files_get_changes_beside_them(capsys):
+    assert main(f"{RUN} --output out --changes changed".split()) == 0
+    assert main(f"{RUN} --output again -D changes=true".split()) == 0
+    before = sorted(Path().rglob("*"))
+
+    for place in ("master", "changed"):
+        refused(capsys, f"changes again --files {place}", 5, f"{place}: the output directory already exists")
+    refused(capsys, "changes again --files new --from 1", 2, "leave out --from")
+
+    assert sorted(Path().rglob("*")) == before
+    assert main(["changes", "out", "--files", "changed"]) == 0
+
+
 def test_versions_of_a_base_without_changes_are_named(capsys):
     Path("base").mkdir()
     Path("master").rename("base/master")
