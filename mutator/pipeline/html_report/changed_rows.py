@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import Manifest, SideFile
 from mutator.errors import MutatorError
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.frames.change_feed import change_batches, change_files, schema_of_changes
@@ -20,6 +22,7 @@ _FIELDS = 12  # of a row
 _TEXT = 60  # characters of a value
 _EACH = 6  # rows of each kind
 _READ = 20_000  # rows that are looked at
+_HALVES = 64  # rows that wait for their other half
 
 
 class Field(NamedTuple):
@@ -51,25 +54,52 @@ def changed_rows(path: str, *, hide: bool) -> list[ChangedRow] | None:
         known = read_manifest(storage, full)
         if known is None or not (parts := change_files(known)):
             return None
-        before: Mapping[str, Any] | None = None
-        for number, row in enumerate(_rows(full, parts)):
-            kind, values = row.pop(CHANGE), _values(row)
-            if kind == "update_preimage":
-                before = values
-                continue
-            rows = found[kind.removesuffix("_postimage")] if kind != "delete" else found["delete"]
+        for kind, before, after in _changes(full, known, parts):
+            rows = found[kind]
             if len(rows) < _EACH:
-                old = values if kind == "delete" else before
-                rows.append(_changed(kind, old, None if kind == "delete" else values, hide=hide))
-            before = None
-            if number > _READ or all(len(rows) == _EACH for rows in found.values()):
+                rows.append(_changed(kind, before, after, hide=hide))
+            if all(len(rows) == _EACH for rows in found.values()):
                 break
     except (MutatorError, OSError):  # a page does without them
         return None
     return [row for rows in found.values() for row in rows]
 
 
-def _rows(path: str, parts: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def _changes(
+    path: str, known: Manifest, parts: Sequence[SideFile]
+) -> Iterator[tuple[str, Mapping[str, Any] | None, Mapping[str, Any] | None]]:
+    """Yield the first changes: insert, delete or update, and the fields before and after.
+
+    The two rows of a record that moved to another partition are in different files, where each may be beside a row of
+    another record.
+    """
+    names = _key_names(known, schema_of_changes(path, parts[0]).names)
+    can_pair = bool(names) or not known.counts.get("moved in")
+    halves: dict[tuple[str, ...], Mapping[str, Any]] = {}  # rows whose other half was not read yet
+    for row in islice(_rows(path, parts), _READ):
+        kind, key, values = row.pop(CHANGE), tuple(repr(row.get(name)) for name in names), _values(row)
+        if kind == "insert":
+            yield kind, None, values
+        elif kind == "delete":
+            yield kind, values, None
+        elif (other := halves.pop(key, None)) is not None:
+            yield "update", *((other, values) if kind == "update_postimage" else (values, other))
+        elif can_pair:
+            if len(halves) == _HALVES:
+                del halves[next(iter(halves))]
+            halves[key] = values
+
+
+def _key_names(known: Manifest, columns: Sequence[str]) -> list[str]:
+    """Return the columns of the key; none if rows have no columns."""
+    key = known.spec["key"]
+    if "fields" in key:
+        return list(key["fields"])
+    names = [name for name in columns if name not in (*FIELD_NAMES, ROW)]
+    return [names[ordinal] for ordinal in key["ordinals"]] if names else []
+
+
+def _rows(path: str, parts: Sequence[SideFile]) -> Iterator[dict[str, Any]]:
     for part in parts:
         for batch in change_batches(path, [part], schema_of_changes(path, part)):
             for start in range(0, batch.num_rows, 64):  # rows may be large
@@ -93,7 +123,7 @@ def _changed(kind: str, before: Mapping[str, Any] | None, after: Mapping[str, An
         fields.append(Field(name, first, last, changed))
     lead, rest = fields[:_LEAD], fields[_LEAD:]
     shown = [*lead, *sorted(rest, key=lambda field: not field.changed)][:_FIELDS]
-    return ChangedRow(kind.removesuffix("_postimage"), shown, len(fields) - len(shown))
+    return ChangedRow(kind, shown, len(fields) - len(shown))
 
 
 def _text(value: Any, *, hide: bool) -> str | bytes:
