@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -189,3 +190,29 @@ def test_fields_that_one_dataset_lacks_are_named(tmp_path, is_managed):
     assert found.members()["counts"] == {"added": 0, "removed": 0, "changed": 2, "moved": 0}
     assert dict(found.fields) == {"price": 1}
     assert [one["changes"] for one in found.changed] == [{"color": [None, "red"]}, {"price": ["7", "8"]}]
+
+
+def test_numbers_that_json_lacks_are_text(tmp_path):
+    for place, values in (("old", [1.0, 2.0, 3.0]), ("new", [float("nan"), float("inf"), float("-inf")])):
+        (tmp_path / place).mkdir()
+        parquet.write_table(pa.table({"id": [1, 2, 3], "x": values}), tmp_path / place / "x_1.parquet")
+    checked = config.parse({**LENIENT, **OVERWRITE, "key": "id"})
+
+    found = compare(checked, str(tmp_path / "old"), str(tmp_path / "new"), local_engine.merge, rows=ALL)
+
+    shown = json.loads(found.json(), parse_constant=pytest.fail)
+    found_values = {one["key"]["id"]: one["changes"]["x"][1] for one in shown["changed"]}
+    assert found_values == {1: "NaN", 2: "Infinity", 3: "-Infinity"}
+
+
+def test_datasets_need_nothing_that_a_feed_has_beside_its_records(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "x_1.csv").write_text("id,ts\n1,1\n2,1\n")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "x_2.csv").write_text("id,ts\n1,2\n")
+    of_a_run = {"key": "id", "order_by": "ts", "op": "op", "feed.control.suffix": ".ok"}
+    checked = config.parse({**LENIENT, **of_a_run, **OVERWRITE})
+
+    found = compare(checked, str(tmp_path / "old"), str(tmp_path / "new"), local_engine.merge)
+
+    assert found.members()["counts"] == {"added": 0, "removed": 1, "changed": 1, "moved": 0}

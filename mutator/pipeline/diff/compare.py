@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
@@ -33,6 +34,7 @@ from mutator.storage import located, storage_for, walk
 # The settings of a comparison: everything that a merge would refuse is a difference.
 OVERWRITE: Mapping[str, str] = {
     "write.operation": "insert_overwrite_table",
+    "sync.mode": "partial",
     "allow.empty.feed": "true",
 }
 LENIENT: Mapping[str, str] = {
@@ -55,6 +57,7 @@ def compare(config: Config, old: str, new: str, merge_on: Engine, *, rows: int =
     directory that all workers share. Files of managed datasets with equal checksums are not read. Raises the errors of
     the catalogue.
     """
+    config = replace(config, **_without_feed(config))
     before, after = _known(old), _known(new)
     equal = _checksums(before) & _checksums(after)
     feed = _files(new, after, equal)
@@ -71,6 +74,12 @@ def compare(config: Config, old: str, new: str, merge_on: Engine, *, rows: int =
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
     return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
+
+
+def _without_feed(config: Config) -> dict[str, Any]:
+    """Return the settings that say what a feed has beside records, unset: control files, and op codes by name."""
+    has_name = config.op_field is not None and not isinstance(config.op_field, int)
+    return {"control_suffix": None, **({"op_field": None} if has_name and not config.op_keep else {})}
 
 
 def _field_names(sources: Sequence[Source]) -> tuple[str, ...]:

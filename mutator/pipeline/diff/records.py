@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,8 @@ class Diff:
     old: str
     new: str
     counts: Mapping[str, int]  # "added", "removed", "changed", "moved"
-    fields: Mapping[str, int] = field(default_factory=dict)  # field -> number of changed records that differ in it
+    # field -> number of changed records that differ in it, without those that moved
+    fields: Mapping[str, int] = field(default_factory=dict)
     key: tuple[str, ...] = ()  # names of the fields of the record ID
     added: Sequence[Mapping[str, Any]] = ()  # the first records
     removed: Sequence[Mapping[str, Any]] = ()
@@ -53,7 +55,7 @@ class Diff:
 
     def json(self) -> str:
         """Return the difference as a JSON document; values that JSON lacks are text."""
-        return json.dumps(self.members(), indent=1, default=_text, ensure_ascii=False)
+        return json.dumps(_json(self.members()), indent=1, ensure_ascii=False, allow_nan=False)
 
     def text(self) -> str:
         """Return lines for a terminal: a summary, then the first records."""
@@ -95,6 +97,17 @@ def _named(key: Mapping[str, Any]) -> str:
 def _shown(value: Any) -> str:
     text = printable(_text(value) if isinstance(value, bytes) else "NULL" if value is None else str(value))
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
+
+
+def _json(value: Any) -> Any:
+    """Return a value as JSON has it, at any depth. Infinite and NaN are text, with the names of other commands."""
+    if isinstance(value, Mapping):
+        return {name: _json(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, str | int | float) else _text(value)
 
 
 def _text(value: Any) -> str:
