@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 _USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
+_QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*["])""")  # not from the apostrophe of "a file's"
 _SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
 
 
@@ -71,6 +72,24 @@ def key_text(key: tuple[bytes, ...]) -> str:
     return ",".join(value.decode("utf-8", "backslashreplace") for value in key)
 
 
+def in_quotes(text: str) -> str:
+    """Put a text between quotes that are not in it, so that its end is clear.
+
+    >>> print(in_quotes("lamp"), in_quotes("O'Brien"), in_quotes("5'11\""))
+    'lamp' "O'Brien" "5'11\\x22"
+    """
+    return f"'{text}'" if "'" not in text else '"' + text.replace('"', "\\x22") + '"'
+
+
+def without_quotes(text: str, instead: str) -> str:
+    """Put a text in the place of each one between quotes.
+
+    >>> without_quotes("the feed's a is 'lamp', its b is \"O'Brien\"", "…")
+    "the feed's a is '…', its b is '…'"
+    """
+    return _QUOTED.sub(f"'{instead}'", text)
+
+
 def quoted(value: bytes, most: int = 40) -> str:
     """Show a field's bytes in a message.
 
@@ -78,7 +97,7 @@ def quoted(value: bytes, most: int = 40) -> str:
     "'12,x'"
     """
     text = value[:most].decode("utf-8", "backslashreplace")
-    return f"'{one_line(text)}{'…' if len(value) > most else ''}'"
+    return in_quotes(one_line(text) + ("…" if len(value) > most else ""))
 
 
 def seconds_text(seconds: float) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mutator.engine.receipts import Key, RejectSample
+from mutator.errors.display import without_quotes
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 
 OUT = "…"
 _OUT = OUT.encode()
-_QUOTED = re.compile(r"'[^']*'")
-_VALUE = re.compile(r"(?s): '.*")  # at the end of the reason of a reject
+_VALUE = re.compile(r"""(?s): ['"].*""")  # at the end of the reason of a reject
 
 
 def without_values(plan: Plan, result: Result) -> Result:
@@ -29,9 +29,18 @@ def without_values(plan: Plan, result: Result) -> Result:
     )
 
 
-def without_quotes(plan: Plan, text: str) -> str:
+def shown_text(plan: Plan, text: str) -> str:
     """Return a sentence without the values that it quotes, unless all may be shown."""
-    return text if plan.shown.rows else _QUOTED.sub(f"'{OUT}'", text)
+    return text if plan.shown.rows else without_quotes(text, OUT)
+
+
+def without_value(reason: str) -> str:
+    """Return the reason of a reject without the value that it quotes.
+
+    >>> without_value("field 1 (order value) is no date: '7x'")
+    'field 1 (order value) is no date'
+    """
+    return _VALUE.sub("", reason)
 
 
 def _key(ids: tuple[bool, ...], key: Key) -> Key:
@@ -39,7 +48,7 @@ def _key(ids: tuple[bool, ...], key: Key) -> Key:
 
 
 def _reject(row: RejectSample) -> RejectSample:
-    return row._replace(reason=_VALUE.sub("", row.reason), row=_OUT)
+    return row._replace(reason=without_value(row.reason), row=_OUT)
 
 
 def shown_directories(plan: Plan, directories: Iterable[str]) -> tuple[str, ...]:

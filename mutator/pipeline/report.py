@@ -13,7 +13,7 @@ from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.html_report.notebook import html_of
-from mutator.pipeline.kept_out import OUT, without_quotes, without_values
+from mutator.pipeline.kept_out import OUT, shown_text, without_values
 from mutator.pipeline.report_lines import (
     feed_files_of,
     ignored_lines,
@@ -262,7 +262,7 @@ def report_of(
 
 
 def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(without_quotes(plan, without_secrets(text)) for text in texts)
+    return tuple(shown_text(plan, without_secrets(text)) for text in texts)
 
 
 def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:

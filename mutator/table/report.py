@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mutator.errors.display import counted, text_of, without_secrets
-from mutator.pipeline.kept_out import shown_directories, without_quotes, without_values
+from mutator.pipeline.kept_out import shown_directories, shown_text, without_values
 from mutator.pipeline.report_lines import (
     feed_files_of,
     ignored_lines,
@@ -147,4 +147,4 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
 
 
 def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(of_tables(without_quotes(plan, without_secrets(text))) for text in texts)
+    return tuple(of_tables(shown_text(plan, without_secrets(text))) for text in texts)

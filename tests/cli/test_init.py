@@ -682,7 +682,7 @@ def numbered(form, count=40):
         ('"id, no",v,ts', "k{0},v{1},{2}", 0, "ts", None),
         ("id,a=b,ts", "k{0},v{1},{2}", 0, 2, "the name 'a=b' has an equals sign"),
         ("#id,v,ts", "k{0},v{1},{2}", 0, 2, "the name '#id' has a hash"),
-        ("id,it's,ts", "k{0},v{1},{2}", 0, 2, "the name 'it's' has a quote"),
+        ("id,it's,ts", "k{0},v{1},{2}", 0, 2, 'the name "it\'s" has a quote'),
     ],
 )
 def test_headers_with_odd_names(header, form, key, order, note, capsys):

@@ -72,6 +72,18 @@ def test_the_message_of_rejected_rows_has_no_value(places):
     assert [one for one in SECRETS if one in str(stopped.value)] == []
 
 
+def test_a_value_with_an_apostrophe_is_kept_out_whole(places):
+    rows = "".join(f"k{number},s,{number},O'Secret\n" for number in range(9)) + "k,s,it's a secret-date,c\n"
+    (places / "feed" / "f.txt").write_text(rows)
+
+    report = merge(places, "none", op=3)
+
+    assert any("'…'" in warning for warning in report.warnings)
+    for form, shown in forms(report).items():
+        assert "Secret" not in shown, form
+        assert "secret-date" not in shown, form
+
+
 def test_fields_have_names_in_tables(tmp_path):
     master = pa.table({"id": ["secret-key"], "ts": [7777], "mail": ["a"]})
     feed = pa.table({"id": ["secret-key"], "ts": [7777], "mail": ["secret-value"]})

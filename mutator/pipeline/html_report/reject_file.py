@@ -1,6 +1,5 @@
 """The first rows of the file of rejected rows: some to be shown, and more to be counted by reason."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +7,10 @@ from typing import Any
 
 from mutator.errors import MutatorError
 from mutator.frames.rejected import parsed_rows
+from mutator.pipeline.kept_out import without_value
 from mutator.storage import located
 
 _READ = 8 << 20  # bytes of the file, at most
-_VALUE = re.compile(r"(?s): '.*")  # at the end of a reason
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def rejected_rows(path: str | None, samples: Mapping[str, Sequence[Mapping[str, 
             for rows in samples.values()
             for row in rows
         ]
-    reasons = Counter(_VALUE.sub("", row["reason"]) for row in found)
+    reasons = Counter(without_value(row["reason"]) for row in found)
     return RejectedRows(found[:most], reasons.most_common(), len(found))
 
 
