@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import option
+from mutator.errors.display import without_secrets
+from mutator.storage.globbing import matching_part
 
 if TYPE_CHECKING:
     from mutator.pipeline.lineage import Dataset, Work
@@ -31,13 +33,22 @@ class LineageEvents:
         """
         target = getattr(arguments, "lineage", None)
         self._target: str | None = None if getattr(arguments, "dry_run", False) else target
-        self._job, self._inputs, self._table = job, inputs, table
+        self._job, self._inputs, self._table = without_secrets(job), inputs, table
         self._output: str | None = getattr(arguments, "output", None)
         if target is not None:
             from mutator.pipeline import lineage
 
             lineage.check_installed("--lineage")
         self._events: Any = None
+
+    @property
+    def file(self) -> str | None:
+        """The path of the file to which events go, if they go to one."""
+        if self._target is None:
+            return None
+        from mutator.pipeline.lineage import file_of
+
+        return file_of(self._target)
 
     def start(self) -> None:
         """Send START."""
@@ -83,6 +94,7 @@ class LineageEvents:
 
     def _input(self, role: str, path: str, report: Any) -> Dataset:
         from mutator.pipeline.lineage import Dataset
+        from mutator.storage import located
 
         if report is None:
             return Dataset(path)
@@ -90,7 +102,8 @@ class LineageEvents:
             return Dataset(path, report.counts["master rows"])
         files = report.feed_files
         if sum(one == "feed" for one, _ in self._inputs) > 1:
-            files = [one for one in files if one["path"] == path or one["path"].startswith(f"{path.rstrip('/')}/")]
+            place = without_secrets(located(path)[1])
+            files = [one for one in files if _is_of(one["path"], place)]
         return Dataset(path, sum(one["rows"] for one in files), sum(one["bytes"] for one in files), len(files))
 
     def _fields(self, path: str, report: Any) -> list[tuple[str, str]]:
@@ -106,3 +119,8 @@ class LineageEvents:
 
             schema = Dataset(located_to_write(report.output)[1]).schema
         return [(field.name, str(field.type)) for field in schema]
+
+
+def _is_of(path: str, place: str) -> bool:
+    """Return whether a feed file is the one at a place, is in that directory, or is one that the pattern names."""
+    return path == place or path.startswith(f"{place.rstrip('/')}/") or matching_part(path, place) is not None

@@ -17,7 +17,9 @@ from mutator.cli.command import option
 from mutator.cli.lineage_events import LINEAGE, LineageEvents
 from mutator.cli.messages import warn
 from mutator.errors import MutatorError
+from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import Interrupted
+from mutator.storage.globbing import matching_part
 
 HTML = option("--html", metavar="FILE", help="also write the report as a page of HTML (extra: report)")
 METRICS = option(
@@ -51,12 +53,13 @@ class ReportFiles:
     ) -> None:
         """Check the options. Raises ConfigError.
 
-        dataset: the path that metrics are of. places: the role and the path of each directory that has data, where a
-        file would be taken for data. facts: returns members of ``metrics.Measured`` when the command has ended.
+        dataset: the path that metrics are of. places: the role and the path or pattern of all data: a file there would
+        replace data, or be taken for data. facts: returns members of ``metrics.Measured`` when the command has ended.
         events: those of OpenLineage. looks: the command only looks, and so neither succeeds nor fails.
         """
         self._code, self._events = None if looks else 0, events
-        self._arguments, self._dataset, self._facts = arguments, dataset, facts
+        self._arguments, self._facts = arguments, facts
+        self._dataset = without_secrets(dataset).encode("utf-8", "backslashreplace").decode()
         self._html: str | None = getattr(arguments, "html", None)
         self._metrics: str | None = getattr(arguments, "metrics", None)
         self.warnings: list[str] = []
@@ -64,12 +67,13 @@ class ReportFiles:
             from mutator.pipeline.html_report import page
 
             page.check_installed("--html")
-            _check_place(self._html, places, "report")
         if self._metrics is not None:
             from mutator.pipeline import metrics
 
             metrics.check_installed("--metrics")
-            _check_place(self._metrics, places, "file of metrics")
+        events_file = None if events is None else events.file
+        written = {"report": self._html, "file of metrics": self._metrics, "file of events": events_file}
+        _check_places({role: path for role, path in written.items() if path is not None}, places, arguments.config)
 
     @contextmanager
     def watch(self) -> Iterator[Observed]:
@@ -163,11 +167,18 @@ def _exit_code(fault: BaseException) -> int:
     return fault.exit_code if isinstance(fault, MutatorError) else MutatorError.exit_code
 
 
-def _check_place(path: str, places: Iterable[tuple[str, str]], role: str) -> None:
-    """Raise ConfigError if a file that will be written is within a directory that has data."""
+def _check_places(written: Mapping[str, str], places: Iterable[tuple[str, str]], config: str | None) -> None:
+    """Raise ConfigError for a file that would be written over another one, or into a directory that has data.
+
+    written: the role and the path of each file. config: path of the configuration.
+    """
     from mutator.dataset.commit.publish import check_apart
     from mutator.storage import located, located_to_write
 
-    _, full = located_to_write(path)
-    for other_role, place in places:
-        check_apart(full, located(place)[1], role=role, other_role=other_role)
+    others = [*places, *([("configuration", config)] if config is not None else [])]
+    for role, path in written.items():
+        _, full = located_to_write(path)
+        for other_role, other in others:
+            _, place = located(other)
+            check_apart(full, matching_part(full, place) or place, role=role, other_role=other_role)
+        others.append((role, path))

@@ -96,7 +96,11 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
         run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()), files)
         while left is None or left > 0:
             outcome = None
-            with files.watch() as observed, suppressed(*BUSY, "base.lost", "table.given_up", "table.outrun"):
+            with (
+                suppressed("base.lost", "table.given_up", "table.outrun"),
+                files.watch() as observed,
+                suppressed(*BUSY),
+            ):
                 outcome = run()
                 _observe(observed, outcome)
             warn(arguments, files.warnings)

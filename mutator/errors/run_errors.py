@@ -31,7 +31,7 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: its name contains a control character, which no listing or report can show safely; rename the file"
         ),
         "path.hidden": "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file",
-        "path.roles": "{path}: {roles} must be different directories; name another directory for one of them",
+        "path.roles": "{path}: {roles} must have different paths; name another path for one of them",
         "path.inside": "{path}: the {role} is inside the {other_role}, {other}; name a path outside of that directory",
         "roles.swapped": (
             "{what}; master and feed are probably swapped: name {feed} as the master (--master, or first in IN_PATHS), "

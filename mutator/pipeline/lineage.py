@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 PRODUCER = "https://pypi.org/project/spark-mutator"
 _TIMEOUT = 5.0  # seconds of one request
 _PATIENCE = 10.0  # seconds that a command waits at its end
+_ADDRESSES, _CONFIGURATIONS = ("http://", "https://"), (".yml", ".yaml")
 _NAMESPACE = "OPENLINEAGE_NAMESPACE"
 
 
@@ -59,6 +60,15 @@ def check_installed(what: str) -> None:
         import openlineage.client  # noqa: F401
     except ImportError:
         raise error("extra", what=what, package="openlineage-python", extra="lineage") from None
+
+
+def file_of(target: str) -> str | None:
+    """Return the path of the file to which the events of a target go, if they go to one.
+
+    >>> file_of("events.jsonl"), file_of("https://lineage.example.com"), file_of("openlineage.yml")
+    ('events.jsonl', None, None)
+    """
+    return None if target.startswith(_ADDRESSES) or target.endswith(_CONFIGURATIONS) else target
 
 
 class Lineage:
@@ -130,13 +140,13 @@ def _client(target: str) -> OpenLineageClient:
     """Return the client for a target. The key of an endpoint is that of OPENLINEAGE_API_KEY."""
     from openlineage.client import OpenLineageClient
 
-    if target.endswith((".yml", ".yaml")):
+    if target.endswith(_CONFIGURATIONS):
         import yaml  # type: ignore[import-untyped]  # the client needs it
 
         with open(target, encoding="utf-8") as stream:
             return OpenLineageClient(config=yaml.safe_load(stream))
-    if not target.startswith(("http://", "https://")):
-        return OpenLineageClient(config={"transport": {"type": "file", "log_file_path": target, "append": True}})
+    if (file := file_of(target)) is not None:
+        return OpenLineageClient(config={"transport": {"type": "file", "log_file_path": file, "append": True}})
     parts = urlsplit(target)
     transport: dict[str, Any] = {
         "type": "http",

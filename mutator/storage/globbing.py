@@ -10,6 +10,19 @@ from mutator.storage.entry import Entry
 _MAGIC = re.compile(r"[*?[]")
 
 
+def matching_part(path: str, pattern: str) -> str | None:
+    """Return the beginning of a path that a pattern matches, up to a whole name; None if it matches none.
+
+    The path need not exist. Here ``*`` matches hidden names, too.
+
+    >>> matching_part("/data/incr/a.csv/x", "/data/incr/*.csv"), matching_part("/data/a.csv", "/data/incr/*.csv")
+    ('/data/incr/a.csv', None)
+    """
+    names, tests = path.split("/"), pattern.split("/")
+    fits = len(names) >= len(tests) and all(map(fnmatch.fnmatchcase, names, tests))
+    return "/".join(names[: len(tests)]) if fits else None
+
+
 def matches(
     pattern: str, entries: Callable[[str], Iterable[Entry]], stat: Callable[[str], Entry | None]
 ) -> list[Entry]:

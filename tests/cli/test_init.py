@@ -951,7 +951,7 @@ def test_missing_paths(capsys):
     assert init("--master", "data", "--feed", "none")[0] == 2
     assert "none: there is no such feed file or directory; check the path" in capsys.readouterr().err
     assert init("--master", "data", "--feed", "data")[0] == 2
-    assert "master and feed must be different directories" in capsys.readouterr().err
+    assert "master and feed must have different paths" in capsys.readouterr().err
 
 
 def test_files_of_one_row(capsys):

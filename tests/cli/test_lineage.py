@@ -14,7 +14,8 @@ import attr
 import pytest
 from openlineage.client import event_v2, facet_v2
 
-from mutator.cli import main
+from mutator.cli import main, workflow_commands
+from mutator.errors import error
 from mutator.pipeline import lineage
 from tests.support.cluster import SAMPLE
 
@@ -103,6 +104,28 @@ def test_a_run_that_fails_says_why(tmp_path, file):
     assert str(tmp_path / "out") in fail["run"]["facets"]["errorMessage"]["message"]
 
 
+def test_events_have_no_secrets(tmp_path, file):
+    words = ["run", *CONFIG, "--master", "sftp://me:secret@host/master", "--feed", SAMPLE / "feed"]
+
+    assert main([*map(str, words), "--output", str(tmp_path / "out"), "--lineage", str(file)]) == 2
+
+    assert [one["job"]["name"] for one in read(file)] == ["mutator run sftp://me:***@host/master"] * 2
+    assert ":secret" not in file.read_text()
+
+
+def test_each_feed_has_its_own_rows(tmp_path, file, monkeypatch):
+    for name, rows in (("one/a_1.csv", 1), ("two/a_2.csv", 2), ("two/b_3.csv", 4), ("c_4.csv", 8)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("id,ts\n" + "".join(f"{name}{row},1\n" for row in range(rows)))
+    monkeypatch.chdir(tmp_path)
+    words = "run --key id --order-by ts -D allow.empty.master=true --master none --output out --lineage events.jsonl"
+
+    assert main([*words.split(), "--feed", "one", "--feed", "two/*.csv", "--feed", "c_4.csv"]) == 0
+
+    found = [one["inputFacets"]["inputStatistics"] for one in read(file)[-1]["inputs"][1:]]
+    assert [(one["rowCount"], one["fileCount"]) for one in found] == [(1, 1), (6, 2), (8, 1)]
+
+
 def test_a_dry_run_has_no_events(tmp_path, file):
     assert run(tmp_path, file, "--dry-run") == 0
 
@@ -122,6 +145,26 @@ def test_a_workflow_has_events_only_where_it_merges(tmp_path, file):
     assert complete["eventType"] == "COMPLETE"
     assert complete["outputs"][0]["name"] == str(base / "master")
     assert complete["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 1000
+
+
+def test_a_run_of_a_watch_that_gives_up_has_failed(tmp_path, file, monkeypatch):
+    merged, runs = workflow_commands._merged, []
+
+    def merge(arguments, spark, files):
+        runs.append(1)
+        if len(runs) > 1:
+            return merged(arguments, spark, files)
+        files.start()
+        raise error("table.outrun", path="base", count=3)
+
+    monkeypatch.setattr(workflow_commands, "_merged", merge)
+    shutil.copytree(SAMPLE / "master", tmp_path / "base" / "master")
+    shutil.copytree(SAMPLE / "feed", tmp_path / "base" / "incr")
+    words = ["workflow", "watch", tmp_path / "base", *CONFIG, "--min-age", 0, "--interval", 0.01, "--runs", 1]
+
+    assert main([*map(str, words), "--lineage", str(file)]) == 0
+
+    assert [one["eventType"] for one in read(file)] == ["START", "FAIL", "START", "COMPLETE"]
 
 
 def test_tables_have_events_with_their_version(tmp_path, file):

@@ -139,6 +139,14 @@ def test_labels_are_escaped(tmp_path, file):
     assert read(file)[1] == {str(odd)}
 
 
+def test_labels_have_no_secrets_and_are_text(tmp_path, file):
+    assert run(tmp_path, file, master="sftp://me:secret@host/master") == 2
+    assert read(file)[1] == {"sftp://me:***@host/master"}
+
+    assert run(tmp_path, file, master=tmp_path / "\udcff") != 0
+    assert read(file)[1] == {f"{tmp_path}/\\udcff"}
+
+
 def test_metrics_that_cannot_be_written_are_a_warning(tmp_path, capsys):
     (tmp_path / "file").write_text("")
 

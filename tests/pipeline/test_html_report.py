@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import sys
@@ -207,6 +208,41 @@ def test_a_page_among_the_data_is_refused(tmp_path, master, capsys, place):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough(keep=3)
+@pytest.mark.parametrize("option", ["--html", "--metrics", "--lineage"])
+@pytest.mark.parametrize("place", ["feed/ups_1.csv", "feed/new.csv", "run.toml"])
+def test_no_file_replaces_what_the_run_reads(tmp_path, capsys, option, place):
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "ups_1.csv").write_text("id,ts\na,6\n")
+    (tmp_path / "run.toml").write_text('key = "id"\norder_by = "ts"\n')
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    words = ["--config", "run.toml", "--master", "master", "--feed", "feed/*.csv", "--output", "out"]
+
+    with contextlib.chdir(tmp_path):
+        assert main(["run", *words, "-D", "allow.empty.master=true", option, place]) == 2
+
+    assert "name another path for one of them" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_page_may_be_beside_a_feed_that_a_pattern_names(tmp_path):
+    (tmp_path / "ups_1.csv").write_text("id,ts\na,6\n")
+    words = ["--key", "id", "--order-by", "ts", "--master", "master", "--feed", "*.csv", "--output", "out"]
+
+    with contextlib.chdir(tmp_path):
+        assert main(["run", *words, "-D", "allow.empty.master=true", "--html", "page.html"]) == 0
+
+    assert (tmp_path / "page.html").exists()
+
+
+def test_two_reports_have_two_files(tmp_path, capsys):
+    words = ["--master", tmp_path / "master", "--feed", tmp_path / "feed", "--output", tmp_path / "out"]
+
+    assert main(["run", *map(str, words), *(["--html", "a", "--metrics", "a"])]) == 2
+
+    assert "report and file of metrics must have different paths" in capsys.readouterr().err
+
+
 def test_a_page_replaces_the_one_before(tmp_path):
     page = tmp_path / "page.html"
 
@@ -265,6 +301,21 @@ def test_changed_rows_are_shown_with_their_changed_fields_marked(tmp_path, maste
     assert "<del>x</del> <ins>&lt;script&gt;alert(1)&lt;/script&gt;</ins>" in html
     assert "insert field_0 new field_1 1 field_2 n" in text
     assert "delete field_0 d field_1 5 field_2 x" in text
+
+
+def test_rows_that_moved_to_other_partitions_are_shown_with_what_they_were(tmp_path):
+    old = pa.table({"id": ["a", "b", "c", "d"], "land": ["de", "de", "fr", "fr"], "ts": [1, 1, 1, 1]})
+    new = pa.table({"id": ["a", "d", "e"], "land": ["fr", "de", "de"], "ts": [2, 3, 2]})
+    settings = {"key": "id", "order_by": "ts", "partitioned_by": ["land"]}
+    mutator.merge(master=tmp_path / "none", feed=old, output=tmp_path / "old", allow_empty_master=True, **settings)
+
+    report = mutator.merge(master=tmp_path / "old", feed=new, output=tmp_path / "new", changes=True, **settings)
+
+    html = report.html()
+    assert "update id a land de fr ts 1 2" in check(html).text
+    assert "update id d land fr de ts 1 3" in check(html).text
+    assert "<del>de</del> <ins>fr</ins>" in html
+    assert html.count('class="time"><span class="key f-updated">') == 2
 
 
 @pytest.mark.thorough(keep=1)

@@ -99,7 +99,7 @@ def test_output_is_a_missing_master(job):
 
     job.refused(
         ConfigError,
-        "master and output must be different directories",
+        "master and output must have different paths",
         settings=settings,
         master=str(job.output),
         output=str(job.output),
