@@ -9,6 +9,9 @@ CHANGES: dict[int, dict[str, str]] = {
             "{path}: has no changed rows: the run that wrote it did not write any; run with --changes DIR, or set "
             "changes=true, or compare two datasets: mutator diff OLD NEW"
         ),
+        "changes.version": (
+            "{path}: version {version} does not exist, so no changes up to it or after it do; the newest is {newest}"
+        ),
         "changes.gap": (
             "{path}: version {version} has no changed rows ({why}); begin after it with --from {version}, or compare "
             "the versions: mutator diff {path}@{before} {path}@{version}"

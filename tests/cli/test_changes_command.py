@@ -99,4 +99,7 @@ def test_versions_of_a_base_without_changes_are_named(capsys):
     assert [row["_commit_version"] for row in found] == [3, 3, 4, 4]
     assert printed(capsys, "changes base --from 3 --format json") == found[2:]
     assert len(printed(capsys, "changes base --from 0 --to 1 --format json")) == 4
+    refused(capsys, "changes base --from 3 --to 1", 2, "from version 3 to 1 run backwards")
+    for words in ("--from 5", "--to 5", "--from -1"):
+        refused(capsys, f"changes base {words}", 2, f"base: version {words[-2:].strip()} does not exist", "newest is 4")
     refused(capsys, "changes base --from 0", 2, "version 2 has no changed rows", "mutator diff base@1 base@2")

@@ -92,16 +92,22 @@ def test_a_feed_file_that_arrives_waits_for_one_step(base: TableBase, monkeypatc
     assert len(kept(base, done, **{"compact.after": "0s"}).compactions) == 1
 
 
-def test_a_compaction_that_fails_is_a_warning(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [(error("storage", path="there", why="is gone"), "there: is gone"), (RuntimeError("a bug"), "RuntimeError: a bug")],
+)
+def test_a_compaction_that_fails_is_a_warning(
+    base: TableBase, monkeypatch: pytest.MonkeyPatch, fault: Exception, text: str
+) -> None:
     def failing(*_: Any, **__: Any) -> Any:
-        raise error("storage", path="there", why="is gone")
+        raise fault
 
     base.arrive("next.csv", "1,99,U,a")
     done = base.run()
     monkeypatch.setattr(idle, "compact_table", failing)
     after = kept(base, done, **{"compact.after": "0s"})
     assert after.version == done.version
-    assert after.warnings[0].startswith("the compaction after it failed: there: is gone")
+    assert after.warnings[0].startswith(f"the compaction after it failed: {text}")
     assert after.stopped is None
 
 

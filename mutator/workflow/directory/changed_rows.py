@@ -48,13 +48,19 @@ def changes_between(place: str, start: int | None, end: int | None) -> list[tupl
     """Return the directories and the files of changed rows of the versions after ``start``, up to ``end``.
 
     start: None for the newest version without changed rows. end: None for the newest version. Raises ConfigError for a
-    version without them, StateError for damage.
+    version without them, or that does not exist, StateError for damage.
     """
     from mutator.pipeline.kept_changes import read_kept_changes  # loads Arrow, which few commands need
 
     base = open_base(place)
     log = Log(base.path)
-    last = log.latest().number if end is None else end
+    newest = log.latest().number
+    for number in (start, end):
+        if number is not None and not 0 <= number <= newest:
+            raise error("changes.version", path=place, version=number, newest=newest)
+    last = newest if end is None else end
+    if start is not None and start > last:
+        raise error("table.changes.order", path=place, start=start, end=last)
     found: list[tuple[str, Sequence[SideFile]]] = []
     for version in reversed([one for one in log.all() if (start or 0) < one.number <= last]):
         if version.action in UNCHANGED:

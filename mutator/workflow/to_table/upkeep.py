@@ -27,7 +27,7 @@ class Upkeep:
     def steps(self, is_quiet: Callable[[], bool]) -> Iterator[Any]:
         """Yield the reports of compactions until nothing is left to do, or no longer quiet.
 
-        Raises MutatorError for a compaction that failed; it is not tried again for a minute.
+        Raises the exception of a compaction that failed; it is not tried again for a minute.
         """
         if self._after is None:
             return
@@ -37,7 +37,7 @@ class Upkeep:
                 self._next = self._clock() + kept.seconds
                 if kept.report is not None:
                     yield kept.report
-        except MutatorError:
+        except Exception:
             self._next = self._clock() + max(self._after, _AFTER_FAULT)
             raise
 
@@ -59,6 +59,8 @@ def kept(outcome: Outcome, upkeep: Upkeep, is_quiet: Callable[[], bool]) -> Outc
             reports.append(report)  # those before an error count
     except MutatorError as found:
         fault = str(found)
+    except Exception as found:  # noqa: BLE001  # a bug of the compaction must not look like one of the run
+        fault = f"{type(found).__name__}: {found}"
     except Interrupted as stop:  # the run itself is done
         stopped = stop.number
     return replace(outcome, compactions=tuple(reports), compaction_fault=fault, stopped=stopped)
