@@ -9,7 +9,7 @@ turn          writers on one machine take turns to commit
 claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)
 find          the record of a key, and its versions
-changes       the changes between two versions (images)
+changes       the changes of versions (changed_rows, data_files, images)
 compact       write buckets with many files or hidden rows anew (compact_choice, compact_report, idle)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)

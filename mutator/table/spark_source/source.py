@@ -19,7 +19,8 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import error
 from mutator.rules.version_names import is_name
-from mutator.table.changes import changes_of, changes_schema
+from mutator.table.changed_rows import changes_schema
+from mutator.table.changes import changes_of
 from mutator.table.reader_place import bookmarked, renewed
 from mutator.table.scan import schema_of
 from mutator.table.scan_parts import ScanPart, parts_of
