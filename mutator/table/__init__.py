@@ -11,6 +11,9 @@ scan          the rows of a version (scan_parts, conditions, row_output)
 find          the record of a key, and its versions
 changes       the changes of versions (changed_rows, data_files, images)
 compact       write buckets with many files or hidden rows anew (compact_choice, compact_report, idle)
+clean         remove what no version needs (clean_plan, clean_removal, clean_report, dead_runs, protected, retention)
+outlived      the error of readers whose version was cleaned while they read it
+tags          names of versions (restore: bring one back; reader_place: bookmarks)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)
 verify        a table compared with its log (verify_file, verify_checkpoint, stray_files, verification)

@@ -14,6 +14,7 @@ from mutator.dataset.versions.version import COMPACT
 from mutator.errors import error
 from mutator.table.changed_rows import ChangedRows, changes_schema
 from mutator.table.data_files import DataFiles
+from mutator.table.outlived import reading
 from mutator.table.rows import Rows
 
 
@@ -32,7 +33,7 @@ def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Rows:
     schema, before = changes_schema(after), open_snapshot(table, start)
     if start < end and start < _earliest(table):  # a tagged version: those that follow it are gone
         raise gone(open_snapshot(table), start + 1)
-    return Rows(schema, (_net if net else _each)(before, after))
+    return Rows(schema, _read(before, after, net=net))
 
 
 def _earliest(table: str) -> int:
@@ -41,8 +42,14 @@ def _earliest(table: str) -> int:
     return open_snapshot(table).state.cleaning.earliest if hint.number is None else hint.earliest
 
 
-def _net(before: Snapshot, after: Snapshot) -> Iterator[Any]:
+def _read(before: Snapshot, after: Snapshot, *, net: bool) -> Iterator[Any]:
     """Yield the changes from one version to another."""
+    with reading(after, before.version.number):
+        yield from (_net if net else _each)(before, after)
+
+
+def _net(before: Snapshot, after: Snapshot) -> Iterator[Any]:
+    """Yield at most one change of each record."""
     log = TableLog(after.table)
     yield from ChangedRows(before, after, log.chain(before.version, after.version.number), DataFiles(before)).batches()
 

@@ -45,7 +45,7 @@ class Finder:
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Read nothing yet."""
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         spec = snapshot.state.spec or {}
         self.names: tuple[str, ...] = tuple(spec["key"]["fields"]) if spec else ()
         scope = spec["partitions"]["scope"] if "partitions" in spec else snapshot.state.settings.get("key.scope")
@@ -70,7 +70,7 @@ class Finder:
         an overwrite has written again, because they were equal. If the files of the
         former were cleaned, the compaction stands for the version that wrote the row.
         """
-        log, wanted = TableLog(self._snapshot.table), self._checked(partition)
+        log, wanted = TableLog(self.snapshot.table), self._checked(partition)
         entries: dict[int, TableVersion] = {}
         found: dict[tuple[str, int], tuple[int, bool, LiveExtent, int, int]] = {}
         finders = self._before_compactions()
@@ -82,7 +82,7 @@ class Finder:
                     entries[number] = log.read(number)
                 if entries[number].action != COMPACT or finder is None:
                     found[extent.file.path, position] = number, deleted, extent, position, entry
-        withdrawn = {number: own_rows(self._snapshot.table, index_of(entry)) for number, entry in entries.items()}
+        withdrawn = {number: own_rows(self.snapshot.table, index_of(entry)) for number, entry in entries.items()}
         versions = [
             RecordVersion(
                 number,
@@ -99,9 +99,9 @@ class Finder:
 
     def _by_restores(self, key: Key, partitions: frozenset[str] | None) -> Iterator[RecordVersion]:
         """Yield the versions of the record of a key that restores brought back, and those that they deleted."""
-        log, table = TableLog(self._snapshot.table), self._snapshot.table
+        log, table = TableLog(self.snapshot.table), self.snapshot.table
         for before in self._before_compactions():
-            number = before._snapshot.version.number + 1
+            number = before.snapshot.version.number + 1
             if before is self or (version := log.read(number)).action != RESTORE:
                 continue
             after = Finder(open_snapshot(table, number))
@@ -123,7 +123,7 @@ class Finder:
 
     def _before_compactions(self) -> Iterator[Finder]:
         """Yield this finder, and that of the version before each compaction."""
-        table, number = self._snapshot.table, self._snapshot.version.last_replacement
+        table, number = self.snapshot.table, self.snapshot.version.last_replacement
         yield self
         with suppressed("table.version.gone"):  # also of a tagged version, if those after it are gone
             while number is not None:
@@ -138,7 +138,7 @@ class Finder:
 
         version: that added the file of the row.
         """
-        columns = self._snapshot.files.column("path"), self._snapshot.files.column("version")
+        columns = self.snapshot.files.column("path"), self.snapshot.files.column("version")
         added = dict(zip(*(column.to_pylist() for column in columns), strict=True))
         for role in (DATA, TOMBSTONES):
             own = partitions if partitions is None or role == DATA else partitions | {""}
@@ -157,17 +157,17 @@ class Finder:
 
     def _checked(self, partition: str | None) -> frozenset[str] | None:
         """Return a partition as a set; None for all partitions. Raises ConfigError for an unknown one."""
-        known = self._snapshot.partitions
+        known = self.snapshot.partitions
         if partition is not None and not any(
-            partition in finder._snapshot.partitions for finder in self._before_compactions()
+            partition in finder.snapshot.partitions for finder in self._before_compactions()
         ):
             cure = f"name one that it has, such as {', '.join(known[:3])}" if known else "leave the partition out"
-            raise error("table.partition", path=self._snapshot.table, partition=partition, cure=cure)
+            raise error("table.partition", path=self.snapshot.table, partition=partition, cure=cure)
         return None if partition is None else frozenset([partition])
 
     def _rows(self, role: str, key: Key, partitions: frozenset[str] | None) -> Iterator[tuple[LiveExtent, int, int]]:
         """Yield (extent, position, entry in the key index) of each row with a key, hidden ones too."""
-        snapshot = self._snapshot
+        snapshot = self.snapshot
         if not self.names:
             return
         hashes, encoded = self._wanted(key)
@@ -185,13 +185,13 @@ class Finder:
     @lru_cache(_FEW)  # noqa: B019  # the finder lives as long as its cache is useful
     def _extents(self, role: str, bucket: int, partitions: frozenset[str] | None) -> tuple[LiveExtent, ...]:
         """Return the extents that may have rows of a key of one of the smallest buckets."""
-        return tuple(self._snapshot.extents(role, lambda count: {bucket % count}, partitions))
+        return tuple(self.snapshot.extents(role, lambda count: {bucket % count}, partitions))
 
     def _wanted(self, key: Key) -> tuple[Hashes, Any]:
         """Return the hash of a key and the encoded key, of one element each. Raises ConfigError."""
         schema = self._live.forms.schema()
         types = [schema.field(name).type for name in self.names]
-        wanted = typed_key(key, self.names, types, self._snapshot.table, "table")
+        wanted = typed_key(key, self.names, types, self.snapshot.table, "table")
         return wanted.hashes, encoded_keys(wanted.columns)
 
     def _row(self, extent: LiveExtent, position: int, entry: int) -> Any:
@@ -201,13 +201,13 @@ class Finder:
         """
         file, live = extent.file, self._live
         found = taken_rows(
-            self._snapshot.table, file.data, file.rows, np.array([position]), live.forms.schema(file.schema).names
+            self.snapshot.table, file.data, file.rows, np.array([position]), live.forms.schema(file.schema).names
         )
         rows, present = live.checked(file, pa.concat_tables(found), np.array([entry])), live.forms.schema()
         try:
             return live.forms.evolved(rows.select(live.forms.stored(file.schema, present.names)), file.schema, present)
         except NotReadable as fault:
-            raise damaged(self._snapshot.table, file.data, fault) from None
+            raise damaged(self.snapshot.table, file.data, fault) from None
 
 
 def _without_repeated(versions: Sequence[RecordVersion], actions: Mapping[int, str]) -> list[RecordVersion]:

@@ -13,6 +13,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
+from mutator.errors.display import counted
 from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
 from mutator.plan.inspect.survey import Survey, survey_feed
 from mutator.plan.inspect.table_inputs import TableInput
@@ -73,7 +74,8 @@ def _for_tables(config: Config, snapshot: Snapshot) -> Config:
         warnings.append("tombstone.retention has no effect here: only a compaction forgets deletes of a table")
     if config.num_reducer not in (None, buckets):
         warnings.append(
-            f"num.reducer has no effect: the number of buckets, {buckets}, was set when the table was created"
+            f"num.reducer has no effect: the table was created with {counted(buckets, 'bucket')}, and compactions "
+            "split buckets that outgrow bucket.bytes"
         )
     return replace(
         config,

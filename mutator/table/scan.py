@@ -21,6 +21,7 @@ from mutator.formats.files.parquet import opened
 from mutator.rules.byte_columns import Ints
 from mutator.table.conditions import Filter, Where, conditions_of, field_of
 from mutator.table.find import Finder
+from mutator.table.outlived import reading
 
 _IN_MEMORY = 64 << 20  # bytes of a row group that is read whole
 
@@ -73,8 +74,9 @@ def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where
 def batches_of_files(snapshot: Snapshot, files: Iterable[TableFile]) -> Iterator[Any]:
     """Yield the live rows of some files, as pa.RecordBatches with all columns."""
     scan = scan_of(snapshot)
-    for file in files:
-        yield from scan.of_file(file)
+    with reading(snapshot):
+        for file in files:
+            yield from scan.of_file(file)
 
 
 def limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
@@ -97,8 +99,9 @@ class Scan:
 
     def batches(self) -> Iterator[Any]:
         """Yield the rows, file by file."""
-        for file, ranges in self.files():
-            yield from self.of_file(file, ranges)
+        with reading(self._snapshot):
+            for file, ranges in self.files():
+                yield from self.of_file(file, ranges)
 
     def files(self) -> Iterator[tuple[TableFile, Ints | None]]:
         """Yield the files that may have wanted rows, and the first and last positions of these; None for all rows."""

@@ -19,6 +19,7 @@ from mutator.dataset.versions.snapshot import Masks, Snapshot
 from mutator.dataset.versions.version import TableFile
 from mutator.rules.byte_columns import Ints
 from mutator.table.conditions import Where
+from mutator.table.outlived import reading
 from mutator.table.scan import scan_of
 
 _ROWS = 1 << 16  # a file is cut at multiples of this: the row groups that mutator writes have no more
@@ -46,8 +47,9 @@ class ScanPart:
     def batches(self) -> Iterator[Any]:
         """Yield the live rows, as pa.RecordBatches. Raises StateError for lost and damaged files."""
         scan = scan_of(self.snapshot, self.columns, self.where)
-        for one in self.slices:
-            yield from scan.of_file(one.file, one.ranges, (one.begin, one.end))
+        with reading(self.snapshot):
+            for one in self.slices:
+                yield from scan.of_file(one.file, one.ranges, (one.begin, one.end))
 
 
 def parts_of(snapshot: Snapshot, columns: Sequence[str] | None, where: Where, number: int) -> list[ScanPart]:
@@ -55,6 +57,11 @@ def parts_of(snapshot: Snapshot, columns: Sequence[str] | None, where: Where, nu
 
     columns, where: as for ``scan_of``.
     """
+    with reading(snapshot):
+        return _parts(snapshot, columns, where, number)
+
+
+def _parts(snapshot: Snapshot, columns: Sequence[str] | None, where: Where, number: int) -> list[ScanPart]:
     pieces = [
         _Slice(file, begin, min(begin + _ROWS, file.rows), ranges)
         for file, ranges in scan_of(snapshot, columns, where).files()

@@ -32,6 +32,7 @@ from mutator.table.export import ExportReport, export
 from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
+from mutator.table.outlived import reading
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot, with_operation
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.rows import Rows
@@ -241,7 +242,9 @@ class Table(KeptTable):
         """
         from mutator.table.spark_source.frame import data_frame
 
-        return data_frame(self.at(version, as_of), spark)
+        snapshot = self.at(version, as_of)
+        with reading(snapshot):
+            return data_frame(snapshot, spark)
 
     def rdd(
         self,
@@ -279,11 +282,15 @@ class Table(KeptTable):
 
     def records(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> list[Any]:
         """Return the records of a key, each a pa.Table of one row; arguments as for ``get``."""
-        return self._finder(version).records(key, partition)
+        finder = self._finder(version)
+        with reading(finder.snapshot):
+            return finder.records(key, partition)
 
     def history(self, key: Any, *, version: Version | None = None, partition: str | None = None) -> list[RecordVersion]:
         """Return the versions of the record of a key that are still there, oldest first; arguments as for ``get``."""
-        return self._finder(version).history(key, partition)
+        finder = self._finder(version)
+        with reading(finder.snapshot):
+            return finder.history(key, partition)
 
     def log(self) -> Iterator[VersionEntry]:
         """Return an iterator over the versions, oldest first."""
@@ -325,4 +332,5 @@ class Table(KeptTable):
         with named(f"{CALL}.export()"):
             output = path_in("directory", directory, "the path of a new directory, or of an earlier export")
         snapshot = self.at(version)
-        return export(snapshot, config_of_snapshot(snapshot), output, open_runner)
+        with reading(snapshot):
+            return export(snapshot, config_of_snapshot(snapshot), output, open_runner)

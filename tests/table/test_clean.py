@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -23,6 +24,8 @@ from mutator.errors import MutatorError, error
 from mutator.table import apply, clean_removal, turn
 from mutator.table.commit import Outdated, commit_next
 from mutator.table.retention import Retention
+from mutator.table.scan import scan_batches
+from mutator.table.scan_parts import parts_of
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.text_runs import scratch
@@ -180,6 +183,66 @@ def test_what_asks_for_a_version_that_is_gone_is_told_the_earliest_one(table: Ta
     assert stale.refresh().version == 9
     assert len(rows_of(stale)) == 6
     assert table.changes(5).to_arrow().num_rows == table.changes(8).to_arrow().num_rows + 1
+
+
+def taken_away(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply, compact, and clean all versions before that; a snapshot that is open knows nothing of it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(apply, "INLINE", 1 << 20)  # the rows are in one file
+        table.apply(rows("abcdef", 20))
+        table.compact(everything=True)
+        table.clean(**AGAIN)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda one: one.scan().to_arrow(),
+        lambda one: one.scan(where="id = 'a'").to_arrow(),
+        lambda one: one.get("a"),
+        lambda one: one.history("a"),
+        lambda one: one.export(f"{one.path}-export"),
+        lambda one: [batch for part in parts_of(one.snapshot, None, None, 2) for batch in part.batches()],
+    ],
+    ids=["scan", "filter", "get", "history", "export", "parts"],
+)
+def test_a_reader_that_takes_longer_than_the_grace_is_told_so(
+    table: Table, read: Callable[[Table], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Table(table.path)
+    assert read(slow)
+    shutil.rmtree(f"{table.path}-export", ignore_errors=True)
+    slow = Table(table.path)
+    taken_away(table, monkeypatch)
+    with pytest.raises(MutatorError, match=r"version 7 is gone, because .*; the earliest version is 9, and") as raised:
+        read(slow)
+    assert raised.value.exit_code == 2
+    assert read(slow.refresh())
+
+
+def test_a_reader_that_has_begun_is_told_so(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.apply(rows("xyz", 8))
+    scan, changes, net = table.scan(), table.changes(5), table.changes(5, net=True)
+    parts = parts_of(table.snapshot, None, None, 2)
+    assert next(scan).num_rows
+    taken_away(table, monkeypatch)
+    for read in (lambda: list(scan), changes.to_arrow, net.to_arrow, lambda: [list(one.batches()) for one in parts]):
+        with pytest.raises(MutatorError, match=r"version [58] is gone, because .*; the earliest version is 10, and"):
+            read()
+
+
+@pytest.mark.parametrize("kept", ["newest", "tag"])
+def test_a_file_that_no_cleaning_has_removed_is_lost(table: Table, kept: str) -> None:
+    if kept == "tag":
+        table.tag("kept", 7)
+        table.apply(rows("xyz", 8))
+        table.compact(everything=True)
+        table.clean(**AGAIN)
+    slow = table.at(7)
+    for path in Path(table.path).glob("version_id=*/*.parquet"):
+        path.unlink()
+    with pytest.raises(MutatorError, match=r"is damaged \(it is missing\)"):
+        list(scan_batches(slow))
 
 
 def test_a_history_goes_on_with_what_is_left(table: Table) -> None:
@@ -498,40 +561,77 @@ def writers(table: Table) -> dict[str, Callable[[], Any]]:
         "clean": lambda: other().clean(**AGAIN),
         "clean less": lambda: other().clean(keep_versions=3, grace="0s"),
         "tag": lambda: other().tag("other", 4),
+        "move a tag": lambda: other().tag("kept", 4, move=True),
+        "untag": lambda: other().untag("kept"),
+        "overwrite": lambda: other().insert_overwrite_table(rows("abx", 50)),
+        "restore": lambda: other().restore(4),
+        "restore and apply": lambda: [other().restore(4), other().apply(rows("abx", 50))],
+        "restore of a tagged version": lambda: other().restore("kept"),
     }
 
 
-@pytest.mark.parametrize("name", ["apply", "apply twice", "compact", "clean", "clean less", "tag"])
+WRITERS = [
+    "apply",
+    "apply twice",
+    "compact",
+    "clean",
+    "clean less",
+    "tag",
+    "move a tag",
+    "untag",
+    "overwrite",
+    "restore",
+    "restore and apply",
+    "restore of a tagged version",
+]
+
+
+@pytest.mark.thorough(keep=4)
+@pytest.mark.parametrize("name", WRITERS)
 def test_a_writer_acts_before_a_cleaning_commits(table: Table, name: str) -> None:
     table.apply(rows("abc", 20))
-    fourth = rows_of(table, 4)
-    expected = {one: rows_of(table, one) for one in range(9)}
+    table.tag("kept", 2)
+    second, fourth = rows_of(table, 2), rows_of(table, 4)
+    expected = {one: rows_of(table, one) for one in range(10)}
     with at_phase("commit", writers(table)[name]):
         table.clean(**AGAIN)
     found = Table(table.path)
     assert found.verify().differences == ()
+    assert name not in RESTORED or rows_of(found) == {2: second, 4: fourth}[RESTORED[name]]
+    assert found.snapshot.state.cleaning.left.has(2) == (name not in ("untag", "move a tag"))
     left = found.snapshot.state.cleaning.left
     assert {one: rows_of(found, one) for one in expected if left.has(one)} == {
         one: expected[one] for one in expected if left.has(one)
     }
-    assert name != "tag" or rows_of(found, 4) == fourth
+    assert name not in ("tag", "move a tag") or rows_of(found, 4) == fourth
     assert ("y" in {row["id"] for row in rows_of(found)}) == (name == "apply twice")
 
 
+RESTORED = {"restore": 4, "restore of a tagged version": 2}  # name -> version
+REFUSED = ("tag", "move a tag", "restore")  # that need version 4, which is gone by then
+
+
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("limit", [1, 2])
-@pytest.mark.parametrize("name", ["apply", "compact"])
+@pytest.mark.parametrize("name", [name for name in WRITERS if " twice" not in name and " and " not in name])
 def test_a_cleaning_acts_before_a_writer_commits(table: Table, name: str, limit: int) -> None:
     table.apply(rows("abc", 20))
-    expected = rows_of(table)
+    table.tag("kept", 2)
+    second, expected = rows_of(table, 2), rows_of(table)
     act = writers(table)[name]
-    with at_phase("commit", lambda: Table(table.path).clean(keep_versions=limit, grace="0s")):
+    refused = pytest.raises(MutatorError, match="version 4 is gone") if name in REFUSED else nullcontext()
+    with at_phase("commit", lambda: Table(table.path).clean(keep_versions=limit, grace="0s")), refused:
         act()
     found = Table(table.path)
     assert found.verify().differences == ()
-    assert [row for row in rows_of(found) if row["id"] not in "abx"] == [
-        row for row in expected if row["id"] not in "abx"
-    ]
-    assert ("x" in {row["id"] for row in rows_of(found)}) == (name == "apply")
+    assert found.snapshot.state.tags == ({} if name == "untag" else {"kept": 2})
+    assert name == "untag" or rows_of(found, 2) == second
+    if name in RESTORED and name not in REFUSED:
+        assert rows_of(found) == second
+        return
+    kept = [row for row in expected if row["id"] not in "abx"]
+    assert [row for row in rows_of(found) if row["id"] not in "abx"] == ([] if name == "overwrite" else kept)
+    assert ("x" in {row["id"] for row in rows_of(found)}) == (name in ("apply", "overwrite"))
 
 
 steps = st.lists(

@@ -21,6 +21,7 @@ from mutator.errors import error
 from mutator.rules.version_names import is_name
 from mutator.table.changed_rows import changes_schema
 from mutator.table.changes import changes_of
+from mutator.table.outlived import check_changes
 from mutator.table.reader_place import bookmarked, renewed
 from mutator.table.scan import schema_of
 from mutator.table.scan_parts import ScanPart, parts_of
@@ -154,7 +155,7 @@ class _Reader(DataSourceReader):
         start, end = _version(self._options, "startingversion") or 0, snapshot.version.number
         if start > end:
             raise error("table.changes.order", path=snapshot.table, start=start, end=end)
-        return [_Version(number) for number in range(start + 1, end + 1)] or [_Nothing()]
+        return _versions(snapshot.table, start, end) or [_Nothing()]
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Yield the rows of a part."""
@@ -200,11 +201,17 @@ class _Stream(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Return a part of the changes for each task."""
-        return [_Version(number) for number in range(start["version"] + 1, end["version"] + 1)]
+        return _versions(self._options["path"], start["version"], end["version"])
 
     def read(self, partition: Any) -> Iterator[Any]:
         """Yield the changes of a part."""
         return _as_spark(partition.rows(self._options), self._schema)
+
+
+def _versions(table: str, start: int, end: int) -> list[InputPartition]:
+    """Return a part for each version after one. Raises ConfigError, before any task begins, if one of them is gone."""
+    check_changes(open_snapshot(table), start, end)
+    return [_Version(number) for number in range(start + 1, end + 1)]
 
 
 def _parts(snapshot: Snapshot, options: Options) -> list[InputPartition]:

@@ -1,0 +1,45 @@
+"""Readers that take longer than a cleaning leaves them the files of their versions: the error names the cleaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mutator.dataset.versions.opening import check_version, gone, open_snapshot
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors import MutatorError
+
+
+@contextmanager
+def reading(snapshot: Snapshot, start: int | None = None) -> Iterator[None]:
+    """Let the block read files of a version, or of the changes after ``start`` up to it.
+
+    Raises ConfigError if the block fails and a cleaning has taken one of the versions away: a data file is missing, or
+    a file of the log.
+    """
+    end = snapshot.version.number
+    try:
+        yield
+    except MutatorError as fault:
+        newest = _newest(snapshot.table) if fault.kind.startswith("table.") else None
+        if newest is not None and newest.version.number >= end:  # else another table is there by now
+            check_changes(newest, end if start is None else start, end)
+        raise
+
+
+def check_changes(newest: Snapshot, start: int, end: int) -> None:
+    """Raise ConfigError if a version, or one of those after it up to ``end``, does not exist, or is gone.
+
+    newest: the newest version.
+    """
+    check_version(newest, start)
+    if start < end and start < newest.state.cleaning.earliest:  # a tagged version: those that follow it are gone
+        raise gone(newest, start + 1)
+
+
+def _newest(table: str) -> Snapshot | None:
+    """Return the newest version; None if the log cannot be read."""
+    try:
+        return open_snapshot(table)
+    except MutatorError:
+        return None
