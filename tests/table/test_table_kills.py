@@ -55,6 +55,7 @@ COMPACT = (
     "table.hinted",
 )
 RESTORE = ("table.commit", "table.committed", "table.checkpoint.written", "table.hinted")
+RESTORE_OF_MASKS = ("table.placed", "table.commit", "table.committed")
 PLACED = ("table.placed", "table.commit", "table.committed")  # of files that are too large for the log entry
 CREATE = ("table.created", "table.linked", "table.commit", "table.committed")
 
@@ -86,6 +87,12 @@ def restore_one(table: str) -> None:
         patch.setattr(restore, "INLINE", 0)
         patch.setattr(opening, "_EVERY", 2)
         restore_table(open_snapshot(table), 1)
+
+
+def restore_masks(table: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(restore, "INLINE", 0)
+        restore_table(open_snapshot(table), 2)
 
 
 def create_one(table: str, dataset: str) -> None:
@@ -170,6 +177,26 @@ def test_killed_restore(act: Callable[..., Any], places: Path, tmp_path: Path, p
     assert rows_of(table) == OLD
     assert open_snapshot(table).version.number == 6
     assert verify_table(table, config_of_snapshot, open_runner).problems == ()
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.processes
+@pytest.mark.parametrize("point", RESTORE_OF_MASKS)
+def test_killed_restore_of_masks(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    """The hidden rows of version 2 go into a file of their own."""
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    apply_one(table, str(places / "second.csv"))
+    compact_one(table)
+    killed, _ = act("restore_masks", point, table=table)
+    assert killed
+    is_new = point == "table.committed"
+    assert (open_snapshot(table).version.number, rows_of(table)) == (4 if is_new else 3, NEW)
+    restore_masks(table)
+    assert (open_snapshot(table).version.number, rows_of(table)) == (4, NEW)
+    found = verify_table(table, config_of_snapshot, open_runner)
+    assert found.problems == ()
+    assert found.stray is not None
+    assert bool(found.stray.files) != is_new
 
 
 @pytest.mark.processes
