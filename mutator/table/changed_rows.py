@@ -72,7 +72,7 @@ class ChangedRows:
         self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
         self._live = LiveRows(after)
         rows = schema_of(typed_as)
-        self._old_rows = OldImageReader(typed_as, rows, self._live)
+        self._old_rows = OldImageReader(typed_as, rows, self._live, start=before.version.number)
         self._readers = self._old_rows, ImageReader(typed_as, rows, self._live)
         self._committed: dict[int, int] = {}  # version -> commit time in microseconds
         self._hidden: dict[str, list[Images]] = {}  # file of the earlier snapshot -> images

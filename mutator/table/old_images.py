@@ -23,6 +23,7 @@ from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.partition_paths import values_of
 from mutator.rules.typed_values import canonical
 from mutator.table.images import ImageReader, Images, chosen_of
+from mutator.table.outlived import check_kept
 
 _TEXT = pa.large_binary()
 
@@ -33,6 +34,7 @@ class OldImageReader(ImageReader):
 
     replaced: set[str] = field(default_factory=set)  # paths of files whose rows an overwrite removed or hid
     lost: set[str] = field(default_factory=set)  # those of them whose rows could not be read so far
+    start: int = 0  # version of the earlier snapshot
 
     def batches(self, images: Images) -> Iterator[tuple[int, Any]]:
         """Yield as ``ImageReader.batches`` does; from where a file is damaged on, images with keys alone."""
@@ -44,6 +46,7 @@ class OldImageReader(ImageReader):
         except MutatorError as fault:
             if fault.kind != "table.file" or images.file.path not in self.replaced:
                 raise
+            check_kept(self.snapshot, self.start)  # else the file is not lost, but cleaned
             rest = self._with_keys_alone(images.chosen(np.arange(done, len(images.positions))))
             if rest is None:
                 raise

@@ -17,14 +17,19 @@ def reading(snapshot: Snapshot, start: int | None = None) -> Iterator[None]:
     Raises ConfigError if the block fails and a cleaning has taken one of the versions away: a data file is missing, or
     a file of the log.
     """
-    end = snapshot.version.number
     try:
         yield
     except MutatorError as fault:
-        newest = _newest(snapshot.table) if fault.kind.startswith("table.") else None
-        if newest is not None and newest.version.number >= end:  # else another table is there by now
-            check_changes(newest, end if start is None else start, end)
+        if fault.kind.startswith("table."):
+            check_kept(snapshot, snapshot.version.number if start is None else start)
         raise
+
+
+def check_kept(snapshot: Snapshot, start: int) -> None:
+    """Raise ConfigError if a cleaning has taken a version away, or one of those after it up to that of a snapshot."""
+    end, newest = snapshot.version.number, _newest(snapshot.table)
+    if newest is not None and newest.version.number >= end:  # else another table is there by now
+        check_changes(newest, start, end)
 
 
 def check_changes(newest: Snapshot, start: int, end: int) -> None:

@@ -10,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mutator
+from mutator.errors import MutatorError
 from mutator.table import apply
 from mutator.table.spark_source import batches
+from mutator.table.spark_source.source import Source
 from tests.support.no_limits import NO_LIMITS
 from tests.support.spark_versions import NEEDS_SOURCES
 
@@ -97,7 +99,54 @@ def test_a_stream_that_is_started_again(spark: SparkSession, table: mutator.Tabl
     assert run() == expected()
 
 
-@pytest.mark.thorough(keep=2)
+def place(table: mutator.Table) -> int:
+    """Return the version of the bookmark of a table."""
+    (mark,) = table.bookmarks()
+    return mark.version
+
+
+def cleaned(table: mutator.Table) -> int:
+    """Remove all files that no version needs; return the earliest version."""
+    table.clean(keep_versions=1, grace="0s")
+    earliest: int = table.snapshot.state.cleaning.earliest
+    return earliest
+
+
+def test_a_stream_keeps_the_versions_from_its_bookmark_on(
+    spark: SparkSession, table: mutator.Table, tmp_path: Path
+) -> None:
+    batches = list[tuple[list[int], int, int]]()  # versions, place of the bookmark, earliest version after a cleaning
+
+    def process(batch: Any, number: int) -> None:
+        versions = {row[0] for row in batch.select("_commit_version").collect()}
+        if versions:  # else the batch has a cleaning
+            batches.append((sorted(versions), place(table), cleaned(table)))
+
+    table.bookmark("reader", 1)
+    stream = spark.readStream.format("mutator").options(changes="true", bookmark="reader", maxVersionsPerTrigger=1)
+    writer = stream.load(table.path).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.foreachBatch(process).start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert batches == [([2], 1, 1), ([3], 2, 2), ([4], 3, 3)]  # it moves once Spark has committed a batch
+    assert place(table) >= 4
+    table.apply(rows([7], 9, price=1))
+    assert cleaned(table) == place(table)
+
+
+def test_changes_that_are_gone_are_refused_before_a_task_begins(spark: SparkSession, table: mutator.Table) -> None:
+    gone = f"version 1 is gone, .*; the earliest version is {cleaned(table)}"
+    frame = read(spark, table, changes="true", startingVersion=1)
+    with pytest.raises(Exception, match=gone) as raised:
+        frame.collect()
+    assert "stage" not in str(raised.value)  # as the error of a task has it
+    stream = Source({"path": table.path, "changes": "true"}).streamReader(frame.schema)
+    with pytest.raises(MutatorError, match=gone):  # the offset of a checkpoint
+        stream.partitions({"version": 1}, {"version": 4})
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

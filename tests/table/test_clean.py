@@ -231,6 +231,19 @@ def test_a_reader_that_has_begun_is_told_so(table: Table, monkeypatch: pytest.Mo
             read()
 
 
+@pytest.mark.parametrize("net", [False, True])
+def test_changes_of_an_overwrite_need_the_files_that_a_cleaning_removes(table: Table, net: bool) -> None:
+    """The keys are known by then. Of a file that is lost, they would be enough."""
+    table.apply(rows("pqr", 8))
+    table.insert_overwrite_table(rows("abxyz", 9))
+    changes = table.changes(8, net=net)
+    assert next(changes).num_rows
+    table.apply(rows("k", 20))
+    table.clean(**AGAIN)
+    with pytest.raises(MutatorError, match=r"version 8 is gone, because .*; the earliest version is 10, and"):
+        list(changes)
+
+
 @pytest.mark.parametrize("kept", ["newest", "tag"])
 def test_a_file_that_no_cleaning_has_removed_is_lost(table: Table, kept: str) -> None:
     if kept == "tag":
