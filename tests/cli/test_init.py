@@ -509,6 +509,7 @@ def test_several_words_for_deletes(capsys):
     assert "A run has one prefix of delete files, and removed_3.txt has another: rename it." in capsys.readouterr().out
 
 
+@pytest.mark.thorough(keep=0)
 def test_s3(s3, capsys):
     client = s3.client()
     client.create_bucket(Bucket="lake")

@@ -101,6 +101,7 @@ def test_each_way_in_is_one_version(spark: SparkSession, here: Path) -> None:
         assert table.get(100 + number)["city"] == "new", way
 
 
+@pytest.mark.thorough(keep=0)
 @NEEDS_SOURCES
 def test_each_overwrite_leaves_its_rows(spark: SparkSession, here: Path) -> None:
     mutator.register(spark)
@@ -161,6 +162,7 @@ def test_each_way_out_has_the_rows(spark: SparkSession, here: Path, capsys: pyte
     assert not lines
 
 
+@pytest.mark.thorough(keep=0)
 def test_spark_prunes_columns_and_pushes_filters_into_a_data_frame(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,7 +96,7 @@ RARE = [
 ]
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize(
     ("scope", "point"),
     [

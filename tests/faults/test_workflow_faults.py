@@ -81,7 +81,7 @@ def settle_and_check(storage, before, after=frozenset(FED)):
         return merged
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @every_storage
 @every_start
 def test_kill_before_any_call(storage_type, runs, process):

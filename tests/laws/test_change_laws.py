@@ -73,7 +73,7 @@ def test_changes_of_text_replay_to_the_master(world, rng):
 
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @given(st.randoms(use_true_random=False))
-@law(60)
+@law(30)
 def test_changes_of_a_partitioned_master_replay_to_it(scope, rng):
     table = draw_table(rng, scope)
     with scratch() as work:

@@ -97,7 +97,7 @@ def test_workers_write_the_same_files(case: Path, engine: str, in_workers: Mutat
     assert differing(here, there) == []
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=4, rest=19)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_spark_writes_the_same_files(case: Path, sc: Any, tmp_path: Path) -> None:
     engine = ("blocks", "records")[CASES.index(case) % 2]

@@ -97,7 +97,7 @@ def test_hidden_rows_of_large_files(spark: SparkSession, settings: Any, tmp_path
         same(table, spark, version)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("own", [None, "5000"])
 def test_spark_looks_for_many_local_files_without_a_job(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str | None

@@ -100,6 +100,7 @@ def other_machine(monkeypatch: Any) -> None:
     monkeypatch.setattr(nearby, "_LARGEST", 0)
 
 
+@pytest.mark.thorough(keep=0)
 @pytest.mark.usefixtures("elsewhere")
 def test_an_apply_that_others_outrun(table: Table, requests: Requests) -> None:
     table.apply(rows(0))

@@ -245,7 +245,7 @@ def outrun(times: int, act: Callable[[int], Any]) -> Iterator[None]:
         yield
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("world", WORLDS)
 def test_hot_keys_outrun_an_apply_many_times(
@@ -308,7 +308,7 @@ def test_too_many_common_keys_start_over(
     assert_serial(table, tmp_path, BY_FIELD, paths)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_others_commit_for_long_while_an_apply_waits(
     phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

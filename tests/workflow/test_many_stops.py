@@ -67,6 +67,7 @@ def test_deadline_of_a_table_on_this_machine(folder, monkeypatch):
     assert sorted(path.name for path in (folder.root / "out").iterdir()) == ["t0", "t2", "t3"]
 
 
+@pytest.mark.thorough(keep=0)
 def test_deadline_of_one_table(folder, sc, monkeypatch):
     hang(monkeypatch, "t1")
 

@@ -174,7 +174,7 @@ def test_a_rewritten_file_has_arrived_again(root: str) -> None:
     assert rows_of(root) == [("1", "again"), ("2", "b")]
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @pytest.mark.parametrize("point", ["claim.done", "table.commit", "table.committed", "archive.done"])
 def test_kill(root: str, point: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n")
