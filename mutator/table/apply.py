@@ -31,7 +31,7 @@ from mutator.plan.runner_choice import RunnerChoice
 from mutator.table.agreement import in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
 from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
-from mutator.table.follow import changes_plan, is_same, may_follow
+from mutator.table.follow import changes_plan, is_same, may_follow, may_follow_overwriting
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare
@@ -203,6 +203,8 @@ class _Merge:
     def _follow(self, head: Snapshot, winners: Sequence[TableVersion]) -> None:
         """Decide again about the keys that other versions changed."""
         can = may_follow(self.snapshot, self.plan, self.version, winners)
+        if can and self.replaced is not None:
+            can = may_follow_overwriting(self.replaced, (self.snapshot, head), winners)
         found = self._decisions.revised(head, winners) if can else None
         if found is None:
             raise StartOver

@@ -2,8 +2,9 @@
 
 An apply decides against the version that it has read. If another writer was faster, it decides again about the keys
 whose records or tombstones the versions in between changed (``second_decisions``), and is committed after these
-versions, with their totals. In some cases it starts over instead: an overwrite nearly always, and an apply after an
-overwrite. So the result is always that of the log's order.
+versions, with their totals. An overwrite decides nothing again: it follows versions that left alone both what it
+replaces (``kept_apart``) and the keys of its feed. In all other cases, such as an apply after an overwrite, it starts
+over. So the result is always that of the log's order.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from mutator.config import Config
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, OVERWRITES, RESTORE, TableVersion
+from mutator.dataset.versions.version import COMPACT, OVERWRITE, OVERWRITES, RESTORE, TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
 from mutator.storage import storage_for
+from mutator.table.kept_apart import kept_apart
+from mutator.table.overwrite import Replacement
 
 
 def newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:
@@ -49,15 +52,18 @@ def _followed(head: Snapshot, versions: Iterable[TableVersion]) -> tuple[Snapsho
 def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Sequence[TableVersion]) -> bool:
     """Return whether an apply may be committed after versions that it has not seen, once it has decided again.
 
-    base: the snapshot that it has seen. version: that it would have become.
+    base: the snapshot that it has seen. version: that it would have become. What an overwrite replaces is for
+    ``may_follow_overwriting`` to check.
     """
     names, spec = {file.name for file in version.feed}, base.state.spec
     if plan.full or spec is None or not all(is_same(spec, one.spec) for one in (version, *winners)):
         return False
-    if version.action in OVERWRITES and any(one.files or one.index or one.removed for one in winners):
-        return False
-    # A compaction has the keys that it moved. An overwrite or a restore does not name those that it changes.
-    if any(one.action in (RESTORE, *OVERWRITES) or (one.removed and one.action != COMPACT) for one in winners):
+    # A compaction has the keys that it moved. An overwrite or a restore does not name those that it changes; but if
+    # keys are unique only within a partition, two overwrites of different partitions have none in common.
+    apart = version.action == OVERWRITE and plan.rows.partitioning.by_partition
+    known = (COMPACT, OVERWRITE) if apart else (COMPACT,)
+    removing = (one.action for one in winners if one.removed or one.action in (RESTORE, *OVERWRITES))
+    if any(action not in known for action in removing):
         return False
     if any(file.name in names for one in winners for file in one.feed):
         return False
@@ -66,6 +72,19 @@ def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Seque
     return not (
         version.transaction and any(one.transaction and one.transaction[0] == version.transaction[0] for one in winners)
     )
+
+
+def may_follow_overwriting(replaced: Replacement, known: Sequence[Snapshot], winners: Sequence[TableVersion]) -> bool:
+    """Return whether what an overwrite replaces is as it was before some versions.
+
+    known: snapshots that have the files of which the versions changed rows.
+    """
+    changing = [one for one in winners if one.files or one.index or one.removed]
+    if not changing:
+        return True
+    if replaced.partitions is None or replaced.is_everything or replaced.receipt is not None:
+        return False
+    return kept_apart(known, frozenset(replaced.partitions), changing)
 
 
 def changes_plan(config: Config, winners: Sequence[TableVersion]) -> bool:

@@ -51,6 +51,11 @@ class Replacement:
     receipt: MergeReceipt | None = None  # of what is lost
     index: tuple[Stored, ...] = ()  # the version index of lost records in files that stay
 
+    @property
+    def is_everything(self) -> bool:
+        """Whether partitions that do not exist yet are replaced, too."""
+        return self.target.replaced is None or self.target.replaced.partitions is None
+
 
 def replacement(snapshot: Snapshot, plan: Plan, target: Target, names: _Names, *, damaged: bool) -> Replacement:
     """Find what an insert overwrite replaces. names: of the partitions. damaged: what is lost may be replaced.

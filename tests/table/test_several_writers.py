@@ -108,15 +108,21 @@ def counted_starts() -> Iterator[list[int]]:
         yield starts
 
 
-def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths: dict[str, str]) -> Any:
-    """Compare a table with one to which the same feeds were applied in the order of its log.
+def merge(table: Table, path: str) -> Any:
+    """Apply a feed, or overwrite by it, as its name says; return the report."""
+    operations = {"over": table.insert_overwrite, "all": table.insert_overwrite_table}
+    return operations.get(Path(path).name.partition("_")[0], table.apply)(path)
 
-    Return the report of the last apply to the latter. paths: by file name.
+
+def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths: dict[str, str]) -> Any:
+    """Compare a table with one into which the same feeds were merged in the order of its log.
+
+    Return the report of the last merge into the latter. paths: by file name.
     """
     found, report = log_of(table), None
     serial = Table.create(str(directory / "serial"), settings)
     for name, *_ in found:
-        report = serial.apply(paths[name.rpartition("/")[2]])
+        report = merge(serial, paths[name.rpartition("/")[2]])
     assert found == log_of(serial)
     within = 2 if settings.get("key.scope") == "partition" else 1
 

@@ -20,7 +20,7 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.versions.hidden_rows import SCHEMA, index_table, written_index
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, TableVersion, stored_here
+from mutator.dataset.versions.version import DATA, OVERWRITES, TOMBSTONES, Stored, TableFile, TableVersion, stored_here
 from mutator.engine.blocks.mutations import Mutations, joined_mutations
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.receipts import Key, MergeReceipt, Receipts
@@ -122,6 +122,8 @@ class SecondDecisions:
         keys = keys.chosen([number for number, place in enumerate(keys.places()) if place not in self._known])
         if len(self._known) + len(keys) > _MOST:
             return False
+        if len(keys) and self._plan.operation in OVERWRITES:
+            return False  # ``self._target`` does not have the partitions that it replaces, so it starts over
         if len(keys):
             rebuilt = self._rebuilder.winners(keys)
             if rebuilt is None:
