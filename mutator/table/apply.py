@@ -83,6 +83,11 @@ def apply_feed(
                 snapshot = open_snapshot(snapshot.table)
             except StartOver:
                 snapshot = refreshed(snapshot)
+            except MutatorError as fault:
+                head = snapshot if fault.kind != "table.file" else open_snapshot(snapshot.table)
+                if head.state.cleaning.left.has(snapshot.version.number):
+                    raise
+                snapshot = head  # a cleaning removed the file while the apply was reading
     raise error("table.outrun", path=snapshot.table, count=_STARTS)
 
 

@@ -505,6 +505,21 @@ def test_a_slow_writer_finds_that_its_own_entry_was_archived(table: Table, monke
     assert len(rows_of(Table(table.path))) == 9
 
 
+def test_an_apply_starts_over_whose_version_is_cleaned_while_it_reads(table: Table) -> None:
+    slow = Table(table.path)
+    table.apply(rows("ab", 8))
+
+    def meanwhile() -> None:
+        table.compact(everything=True)
+        table.clean(keep_versions=1, grace="0s")
+
+    slow.refresh()
+    with at_phase("planned", meanwhile):
+        assert slow.apply(rows("abz", 9)).version == 11
+    assert [(row["id"], row["at"]) for row in rows_of(slow) if row["id"] in "abz"] == [("a", 9), ("b", 9), ("z", 9)]
+    assert slow.verify().differences == ()
+
+
 def test_a_process_that_stays_open_follows_a_cleaning_that_wrote_no_hint(table: Table) -> None:
     hint, fifth = Path(TableLog(table.path).hint_path), open_snapshot(table.path, 5)
     of_seven = hint.read_bytes()
