@@ -216,3 +216,21 @@ def test_datasets_need_nothing_that_a_feed_has_beside_its_records(tmp_path):
     found = compare(checked, str(tmp_path / "old"), str(tmp_path / "new"), local_engine.merge)
 
     assert found.members()["counts"] == {"added": 0, "removed": 1, "changed": 1, "moved": 0}
+
+
+def test_records_that_moved_are_not_taken_for_each_other_where_rows_have_no_columns(tmp_path):
+    how = {"key": "0", "order_by": "2", "partitioned.by": "1", "field.count": "any", **NO_LIMITS}
+    for place, text in (("old", "a,de,1\nb,de,1\nc,fr,1\nd,fr,1\n"), ("new", "a,fr,2\nb,de,1\nc,fr,1\nd,de,3\n")):
+        (tmp_path / f"{place}.txt").write_text(text)
+        local_engine.mutate(
+            {**how, "allow.empty.master": "true"},
+            master=str(tmp_path / "none"),
+            feed=[str(tmp_path / f"{place}.txt")],
+            output=str(tmp_path / place),
+        )
+    checked = config.parse({**LENIENT, **OVERWRITE, **how})
+
+    found = compare(checked, str(tmp_path / "old"), str(tmp_path / "new"), local_engine.merge, rows=ALL)
+
+    assert found.members()["counts"] == {"added": 0, "removed": 0, "changed": 2, "moved": 2}
+    assert (found.changed, found.fields) == ([], {})

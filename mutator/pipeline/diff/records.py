@@ -118,7 +118,8 @@ def read_diff(
     old: str, new: str, plan: Plan, directory: str, files: Sequence[SideFile], counts: Mapping[str, int], rows: int
 ) -> Diff:
     """Return the difference that files of changed rows have. rows: number of records of each kind to return."""
-    found = _Records(key_fields(plan), rows)
+    key = key_fields(plan)
+    found = _Records(key, rows, can_pair=bool(key) or not counts.get("moved in"))
     for part in files:
         schema = schema_of_changes(directory, part)
         found.read(change_batches(directory, [part], schema))
@@ -153,8 +154,9 @@ def key_fields(plan: Plan) -> tuple[str, ...]:
 class _Records:
     """Collects changed rows, batch by batch."""
 
-    def __init__(self, key: tuple[str, ...], rows: int) -> None:
-        self.key, self._rows = key, rows
+    def __init__(self, key: tuple[str, ...], rows: int, *, can_pair: bool) -> None:
+        """can_pair: it is certain which rows, before and after, are of one record."""
+        self.key, self._rows, self._can_pair = key, rows, can_pair
         self.counts: Counter[int] = Counter()
         self.fields: Counter[str] = Counter()
         self.shown: dict[int, list[dict[str, Any]]] = {INSERT: [], DELETE: []}
@@ -187,7 +189,7 @@ class _Records:
         names = [name for name in table.column_names if name not in FIELD_NAMES]
         before, after = table.take(pa.array(firsts)), table.take(pa.array(firsts + 1))
         # A row whose other half is in another partition may be beside a row of another record.
-        same = np.ones(len(firsts), np.bool_)
+        same = np.full(len(firsts), self._can_pair)
         for name in self.key:
             same &= ~_differ(before, after, name)
         alone = np.ones(len(kinds), np.bool_)
@@ -207,7 +209,7 @@ class _Records:
 
     def pair_moved(self) -> None:
         """Show the records that moved to another partition, as far as both of their rows are among the first."""
-        before = {self._key_of(row): row for row in self._alone[BEFORE]}
+        before = {self._key_of(row): row for row in self._alone[BEFORE] if self._can_pair}
         for row in self._alone[AFTER]:
             old = before.get(self._key_of(row))
             if old is not None and len(self.changed) < self._rows:
