@@ -5,9 +5,10 @@
 {'id.field.ordinals': 'id', 'op.code.field.ordinal': ['op']}
 """
 
+from collections.abc import Iterable
 from typing import Any
 
-from mutator.config.definitions import DEFAULT_OF_FIELD
+from mutator.config.definitions import DEFAULT_OF_FIELD, published
 from mutator.config.definitions.rows import ROWS
 from mutator.config.settings import Config
 from mutator.config.sources import shown
@@ -33,3 +34,8 @@ def feed_settings(config: Config) -> dict[str, Any]:
         for name, value in config.given.items()
         if name in _OF_FEEDS or name.startswith(DEFAULT_OF_FIELD)
     }
+
+
+def states_deletes(settings: Iterable[str]) -> bool:
+    """Return whether settings say what marks the deletes of a feed, or, by an empty value, that nothing does."""
+    return not {published(name) for name in settings}.isdisjoint(OF_DELETES)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
@@ -96,6 +97,31 @@ class Finder:
         ]
         versions = _without_repeated(versions, {number: entry.action for number, entry in entries.items()})
         return sorted([*versions, *self._by_restores(key, wanted)], key=lambda one: one.version)
+
+    def live_places(self, role: str, key: Key) -> list[tuple[LiveExtent, int, int]]:
+        """Return (extent, position, entry in the key index) of the records of a key, or of its tombstones."""
+        return [
+            (extent, position, entry)
+            for extent, position, entry in self._rows(role, key, None)
+            if self._live.are_live(extent.file, np.array([position]))[0]
+        ]
+
+    def written_places(self, key: Key) -> Iterator[tuple[int, bool, LiveExtent, int, int]]:
+        """Yield (version, whether it is a tombstone, extent, position, entry) of each row that a version wrote.
+
+        Rows that a later version hid are among them, as long as their files are there; rows that do not hold are not.
+        A row of a file that is in several versions is there once.
+        """
+        log, seen = TableLog(self.snapshot.table), set[tuple[str, int]]()
+        withdrawn: dict[int, list[Hidden]] = {}
+        for finder in self._before_compactions():
+            for number, deleted, extent, position, entry in finder._versions(key, None):
+                path = extent.file.path
+                if number not in withdrawn:
+                    withdrawn[number] = own_rows(self.snapshot.table, index_of(log.read(number)))
+                if (path, position) not in seen and not any(position in one.hidden(path) for one in withdrawn[number]):
+                    seen.add((path, position))
+                    yield number, deleted, extent, position, entry
 
     def _by_restores(self, key: Key, partitions: frozenset[str] | None) -> Iterator[RecordVersion]:
         """Yield the versions of the record of a key that restores brought back, and those that they deleted."""

@@ -31,17 +31,10 @@ def prepare(
     snapshot: Snapshot, config: Config, feed: Sequence[str], tables: Sequence[TableInput] = ()
 ) -> tuple[Survey, Plan]:
     """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
-    config = _for_tables(config, snapshot)
-    known = manifest_of(snapshot)
-    if known is None:
+    config = for_tables(config, snapshot)
+    if snapshot.state.spec is None:
         check_settings(snapshot, config)
-    partitioned = None
-    if config.partitioned_by or (known is not None and SPEC in known.spec):
-        spec = known.spec if known is not None else {"format": "parquet"}
-        partitioned = PartitionedMaster(snapshot.table, spec, {}, (), ())
-    schema = None if known is None else dataset_schema(known, snapshot.table)
-    master = Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned, versioned=True)
-    survey = survey_feed(config, master, feed, tables)
+    survey = survey_feed(config, survey_of_table(config, snapshot), feed, tables)
     now = next_time(time.time(), snapshot.version)
     with in_words_of_tables(snapshot):
         plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
@@ -64,7 +57,17 @@ def _of_whole_buckets(groups: int, buckets: int) -> int:
     return found if found <= 2 * groups else groups
 
 
-def _for_tables(config: Config, snapshot: Snapshot) -> Config:
+def survey_of_table(config: Config, snapshot: Snapshot) -> Survey:
+    """Return the survey of a table, in place of that of a master."""
+    known, partitioned = manifest_of(snapshot), None
+    if config.partitioned_by or (known is not None and SPEC in known.spec):
+        spec = known.spec if known is not None else {"format": "parquet"}
+        partitioned = PartitionedMaster(snapshot.table, spec, {}, (), ())
+    schema = None if known is None else dataset_schema(known, snapshot.table)
+    return Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned, versioned=True)
+
+
+def for_tables(config: Config, snapshot: Snapshot) -> Config:
     """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
     if config.output_format not in (None, "parquet"):
         raise error("table.format", format=config.output_format)

@@ -83,6 +83,7 @@ CASES = [
     ("mutator verify BASE", [f"workflow run {WORKFLOW}", "verify base"]),
     ("mutator diff", [f"diff {PRODUCT}/master --feed {PRODUCT}/feed {CONFIG}"]),
     ("mutator explain", [f"workflow run {WORKFLOW}", f"explain base VR8NCNE7DV {CONFIG}"]),
+    ("mutator explain", [CREATE, APPLY, "explain versioned 2"]),
     ("mutator workflow run", [f"workflow run {WORKFLOW}"]),
     ("mutator workflow status", [f"workflow run {WORKFLOW}", "workflow status base"]),
     ("mutator workflow report", [f"workflow run {WORKFLOW}", "workflow report base"]),

@@ -159,5 +159,5 @@ def test_wrong_calls(tmp_path, capsys):
     assert cli.main(["explain", str(place.path), "zz"]) == 3
     assert "nothing is known of this key" in capsys.readouterr().out
     assert refused(str(place.path), "a", "b")[0] == 2
-    assert "there is no such base or master" in refused(str(tmp_path / "no"), "a")[1]
+    assert "there is no such base, master or table" in refused(str(tmp_path / "no"), "a")[1]
     assert "is for a master" in refused(str(place.path), "a", "--feed", str(tmp_path))[1]

@@ -21,7 +21,7 @@ class Explanation:
     """What is known of a key: what the place holds now, the runs that touched the key, and what is not known."""
 
     place: str
-    kind: str  # base | master
+    kind: str  # base | master | table
     key: Mapping[str, str]
     version: int | None  # the latest
     now: ByPartition | None  # None: it cannot be read
@@ -30,7 +30,7 @@ class Explanation:
     order_type: str
     unknown: Sequence[str] = ()  # what cannot be said any more, and why
     files_read: int = 0
-    files_excluded: int = 0  # feed files that were not read, because their filters exclude the key
+    files_excluded: int = 0  # feed files that were not read, because filters or key indexes exclude the key
     shows_rows: bool = True
 
     @property
@@ -80,6 +80,7 @@ class Explanation:
         return {
             "version": feed.number,
             "run": feed.run,
+            "action": feed.action,
             "committed": feed.committed,
             "restored": feed.restored,
             "decided": [self._decided(name, one) for name, one in step.decided.items()],
@@ -148,7 +149,8 @@ class Explanation:
         if self.unknown:
             lines += ["", "not known", *(f"  {one}" for one in self.unknown)]
         read = f"{counted(self.files_read, 'feed file')} read"
-        excluded = f", {self.files_excluded:,} excluded by their filters" if self.files_excluded else ""
+        why = "the key indexes of the table" if self.kind == "table" else "their filters"
+        excluded = f", {self.files_excluded:,} excluded by {why}" if self.files_excluded else ""
         return text_of([*lines, "", f"{read}{excluded}"])
 
     def _held_lines(self, name: str | None, one: Held, indent: str) -> Iterator[str]:
@@ -173,7 +175,8 @@ class Explanation:
         feed = step.feed
         title = "run" if feed.number is None else f"version {feed.number}"
         what = "" if feed.restored is None else f", version {feed.restored} again"
-        yield f"{title}, {feed.committed[:19]}{what}"
+        action = "" if self.kind != "table" else f", {feed.action.replace('_', ' ')}"
+        yield f"{title}, {feed.committed[:19]}{action}{what}"
         for name, one in () if step.differs and not step.decided_any else step.decided.items():
             yield from self._decided_lines(name, one)
         for row in feed.rows.rejected:
@@ -182,7 +185,9 @@ class Explanation:
         yield from (f"  {name}: not known: {why}" for name, why in _gone(step))
         if step.differs:
             yield "  the dataset of this version has something else than these mutations give"
-        if feed.restored is not None or step.differs:
+        if feed.moved:
+            yield "  wrote it again, as it was"
+        if feed.restored is not None or step.differs or step.is_other:
             yield from (f"  then {self._described(held)}" for held in (step.after or {}).values())
 
     def _rejected_lines(self, one: RejectedRow) -> Iterator[str]:
@@ -197,7 +202,8 @@ class Explanation:
             mutation = outcome.mutation
             moved = f", {mutation.partition}" if mutation.partition and name is None else ""
             yield f"  {self._path(mutation.file)}, {mutation.position}"
-            yield f"    {self._row(mutation.row)}"
+            if mutation.row:  # a tombstone has none
+                yield f"    {self._row(mutation.row)}"
             what = f"{_op(mutation)}, order value {self._order(mutation.order) or 'lowest'}{moved}"
             yield f"    {what}: {self._why(outcome, one)}"
         if one.outcomes or one.before is None or one.after is None or one.before.kind == one.after.kind:

@@ -8,6 +8,7 @@ from mutator.pipeline.explain.feed_rows import FeedRows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.overwritten import absent, decide_overwritten
 
+COMPACTION = "compact"
 NO_ROWS = FeedRows((), ())
 
 
@@ -26,6 +27,9 @@ class RunFeed:
     expire_before: int | None = None
     held: ByPartition | None = None  # what the dataset of the run holds; None: it is not there any more
     restored: int | None = None  # version that was restored, in place of a merge
+    action: str = "run"  # or what else a version of a table does; ``restored`` says of which version a restore is
+    moved: bool = False  # a compaction wrote a row of the key again
+    is_winner_known: bool = False  # a table has the row that won, whatever else was in files that are gone
     again: tuple[str, ...] = ()  # paths of files with mutations of the key that were delivered again, and skipped
 
 
@@ -50,7 +54,7 @@ class Step:
         """Return whether the run has anything to do with the key."""
         feed = self.feed
         changed = any(None not in (one.before, one.after) and one.before != one.after for one in self.decided.values())
-        return bool(changed or self.is_other or self.differs or self.decided_any or feed.again)
+        return bool(changed or self.is_other or self.differs or self.decided_any or feed.again or feed.moved)
 
 
 def steps_of(
@@ -65,9 +69,11 @@ def steps_of(
     states: dict[int | None, ByPartition | None] = {0: given}
     state = given
     for run in runs:
+        decided: dict[str | None, Decided] = {}
         if run.restored is not None:
-            computed = states.get(run.restored)
-            decided: dict[str | None, Decided] = {}
+            computed = states[max(number for number in states if number is not None and number <= run.restored)]
+        elif run.action == COMPACTION:
+            computed = state if run.held is None else None  # it may let tombstones expire
         else:
             decided = _decided(state, run, by_partition, is_partitioned)
             computed = _after(state, decided)
@@ -78,7 +84,7 @@ def steps_of(
             if run.overwrites:
                 decided = {name: absent(decided[name]) for name in decided}
         before, state = state, computed if run.held is None else run.held
-        is_other = run.restored is not None and None not in (before, state) and before != state
+        is_other = (run.restored is not None or run.action == COMPACTION) and _differ(before, state)
         steps.append(Step(run, decided, state, is_other, differs))
         states[run.number] = state
     return steps
@@ -94,7 +100,7 @@ def _decided(
         groups.setdefault(name, [])
     if by_partition and len(groups) > 1:
         groups = {name: found for name, found in groups.items() if name is not None or found}
-    is_complete = not run.gone and not run.rows.unread
+    is_complete = run.is_winner_known or not (run.gone or run.rows.unread)
     made = {}
     for name, mutations in groups.items():
         before = None if state is None else state.get(name, NOTHING)
@@ -122,6 +128,10 @@ def _after(state: ByPartition | None, decided: Mapping[str | None, Decided]) -> 
             return None
         found[name] = one.after
     return {**(state or {}), **found}
+
+
+def _differ(one: ByPartition | None, other: ByPartition | None) -> bool:
+    return one is not None and other is not None and not _alike(one, other)
 
 
 def _alike(one: ByPartition, other: ByPartition) -> bool:

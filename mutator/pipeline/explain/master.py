@@ -1,6 +1,6 @@
 """Why a record of a master is what it is, by the feed files that its manifest lists, where they still are."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -8,15 +8,14 @@ from typing import Any
 from mutator import config as configuration
 from mutator.config import Config
 from mutator.config.definitions import published
-from mutator.config.feed_settings import OF_DELETES
 from mutator.config.sources import shown
-from mutator.dataset import checksum
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import FeedFile, Manifest, settings_of_run
+from mutator.dataset.manifest import Manifest, settings_of_run
 from mutator.errors import MutatorError, error
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, steps_of
 from mutator.pipeline.explain.decisions import NOTHING
+from mutator.pipeline.explain.feed_files import NOT_FOUND, GivenFiles, files_at
 from mutator.pipeline.explain.feed_plan import feed_plan
 from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
 from mutator.pipeline.explain.held import ByPartition
@@ -24,12 +23,9 @@ from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
 from mutator.pipeline.explain.place import Place, held_or_why, place_of
 from mutator.pipeline.master_settings import recorded_settings
-from mutator.plan.inspect.feed_files import feed_entries
 from mutator.rules import file_names
 from mutator.rules.file_names import first_few
-from mutator.storage import Entry, absolute, located
-
-_NOT_FOUND = "not found: give the directory where it is with --feed"
+from mutator.storage import located
 
 
 def explain_master(
@@ -46,11 +42,10 @@ def explain_master(
     runs are followed. unrecorded: how feed files are read of runs whose settings the manifest lacks; None: that is not
     known. Raises MutatorError for a master or a key that cannot be used, and for such a run if that is not known.
     """
-    entries, _ = feed_entries([absolute(one) for one in feed], config.control_suffix)
-    found = list(entries.values())
-    place = place_of(config, path, key, [entry.path for entry in found], path)
+    found = files_at(feed, config)
+    samples = [entry.path for entry in found.entries]
+    place = place_of(config, path, key, samples, path)
     unknown: list[str] = []
-    samples = [entry.path for entry in found]
     now, why = held_or_why(config, place, place.survey.master_path, place.known, samples)
     if why is not None:
         unknown.append(f"what the master holds now: {why}")
@@ -93,11 +88,6 @@ def recorded_settings_of(path: str, settings: Mapping[str, Any]) -> dict[str, An
     kept = {name: value for name, value in kept.items() if name not in given}
     found = recorded_settings(path, {**settings, **kept})
     return {**found, **kept}
-
-
-def states_deletes(settings: Iterable[str]) -> bool:
-    """Return whether settings say what marks the deletes of a feed, or, by an empty value, that nothing does."""
-    return not {published(name) for name in settings}.isdisjoint(OF_DELETES)
 
 
 class _Configs:
@@ -143,7 +133,7 @@ def _runs(
     configs: _Configs,
     place: Place,
     known: Manifest,
-    found: Sequence[Entry],
+    found: GivenFiles,
     earlier: Manifest | None,
     now: ByPartition | None,
 ) -> tuple[list[RunFeed], int]:
@@ -155,9 +145,9 @@ def _runs(
             continue
         paths, gone = list[str](), dict[str, str]()
         for part in parts:
-            path = _path_of(part, found)
+            path = found.path_of(part)
             if path is None:
-                gone[part.name] = _NOT_FOUND
+                gone[part.name] = NOT_FOUND
             else:
                 paths.append(path)
         config = configs.of_run(committed, [file_names.base_name(one) for one in paths])
@@ -183,15 +173,3 @@ def _runs(
             )
         )
     return runs, count
-
-
-def _path_of(part: FeedFile, found: Sequence[Entry]) -> str | None:
-    """Return the path of a file that has the name, the size and the content of a merged one."""
-    for entry in found:
-        if entry.name == part.name and entry.bytes == part.bytes:
-            try:
-                if checksum.difference(entry.path, part.checksum) is None:
-                    return entry.path
-            except MutatorError:
-                continue
-    return None

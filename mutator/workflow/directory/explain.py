@@ -17,26 +17,25 @@ from mutator.config import Config
 from mutator.config.definitions import published
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.feed_filters import FeedFilters, read_filters
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, Step, steps_of
-from mutator.pipeline.explain.decisions import NOTHING, Outcome
+from mutator.pipeline.explain.decisions import NOTHING
 from mutator.pipeline.explain.feed_plan import feed_plan
 from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
+from mutator.pipeline.explain.paths import with_paths
 from mutator.pipeline.explain.place import Place, held_or_why, place_of
 from mutator.pipeline.master_settings import recorded_settings
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.key_filters import filter_files
-from mutator.workflow.directory.merged_content import rewritten_files
+from mutator.workflow.directory.merged_content import merged_file
 from mutator.workflow.directory.paths import Base, given_master, master_of, open_base, probe_dataset
-
-_GONE = "is not in archive/ any more"
 
 
 def explain(path: str, key: Key, config: Config) -> Explanation:
@@ -99,7 +98,7 @@ class _Base:
             version=latest.number or None,
             now=now,
             given=before,
-            steps=[self._shown(step) for step in steps if step.touches],
+            steps=[with_paths(step, base.shown) for step in steps if step.touches],
             order_type=place.order_type,
             unknown=[base.shown(text) for text in self._unknown],
             files_read=self._files_read,
@@ -111,7 +110,7 @@ class _Base:
         """Return the path of a feed file of the first run, if there is one: it shows how rows are read."""
         for version in self._versions:
             for part in version.feed:
-                path, _ = self._file(version, part)
+                path, _ = merged_file(self._base, version.run, part)
                 if path is not None:
                     return [path]
         return []
@@ -146,7 +145,8 @@ class _Base:
         """Return a version, with the rows of the key in its feed files."""
         if version.restored is not None:
             held = self._held(version, place)
-            return RunFeed(version.number, version.run, version.committed, held=held, restored=version.restored)
+            of, action = version.restored, "restore"
+            return RunFeed(version.number, version.run, version.committed, held=held, restored=of, action=action)
         paths, gone = list[str](), dict[str, str]()
         filters = _filters(self._filter_files, version.run)
         config = self._config if filters is None else self._config_of(filters)
@@ -154,7 +154,7 @@ class _Base:
             if filters is not None and filters.exclude(part, place.wanted.hashes):
                 self._excluded += 1
                 continue
-            path, why = self._file(version, part)
+            path, why = merged_file(self._base, version.run, part)
             if path is None:
                 gone[part.name] = str(why)
             else:
@@ -238,42 +238,6 @@ class _Base:
         if why is not None and first is not None:
             self._unknown.append(f"what the master held before version {first.feed.number}: {why}")
         self._unknown += versions_note(steps)
-
-    def _shown(self, step: Step) -> Step:
-        """Return a step with the paths as the caller spells them."""
-        shown, feed = self._base.shown, step.feed
-        rows = FeedRows(
-            feed.rows.mutations,
-            tuple(replace(one, file=shown(one.file)) for one in feed.rows.rejected),
-            tuple((shown(path), shown(why)) for path, why in feed.rows.unread),
-        )
-        decided = {
-            name: replace(one, outcomes=tuple(map(self._shown_outcome, one.outcomes)))
-            for name, one in step.decided.items()
-        }
-        again = tuple(map(shown, feed.again))
-        return replace(step, feed=replace(feed, rows=rows, again=again), decided=decided)
-
-    def _shown_outcome(self, one: Outcome) -> Outcome:
-        shown = self._base.shown
-        winner = one.winner and replace(one.winner, file=shown(one.winner.file))
-        return replace(one, mutation=replace(one.mutation, file=shown(one.mutation.file)), winner=winner)
-
-    def _file(self, version: Version, part: FeedFile) -> tuple[str | None, str | None]:
-        """Return the path of a feed file that a version merged, or None and why it cannot be read."""
-        base = self._base
-        directories = (("archive", version.run), ("working", version.run)) if base.storage.renames else (("incr",),)
-        for directory in directories:
-            path = base.at(*directory, part.name)
-            entry = base.storage.stat(path)
-            if entry is None:
-                continue
-            if entry.bytes != part.bytes:
-                return None, f"{path} has {entry.bytes:,} bytes now, and had {part.bytes:,}"
-            return path, None
-        if part.name in rewritten_files(base, version.run):
-            return None, "it was rewritten after it was merged, and went back to incr/"
-        return None, _GONE if base.storage.renames else "it is not in incr/ any more"
 
 
 def _run_of(steps: Sequence[Step], number: int | None) -> str:

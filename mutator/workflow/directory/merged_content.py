@@ -6,6 +6,7 @@ from functools import cache
 
 from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.manifest import FeedFile
 from mutator.dataset.version_log import Log
 from mutator.errors import suppressed
 from mutator.storage import Entry, read_if_exists
@@ -82,3 +83,19 @@ def rewritten_files(base: Base, run: str) -> frozenset[str]:
         return frozenset[str]() if data is None else frozenset(checksummed_json.parse(data, _FORMAT, 1)["names"])
     except (KeyError, TypeError, ValueError):
         return frozenset()
+
+
+def merged_file(base: Base, run: str, part: FeedFile) -> tuple[str | None, str | None]:
+    """Return the path of a feed file that a run merged, or None and why it cannot be read."""
+    directories = (("archive", run), ("working", run)) if base.storage.renames else (("incr",),)
+    for directory in directories:
+        path = base.at(*directory, part.name)
+        entry = base.storage.stat(path)
+        if entry is None:
+            continue
+        if entry.bytes != part.bytes:
+            return None, f"{path} has {entry.bytes:,} bytes now, and had {part.bytes:,}"
+        return path, None
+    if part.name in rewritten_files(base, run):
+        return None, "it was rewritten after it was merged, and went back to incr/"
+    return None, f"it is not in {'archive' if base.storage.renames else 'incr'}/ any more"

@@ -1,0 +1,28 @@
+"""The paths in an explanation, as the caller spells them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from mutator.pipeline.explain.chain import Step
+from mutator.pipeline.explain.decisions import Outcome
+from mutator.pipeline.explain.feed_rows import FeedRows
+
+
+def with_paths(step: Step, shown: Callable[[str], str]) -> Step:
+    """Return a step with other paths. shown: replaces the full paths in a text."""
+    feed = step.feed
+    rows = FeedRows(
+        feed.rows.mutations,
+        tuple(replace(one, file=shown(one.file)) for one in feed.rows.rejected),
+        tuple((shown(path), shown(why)) for path, why in feed.rows.unread),
+    )
+    decided = {
+        name: replace(one, outcomes=tuple(_outcome(outcome, shown) for outcome in one.outcomes))
+        for name, one in step.decided.items()
+    }
+    return replace(step, feed=replace(feed, rows=rows, again=tuple(map(shown, feed.again))), decided=decided)
+
+
+def _outcome(one: Outcome, shown: Callable[[str], str]) -> Outcome:
+    winner = one.winner and replace(one.winner, file=shown(one.winner.file))
+    return replace(one, mutation=replace(one.mutation, file=shown(one.mutation.file)), winner=winner)

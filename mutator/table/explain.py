@@ -1,0 +1,221 @@
+"""Why a record of a table is what it is: its versions are followed from the first one on.
+
+A version's mutations of the key are in its feed files, where these can still be read, and its winner is in the files of
+the table. A feed file is read only if the version may have a mutation of the key that its files do not show: a late
+one, an equal one, a rejected one, or one that the winner superseded.
+
+Nothing is written and no lock is taken: feeds may be applied meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from mutator.config import Config
+from mutator.dataset.manifest import FeedFile
+from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, OVERWRITES, TAG, TableVersion
+from mutator.errors import MutatorError
+from mutator.pipeline.explain.answer import Explanation
+from mutator.pipeline.explain.chain import RunFeed, steps_of
+from mutator.pipeline.explain.decisions import NOTHING, Mutation
+from mutator.pipeline.explain.feed_plan import feed_plan
+from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
+from mutator.pipeline.explain.held import ByPartition
+from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
+from mutator.pipeline.explain.not_known import horizon_note, versions_note
+from mutator.pipeline.explain.paths import with_paths
+from mutator.plan.inspect.managed import dataset_schema
+from mutator.plan.inspect.survey import Survey
+from mutator.table.find import Finder
+from mutator.table.prepare import for_tables, manifest_of, survey_of_table
+from mutator.table.record_rows import Record
+
+_WITHOUT_ROWS = (ABANDON, CLEAN, TAG)
+_MEMORY = "a table in memory"
+# Outcomes of mutations that leave no row and no tombstone behind
+_UNSEEN = ("feed late", "feed no-op", "feed rejected")
+
+# Given the run of the workflow that made a version, or None, and a feed file: its path, or None and why it is not there
+FindFile = Callable[[str | None, FeedFile], tuple[str | None, str | None]]
+
+
+@dataclass(frozen=True)
+class ShownPaths:
+    """Paths for people. place: that of the table, or of the base whose target it is."""
+
+    place: str
+    of: Callable[[str], str]  # replaces the full paths in a text
+
+
+def explain_table(snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> Explanation:
+    """Explain a key of a table. Raises MutatorError for a table or a key that cannot be used.
+
+    snapshot: the newest version. config: how feed files are read. find: finds them.
+    """
+    if snapshot.state.spec is None:
+        names = [f"field {number}" for number in range(len(config.id_fields))]
+        values = dict(zip(names, map(str, key_values(key, names, paths.place, "table")), strict=True))
+        return Explanation(paths.place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
+    return _Versions(snapshot, key, config, find, paths).explain()
+
+
+class _Versions:
+    """The versions of a table that has had rows, and a key."""
+
+    def __init__(self, snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> None:
+        self._snapshot, self._find, self._paths = snapshot, find, paths
+        self._config = for_tables(config, snapshot)
+        self._survey: Survey = survey_of_table(self._config, snapshot)
+        self._finder = Finder(snapshot)
+        self._wanted = self._typed(key)
+        plan = feed_plan(self._config, self._survey, ())
+        self._order_type = plan.rows.order_type
+        self._record = Record(snapshot, key, plan)
+        self._unknown: list[str] = []
+        self._files_read = self._excluded = 0
+
+    def explain(self) -> Explanation:
+        """Return the explanation."""
+        now = self._held(self._snapshot.version)
+        written = self._written()
+        versions = self._log()
+        is_first = versions[0].number == 0
+        runs = [
+            run
+            for version in versions
+            if version.number and version.action not in _WITHOUT_ROWS and (run := self._run(version, written))
+        ]
+        steps = steps_of(
+            {None: NOTHING} if is_first else None,
+            runs,
+            by_partition=self._finder.by_partition,
+            is_partitioned=self._survey.partitioned is not None,
+        )
+        self._note_cleaned(versions, is_first=is_first)
+        unknown = [*self._unknown, *versions_note(steps)]
+        values = [value.decode("utf-8", "backslashreplace") for value in self._wanted.values]
+        return Explanation(
+            place=self._paths.place,
+            kind="table",
+            key=dict(zip(self._finder.names, values, strict=True)),
+            version=self._snapshot.version.number,
+            now=now,
+            given=None,
+            steps=[with_paths(step, self._paths.of) for step in steps if step.touches],
+            order_type=self._order_type,
+            unknown=[*map(self._paths.of, unknown), *horizon_note(self._survey.manifest)],
+            files_read=self._files_read,
+            files_excluded=self._excluded,
+            shows_rows=self._config.report_fields.all,
+        )
+
+    def _typed(self, key: Key) -> WantedKey:
+        known = manifest_of(self._snapshot)
+        assert known is not None
+        stored = dataset_schema(known, self._snapshot.table)
+        assert stored is not None
+        types = [stored.schema.field(name).type for name in self._finder.names]
+        return typed_key(key, self._finder.names, types, self._paths.place, "table")
+
+    def _log(self) -> list[TableVersion]:
+        """Return the versions from the first one on; if their entries are lost, from the earliest one."""
+        log, last = TableLog(self._snapshot.table), self._snapshot.version.number
+        try:
+            return list(log.after(-1, last))
+        except MutatorError as fault:
+            self._unknown.append(f"versions before {self._earliest:,}: {fault}")
+            return list(log.after(self._earliest - 1, last))
+
+    @property
+    def _earliest(self) -> int:
+        return self._snapshot.state.cleaning.earliest
+
+    def _is_there(self, version: TableVersion) -> bool:
+        """Return whether the rows of a version were not cleaned."""
+        return self._snapshot.state.cleaning.left.has(version.number)
+
+    def _written(self) -> Mapping[int, Sequence[Mutation]]:
+        try:
+            return self._record.written()
+        except MutatorError as fault:
+            self._unknown.append(f"rows that versions wrote: {fault}")
+            return {}
+
+    def _held(self, version: TableVersion) -> ByPartition | None:
+        """Return what a version holds; None if it was cleaned, or cannot be read."""
+        if not self._is_there(version):
+            return None
+        try:
+            return self._record.at(version.number)
+        except MutatorError as fault:
+            self._unknown.append(f"what version {version.number:,} holds: {fault}")
+            return None
+
+    def _run(self, version: TableVersion, written: Mapping[int, Sequence[Mutation]]) -> RunFeed | None:
+        """Return a version with its mutations of the key; None if it has nothing to do with the key."""
+        own = written.get(version.number, ())
+        is_feed = version.restored is None and version.action != COMPACT
+        shows_all = version.restored is None and version.action not in OVERWRITES and self._is_there(version)
+        if shows_all and not own and not any(version.counts.get(name) for name in _UNSEEN):
+            self._excluded += len(version.feed)
+            return None
+        run = RunFeed(
+            number=version.number,
+            run=version.run if version.claim is None else version.claim.run,
+            committed=version.committed,
+            now=int(datetime.fromisoformat(version.committed).timestamp() * 1000),
+            full=bool(version.counts.get("master deleted by absence")) and version.action not in OVERWRITES,
+            overwrites=version.action in OVERWRITES,
+            held=self._held(version),
+            restored=None if version.restored is None else version.restored.version,
+            action=version.action,
+            moved=version.action == COMPACT and bool(own),
+        )
+        return self._with_feed(run, version, own) if is_feed else run
+
+    def _with_feed(self, run: RunFeed, version: TableVersion, own: Sequence[Mutation]) -> RunFeed:
+        """Return a version with the rows of the key: those of its feed files, and those of its own files."""
+        paths, gone = list[str](), dict[str, str]()
+        for part in version.feed:
+            path, why = self._find(None if version.claim is None else version.claim.run, part)
+            if path is None:
+                gone[part.name] = str(why)
+            else:
+                paths.append(path)
+        if not version.feed and version.counts.get("feed rows"):
+            gone[_MEMORY] = "it was no file"
+        rows = self._rows(paths)
+        self._files_read += len(paths)
+        found = {(one.order, one.is_delete) for one in rows.mutations}
+        also = tuple(one for one in _mutations(version, own) if (one.order, one.is_delete) not in found)
+        if gone or rows.unread:
+            rows = replace(rows, mutations=(*rows.mutations, *also))
+        may_have_more = not own or version.counts.get("feed superseded") or version.counts.get("feed rejected")
+        return replace(run, rows=rows, gone=gone if may_have_more else {}, is_winner_known=bool(own))
+
+    def _rows(self, paths: Sequence[str]) -> FeedRows:
+        """Return the rows of the key in feed files."""
+        if not paths:
+            return FeedRows((), ())
+        try:
+            return feed_rows(feed_plan(self._config, self._survey, paths), self._wanted)
+        except MutatorError as fault:
+            return FeedRows((), (), tuple((path, str(fault)) for path in paths))
+
+    def _note_cleaned(self, versions: Sequence[TableVersion], *, is_first: bool) -> None:
+        """Note since when the rows of earlier versions are not known."""
+        if self._earliest > 1:
+            since = next(one.committed for one in versions if one.number == self._earliest)
+            files = "the rows that only they had are gone, and only feed files show them" if is_first else "all is gone"
+            self._unknown.append(f"versions before {self._earliest:,} ({since[:19]}): they were cleaned; {files}")
+
+
+def _mutations(version: TableVersion, own: Sequence[Mutation]) -> Sequence[Mutation]:
+    """Return the rows of a version that came from its feed, without tombstones of records that its feed lacked."""
+    if version.counts.get("master deleted by absence"):
+        return [one for one in own if not one.is_delete]
+    return own
