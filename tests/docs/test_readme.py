@@ -49,7 +49,7 @@ def test_every_command_of_the_readme_prints_its_output(tmp_path, monkeypatch, ca
 def test_every_command_of_the_tutorial_prints_its_output(tmp_path, monkeypatch, capfd):
     """All blocks in one directory, one after the other."""
     later = ((r"\d{4}-\d\d-\d\d [\d:.]+Z", "TIME"), (r"TIME\.\d+\+00:00", "TIME"), (r"(?m) +\S+ +N s$", " N s"))
-    monkeypatch.setattr(console, "VARIABLE", (*console.VARIABLE, *later, (r"[\d,]+ bytes\)", "N bytes)")))
+    monkeypatch.setattr(console, "VARIABLE", ((r"[\d,]+ bytes\)", "N bytes)"), *console.VARIABLE, *later))
 
     compare("".join(console_blocks(TUTORIAL)), tmp_path, monkeypatch, capfd)
 
