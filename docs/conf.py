@@ -18,4 +18,6 @@ html_theme = "furo"
 html_title = "mutator"
 html_show_sphinx = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_extra_path = ["mutator.schema.json"]
