@@ -200,7 +200,7 @@ def another_process(monkeypatch):
     monkeypatch.setattr(owner, "_born", lambda _: life)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("fault", ["fails", "lost"])
 @pytest.mark.parametrize("step", [pytest.param(37, id="some"), ALL])
 def test_any_call_fails_or_loses_its_answer(root, fault, step, monkeypatch):
