@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from mutator.dataset.versions import nearby, opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, suppressed
 from mutator.table import apply
 from mutator.table.table import Table
 from tests.support.effort import stride
@@ -112,3 +113,42 @@ def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pyt
     assert {newest, newest + 1} == set(versions)
     if what == "kill":
         assert versions == sorted(versions)
+
+
+@pytest.mark.thorough(keep=1, rest=3)
+@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["tag", "untag", "bookmark", "remove"])
+def test_a_fault_at_any_call_of_a_name(name: str, kind: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version with a tag or a bookmark is kept, one without either is cleaned, and the next try ends the command."""
+    monkeypatch.setattr(opening, "_EVERY", 3)
+    monkeypatch.setattr(nearby, "_MOMENT", 0)
+    acts: dict[str, Callable[[], Any]] = {
+        "tag": lambda: Table(TABLE).tag("first", 1),
+        "untag": lambda: Table(TABLE).untag("first"),
+        "bookmark": lambda: Table(TABLE).bookmark("first", 1),
+        "remove": lambda: Table(TABLE).remove_bookmark("first"),
+    }
+    begun = world(kind)
+    with mounted(begun):
+        rows = {number: rows_of(number) for number in (1, 2)}
+        for before in {"untag": ["tag"], "remove": ["bookmark"]}.get(name, []):
+            acts[before]()
+    number, states = 0, set()
+    while (storage := after_fault(begun, number, what, acts[name])) is not None:
+        with mounted(storage):
+            found = open_snapshot(TABLE)
+            is_kept = found.state.tags.get("first") == 1 or [one.version for one in Table(TABLE).bookmarks()] == [1]
+            states.add(is_kept)
+            if number % 2:
+                with suppressed("table.tag.unknown", "table.bookmark.unknown"):  # it had removed it
+                    acts[name]()
+                is_kept = name in ("tag", "bookmark")
+            cleaned()
+            assert open_snapshot(TABLE).state.cleaning.left.has(1) == is_kept, number
+            assert not is_kept or rows_of(1) == rows[1], number
+            assert rows_of(2) == rows[2], number
+            assert Table(TABLE).verify(open_runner=open_runner).problems == (), number
+        number += 1
+    # The removal of a bookmark is the last call, and a kill comes before its call.
+    assert states == ({True} if (name, what) == ("remove", "kill") else {True, False})
