@@ -27,6 +27,7 @@ METRICS = option(
 )
 FILES = (HTML, METRICS, LINEAGE)
 Result = TypeVar("Result")
+_COMMITTED = "the merge was committed, but files that report on it may be missing"  # after Ctrl-C
 _DIRECTORIES = ("incr", "working", "output", "archive", "backup", "master", "table", "_mutator")  # of a base
 
 
@@ -88,11 +89,15 @@ class ReportFiles:
                 self.warnings += self._sent(partial(self._events.fail, fault))
             warn(self._arguments, self.warnings)
             raise
+        when_stopped = self._arguments.when_stopped
+        if observed.report is not None and not getattr(self._arguments, "dry_run", False):
+            self._arguments.when_stopped = _COMMITTED
         if self._html is not None and observed.report is not None:
             self._write(self._html, observed.report.html, "the merge is complete, but its report was not written")
         self._write_metrics(observed, self._code)
         if self._events is not None:
             self.warnings += self._sent(partial(self._events.complete, observed.report))
+        self._arguments.when_stopped = when_stopped  # of the next merge
 
     def start(self) -> None:
         """Say that the work begins, which may be later than the command does."""

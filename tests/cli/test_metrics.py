@@ -155,6 +155,19 @@ def test_metrics_that_cannot_be_written_are_a_warning(tmp_path, capsys):
     assert "warning: the metrics were not written: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("more", "said"), [([], "the merge was committed"), (["--dry-run"], "nothing was published")])
+def test_a_signal_while_files_are_written_says_what_was_committed(tmp_path, file, capsys, monkeypatch, more, said):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mutator.cli.report_files._replace", stopped)
+
+    assert run(tmp_path, file, *more) == 130
+
+    assert f"stopped from outside; {said}" in capsys.readouterr().err
+    assert (tmp_path / "out").exists() == (not more)
+
+
 def test_metrics_without_their_library_are_refused_before_the_merge(tmp_path, file, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
