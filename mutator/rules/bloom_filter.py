@@ -72,17 +72,44 @@ def may_contain(words: Words, hashes: Words) -> Flags:
     >>> may_contain(filter_of(np.array([1], np.uint64)), np.array([1, 2], np.uint64)).tolist()
     [True, False]
     """
-    block = _blocks(words, hashes)
-    found = np.zeros(len(hashes), np.bool_)
-    rows = np.arange(len(hashes))
-    for number in range(_WORDS):
-        hit = words[block + number] & _bit(hashes, number) != 0
-        if not hit.all():
-            rows, block, hashes = rows[hit], block[hit], hashes[hit]
+    return Sought(hashes).may_be_in(words, 0, len(hashes))
+
+
+class Sought:
+    """Key hashes that are looked for in many filters.
+
+    Most filters have none of them, and are done with their first word. So what that takes is kept: the bit of each key,
+    and the block, which is the same in filters of the same size.
+    """
+
+    def __init__(self, hashes: Words) -> None:
+        """Compute the bit of each key in its first word."""
+        self._hashes = hashes
+        self._bits = _bit(hashes, 0)
+        self._size = -1
+        self._block = np.zeros(0, np.int64)
+
+    def may_be_in(self, words: Words, begin: int, end: int) -> Flags:
+        """Return for some of the key hashes, by their numbers, which may be in a filter; as ``may_contain`` does.
+
+        >>> Sought(np.array([2, 1, 3], np.uint64)).may_be_in(filter_of(np.array([1], np.uint64)), 1, 3).tolist()
+        [True, False]
+        """
+        hashes = self._hashes[begin:end]
+        if len(words) != self._size and len(hashes) == len(self._hashes):
+            self._size, self._block = len(words), _blocks(words, hashes)
+        block = self._block[begin:end] if len(words) == self._size else _blocks(words, hashes)
+        found = np.zeros(len(hashes), np.bool_)
+        rows = np.flatnonzero(words[block] & self._bits[begin:end])
+        hashes, block = hashes[rows], block[rows]
+        for number in range(1, _WORDS):
             if not len(rows):
                 return found
-    found[rows] = True
-    return found
+            hit = words[block + number] & _bit(hashes, number) != 0
+            if not hit.all():
+                rows, block, hashes = rows[hit], block[hit], hashes[hit]
+        found[rows] = True
+        return found
 
 
 def _blocks(words: Words, hashes: Words) -> npt.NDArray[np.int64]:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mutator.dataset import manifest
 from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
 from mutator.errors import MutatorError, StateError
-from mutator.rules.bloom_filter import filter_of, may_contain
+from mutator.rules.bloom_filter import Sought, filter_of, may_contain
 from tests.support.effort import law
 from tests.support.partition_trees import put_all, rows_by_directory, run
 from tests.support.text_runs import scratch
@@ -161,3 +161,20 @@ def test_a_damaged_pack_stops_the_run(tmp_path, damage):
         assert isinstance(fault, StateError), fault
         assert fault.exit_code == 5
         assert pack.name in str(fault)
+
+
+def test_keys_are_sought_in_filters_of_any_size_and_in_parts() -> None:
+    hashes = np.random.default_rng(1).integers(0, 1 << 64, 3000, dtype=np.uint64)
+    sought = Sought(hashes)
+    for count, begin, end in [
+        (3000, 0, 3000),
+        (50, 10, 70),
+        (50, 0, 3000),
+        (3000, 2000, 2001),
+        (1, 0, 0),
+        (0, 0, 3000),
+    ]:
+        words = filter_of(hashes[:count])
+        expected = np.arange(begin, end) < count
+        assert np.array_equal(may_contain(words, hashes[begin:end]), expected)
+        assert np.array_equal(sought.may_be_in(words, begin, end), expected)

@@ -45,7 +45,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import inputs_of_files
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
-from mutator.rules.bloom_filter import may_contain
+from mutator.rules.bloom_filter import Sought
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, from_texts
 from mutator.rules.order_units import units_of
@@ -174,7 +174,7 @@ class _Search:
         firsts = self._found.keys[0]
         order = pc.sort_indices(firsts).to_numpy().astype(np.int64)
         sorted_firsts = firsts.take(pa.array(order)).to_pylist()
-        hashes = self._found.hashes[order]
+        sought = Sought(self._found.hashes[order])
         packs = {path: part.filter for path, (_, part) in self._files.items()}
         found: dict[str, Ints] = {}
         for pack in sorted({pack for pack in packs.values() if pack is not None}):
@@ -182,7 +182,7 @@ class _Search:
                 for one in filters_of(self._plan.master.path, pack, packs):
                     begin = bisect.bisect_left(sorted_firsts, one.low)
                     end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
-                    hit = order[begin:end][may_contain(one.words, hashes[begin:end])]
+                    hit = order[begin:end][sought.may_be_in(one.words, begin, end)]
                     self._tally.counts["filters"] += 1
                     if len(hit):
                         found[one.path] = hit
