@@ -289,3 +289,13 @@ def test_rows_of_any_width_have_the_columns_of_the_widest(tmp_path, delimiter):
         ("3", "2", "x", None, None),
         ("4", "2", None, None, None),
     ]
+
+
+def test_the_result_has_the_rows_that_a_merge_changed():
+    master = pa.table({"id": [1, 2], "at": [1, 1], "price": [5, 6]})
+    feed = pa.table({"id": [1, 3], "at": [2, 2], "price": [7, 8]})
+
+    changes = mutator.merge(master=master, feed=feed, key="id", order_by="at", changes=True).result.changes()
+
+    rows = zip(*(changes.column(name).to_pylist() for name in ("_change_type", "id", "price")), strict=True)
+    assert sorted(rows) == [("insert", 3, 8), ("update_postimage", 1, 7), ("update_preimage", 1, 5)]

@@ -134,3 +134,17 @@ def test_wrong_calls(tmp_path, table, capsys):
     table.apply(feed(tmp_path, 0, "7,1,U,79"), header=True, max_delete_fraction=1)
     assert cli.main(["explain", table.path, "7", "8"]) == 2
     assert "has 2 values" in capsys.readouterr().err
+
+
+def test_a_diff_of_two_versions_says_what_an_apply_changed(tmp_path, table, capsys):
+    for number, row in enumerate(["7,1,U,79", "7,3,U,82", "8,3,U,5"]):
+        table.apply(feed(tmp_path, number, row), header=True)
+
+    assert cli.main(["diff", f"{table.path}@1", f"{table.path}@2", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert cli.main(["diff", f"{table.path}@2", table.path, "--json"]) == 0
+    second = json.loads(capsys.readouterr().out)
+
+    assert [one["key"] for one in first["changed"]] == [{"id": "7"}]
+    assert first["added"] == first["removed"] == second["removed"] == second["changed"] == []
+    assert [one["id"] for one in second["added"]] == ["8"]
