@@ -29,7 +29,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id, run_of
 from mutator.storage import storage_for
 from mutator.table.clean_plan import CleanPlan, plan_of
-from mutator.table.clean_removal import Removed, named_files, remove_named
+from mutator.table.clean_removal import Removed, named_files, remove_named, take_back
 from mutator.table.commit import StartOver, commit_next, new_files
 from mutator.table.protected import bookmarked, tagged, taken_back
 from mutator.table.retention import Retention
@@ -107,6 +107,8 @@ def _planned(snapshot: Snapshot, cleanup: Cleanup, now: float) -> tuple[tuple[in
 def _committed(snapshot: Snapshot, plan: CleanPlan, again: Sequence[int]) -> tuple[Snapshot, TableVersion]:
     """Commit what a plan says; return the snapshot after it, and the version. Raises StartOver."""
     table, began, run = snapshot.table, time.monotonic_ns(), new_run_id(time.time())
+    if not all(take_back(table, snapshot.state.cleaning.waiting[number]) for number in again):
+        raise StartOver  # another cleaning has begun to remove their files
     with new_files(table) as new:
         left = Left(plan.earliest, _bases(table, plan, run), plan.kept)
         named = _written(table, plan, run, new)

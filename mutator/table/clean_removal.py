@@ -1,7 +1,8 @@
 """Remove the files that cleanings have named, and move log entries of versions that are gone to the archive.
 
 Nothing is removed before the list of a cleaning is marked as begun. Until then, a version that it declared gone can
-still become available again (``protected``).
+still become available again (``protected``); then the list is marked as taken back. The mark is created exclusively, so
+of two cleanings, one decides.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from mutator.dataset.versions.cleaned import Waiting, read_list
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, content_of, damaged
 from mutator.dataset.versions.version import Stored
+from mutator.errors import suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.storage import storage_for
+from mutator.storage import read_if_exists, storage_for
 from mutator.table.version_times import time_of
 
 _BEGUN = ".begun"  # suffix of the mark beside a list
+_REMOVAL, _TAKEN_BACK = b"", b"taken back"  # contents of marks
 _THREADS = 16  # that remove files, where that is mostly waiting
 _AT_ONCE = 4096  # files that are removed between two looks at signals
 _VERSION = re.compile(r"(?:.*/)?version_id=(\d+)")
@@ -47,10 +50,18 @@ def mark_of(waiting: Waiting) -> str:
 
 def has_begun(table: str, waiting: Waiting) -> bool:
     """Return whether files of a list may have been removed. The list itself is removed after them, before its mark."""
-    storage = storage_for(table)
-    if storage.stat(posixpath.join(table, mark_of(waiting))) is not None:
-        return True
-    return storage.stat(posixpath.join(table, waiting.named.path)) is None
+    mark = read_if_exists(posixpath.join(table, mark_of(waiting)))
+    return mark == _REMOVAL or not _is_there(table, waiting)
+
+
+def is_taken_back(table: str, waiting: Waiting) -> bool:
+    """Return whether a list was marked as taken back, so that none of its files will be removed."""
+    return read_if_exists(posixpath.join(table, mark_of(waiting))) == _TAKEN_BACK
+
+
+def take_back(table: str, waiting: Waiting) -> bool:
+    """Mark a list as taken back; return False if the removal of its files may have begun."""
+    return _is_there(table, waiting) and _marked(table, waiting, _TAKEN_BACK)
 
 
 def named_files(table: str, waiting: Waiting) -> Any | None:
@@ -59,8 +70,7 @@ def named_files(table: str, waiting: Waiting) -> Any | None:
     Raises StateError if the list is damaged.
     """
     stored = Stored(**vars(waiting.named))
-    path = posixpath.join(table, stored.path)
-    if storage_for(path).stat(path) is None:
+    if not _is_there(table, waiting):
         return None
     content = content_of(table, stored)
     try:
@@ -82,8 +92,10 @@ def remove_named(snapshot: Snapshot, grace: float, now: float) -> Removed:
         named = named_files(table, waiting)
         if named is None:  # a killed cleaning may have left the mark
             storage_for(table).remove(posixpath.join(table, mark_of(waiting)))
+        elif not _marked(table, waiting, _REMOVAL):
+            break  # another cleaning names its files anew, and those of the lists after it
         else:
-            _begin(table, waiting)
+            failpoint("clean.begun")
             entries += archive_entries(TableLog(table), waiting.earliest)
             named = _unneeded(named, snapshot)
             _remove(table, named.column("path"), waiting.earliest)
@@ -114,10 +126,17 @@ def archive_entries(log: TableLog, end: int) -> int:
     return len(there)
 
 
-def _begin(table: str, waiting: Waiting) -> None:
+def _is_there(table: str, waiting: Waiting) -> bool:
+    path = posixpath.join(table, waiting.named.path)
+    return storage_for(path).stat(path) is not None
+
+
+def _marked(table: str, waiting: Waiting, mark: bytes) -> bool:
+    """Mark a list, unless it is marked; return whether it has this mark."""
     path = posixpath.join(table, mark_of(waiting))
-    storage_for(path).replace(path, b"")
-    failpoint("clean.begun")
+    with suppressed("storage.exists"), storage_for(path).create_new(path) as stream:
+        stream.write(mark)
+    return read_if_exists(path) == mark
 
 
 def _end(table: str, waiting: Waiting) -> None:

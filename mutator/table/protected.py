@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from mutator.dataset.versions.bookmarks import bookmarks_of
 from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.table.clean_removal import has_begun
+from mutator.table.clean_removal import has_begun, is_taken_back
 
 
 def tagged(snapshot: Snapshot, left: Left, earliest: int) -> tuple[int, ...]:
@@ -29,11 +29,12 @@ def taken_back(snapshot: Snapshot, bookmarks: list[int]) -> tuple[Left, tuple[in
     """Return which versions are left without the cleanings that took a bookmark's version away, and these cleanings.
 
     A reader may write its bookmark while a cleaning is being committed. As long as nothing was removed, the next
-    cleaning names its files anew, without those that the bookmark needs.
+    cleaning names its files anew, without those that the bookmark needs. It also does so where a cleaning has taken a
+    list back, and ended before it could commit.
     """
     cleaning = snapshot.state.cleaning
     for number, waiting in sorted(cleaning.waiting.items()):
         is_needed = any(waiting.before.earliest <= version < waiting.earliest for version in bookmarks)
-        if is_needed and not has_begun(snapshot.table, waiting):
+        if is_taken_back(snapshot.table, waiting) or (is_needed and not has_begun(snapshot.table, waiting)):
             return waiting.before, tuple(later for later in sorted(cleaning.waiting) if later >= number)
     return cleaning.left, ()

@@ -21,7 +21,7 @@ from mutator.dataset.versions import archive, bookmarks, opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, error
-from mutator.table import apply, clean_removal, turn
+from mutator.table import apply, clean, clean_removal, reader_place, turn
 from mutator.table.commit import Outdated, commit_next
 from mutator.table.retention import Retention
 from mutator.table.scan import scan_batches
@@ -322,6 +322,57 @@ def test_a_bookmark_after_the_commit_of_a_cleaning_is_refused(table: Table) -> N
     assert table.bookmarks() == []
 
 
+def test_a_cleaning_removes_no_files_that_another_one_took_back(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has looked at the bookmarks before there was one, and has removed nothing when the other one commits."""
+    fourth, known = rows_of(table, 4), open_snapshot(table.path)
+    remove_named, put = clean.remove_named, reader_place.put_bookmark
+
+    def put_slowly(*arguments: Any) -> Any:
+        def check() -> None:
+            Table(table.path).clean(keep_versions=1)
+            arguments[-1]()
+
+        return put(*arguments[:-1], check)
+
+    def bookmarked_meanwhile(*arguments: Any) -> Any:
+        monkeypatch.setattr(clean, "remove_named", remove_named)
+        assert reader_place.bookmarked(known, "reader", 4, 9999).version == 4
+        return remove_named(*arguments)
+
+    monkeypatch.setattr(reader_place, "put_bookmark", put_slowly)
+    monkeypatch.setattr(clean, "remove_named", bookmarked_meanwhile)
+    Table(table.path).clean(**AGAIN)
+    assert rows_of(Table(table.path), 4) == fourth
+    table.remove_bookmark("reader")
+    assert table.clean(**AGAIN).earliest_version > 4
+    assert table.verify().differences == ()
+
+
+def test_a_list_that_was_taken_back_by_a_killed_cleaning_is_named_anew(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.clean(keep_versions=1)
+    (waiting,) = open_snapshot(table.path).state.cleaning.waiting.values()
+    assert clean_removal.take_back(table.path, waiting)
+    assert not clean_removal.has_begun(table.path, waiting)
+    report = Table(table.path).clean(**AGAIN)
+    assert report.removed_files > 0
+    assert len(rows_of(Table(table.path))) == 5
+    assert table.verify().differences == ()
+
+
+def test_a_list_whose_files_are_being_removed_is_not_taken_back(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.clean(keep_versions=1)
+    (waiting,) = open_snapshot(table.path).state.cleaning.waiting.values()
+    monkeypatch.setattr(clean_removal, "_remove", lambda *_: None)
+    monkeypatch.setattr(clean_removal, "_end", lambda *_: None)
+    table.clean(**AGAIN)
+    monkeypatch.undo()
+    assert not clean_removal.take_back(table.path, waiting)
+    with pytest.raises(MutatorError, match="version 4 is gone"):
+        table.bookmark("reader", 4)
+
+
 def test_a_bookmark_of_a_killed_reader_comes_too_late(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was written after files had begun to be removed, and its reader did not come to look at the log."""
     table.clean(keep_versions=1)
@@ -542,6 +593,15 @@ def test_a_late_hint_or_checkpoint_of_an_archived_version_misleads_nobody(table:
     log.write_hint(eighth.version, name)
     assert rows_of(Table(table.path)) == newest
     assert Table(table.path).apply(rows("xyz", 20)).counts["feed inserted"] == 3
+
+
+def test_no_version_is_missed_that_is_archived_meanwhile(table: Table) -> None:
+    log = TableLog(table.path)
+    versions = log.all_after(-1)
+    assert next(versions).number == 0
+    table.clean(**AGAIN)
+    assert log.numbers() == [0, 7, 8]
+    assert [one.number for one in versions] == list(range(1, 9))
 
 
 def test_archives_are_read_in_order_and_their_damage_is_found(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,9 +171,10 @@ class TableLog:
 
     def all_after(self, number: int) -> Iterator[TableVersion]:
         """Yield the versions after one, as far as there are any, from the archive, too."""
-        last = self.archive.last()
+        newest = self.newest()  # entries up to it may be archived meanwhile
+        last = number if newest is None else max(number, newest)
         yield from self.after(number, last)
-        yield from self.following(max(number, last))
+        yield from self.following(last)
 
     def newest(self) -> int | None:
         """Return the number of the newest version, found by a listing; None without versions."""
