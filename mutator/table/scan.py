@@ -41,12 +41,15 @@ def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
     return pa.schema([field_of(schema, name, snapshot.table) for name in columns])
 
 
-def scan_of(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Scan:
+def scan_of(
+    snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None, *, threads: bool = False
+) -> Scan:
     """Return the scan of a version.
 
     columns: the wanted ones, by default all. where: a filter, as text such as ``price > 5 and note is null``, or a
     (column, operator, literal) for each condition. Raises ConfigError for unknown columns, and for wrong literals;
-    while it is read, StateError for lost and damaged files.
+    while it is read, StateError for lost and damaged files. threads: whether to decode columns at once, where no other
+    task of this machine does.
     """
     schema = schema_of(snapshot)
     wanted = schema_of(snapshot, columns)
@@ -54,7 +57,7 @@ def scan_of(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Whe
     _refuse_partitions(snapshot, schema, [one.column for one in conditions])
     chosen = Filter(conditions, schema, snapshot.table)
     names = [*wanted.names, *(name for name in chosen.columns if name not in wanted.names)]
-    return Scan(snapshot, wanted, pa.schema([schema.field(name) for name in names]), chosen)
+    return Scan(snapshot, wanted, pa.schema([schema.field(name) for name in names]), chosen, threads)
 
 
 def _refuse_partitions(snapshot: Snapshot, schema: Any, names: Iterable[str]) -> None:
@@ -68,7 +71,7 @@ def _refuse_partitions(snapshot: Snapshot, schema: Any, names: Iterable[str]) ->
 
 def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where: Where = None) -> Iterator[Any]:
     """Return an iterator over the live rows of a version, as pa.RecordBatches; arguments as for ``scan_of``."""
-    return scan_of(snapshot, columns, where).batches()
+    return scan_of(snapshot, columns, where, threads=True).batches()
 
 
 def batches_of_files(snapshot: Snapshot, files: Iterable[TableFile]) -> Iterator[Any]:
@@ -92,9 +95,10 @@ def limited(batches: Iterator[Any], limit: int | None) -> Iterator[Any]:
 class Scan:
     """A scan: the columns that are wanted, those that are read, and the filter."""
 
-    def __init__(self, snapshot: Snapshot, wanted: Any, read: Any, chosen: Filter) -> None:
-        """Read nothing yet. wanted, read: pa.Schema."""
+    def __init__(self, snapshot: Snapshot, wanted: Any, read: Any, chosen: Filter, threads: bool) -> None:
+        """Read nothing yet. wanted, read: pa.Schema. threads: whether to decode columns at once."""
         self._snapshot, self._wanted, self._read, self._filter = snapshot, wanted, read, chosen
+        self._threads, self._at_once = threads, 1  # row groups
         self._forms = Forms(snapshot.state, snapshot.table)
 
     def batches(self) -> Iterator[Any]:
@@ -138,16 +142,51 @@ class Scan:
                 found = opened(stream)
                 if found.metadata.num_rows != file.rows:
                     raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
-                groups = self._groups(stream, file)
-                start = 0
-                for number in range(found.metadata.num_row_groups):
-                    end = start + found.metadata.row_group(number).num_rows
-                    is_here = begins is None or begins[0] <= start < begins[1]
-                    if is_here and number in groups and (ranges is None or _overlaps(ranges, start, end)):
-                        yield from self._of_group(found, file, number, start, hidden)
-                    start = end
+                for numbers, start in self._together(found, self._wanted_groups(found, stream, file, ranges, begins)):
+                    yield from self._of_groups(found, file, numbers, start, hidden)
         except NotReadable as fault:
             raise damaged(table, file.data, fault) from None
+
+    def _together(self, found: Any, groups: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
+        """Yield the numbers of successive row groups that are read at once, and their first position.
+
+        groups: (number, first position) of each. The first one of a scan is alone, because a few rows may be enough;
+        then each time up to twice as many are read at once, so that all cores have columns to decode. One that is
+        large is alone.
+        """
+        numbers, start, size = list[int](), 0, 0
+        for number, first in groups:
+            own = found.metadata.row_group(number).total_byte_size
+            is_next = numbers and number == numbers[-1] + 1 and len(numbers) < self._at_once
+            if numbers and not (is_next and size + own <= _IN_MEMORY):
+                yield numbers, start
+                numbers, self._at_once = [], 2 * self._at_once
+            if not numbers:
+                start, size = first, 0
+            numbers, size = [*numbers, number], size + own
+        if numbers:
+            yield numbers, start
+            self._at_once *= 2
+
+    def _wanted_groups(
+        self,
+        found: Any,
+        stream: BinaryIO,
+        file: TableFile,
+        ranges: Ints | None,
+        begins: tuple[int, int] | None,
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the number and the first position of each row group to read."""
+        hidden, groups = self._snapshot.masks.hidden(file.path), self._groups(stream, file)
+        start = 0
+        for number in range(found.metadata.num_row_groups):
+            rows = found.metadata.row_group(number).num_rows
+            first, last = np.searchsorted(hidden, [start, start + rows])
+            is_here = begins is None or begins[0] <= start < begins[1]
+            is_wanted = number in groups and (ranges is None or _overlaps(ranges, start, start + rows))
+            if is_here and is_wanted and last - first < rows:
+                yield number, start
+            start += rows
 
     def _groups(self, stream: BinaryIO, file: TableFile) -> set[int] | range:
         """Return the numbers of the row groups whose statistics do not rule out wanted rows."""
@@ -161,13 +200,9 @@ class Scan:
         fragment = ds.ParquetFileFormat().make_fragment(pa.PythonFile(stream, mode="r"))
         return {group.id for group in fragment.subset(filter=expression).row_groups}
 
-    def _of_group(self, found: Any, file: TableFile, number: int, start: int, hidden: Ints) -> Iterator[Any]:
-        group = found.metadata.row_group(number)
-        first, last = np.searchsorted(hidden, [start, start + group.num_rows])
-        if last - first == group.num_rows:
-            return
+    def _of_groups(self, found: Any, file: TableFile, numbers: list[int], start: int, hidden: Ints) -> Iterator[Any]:
         names = self._forms.stored(file.schema, self._read.names)
-        for rows in _tables(found, number, names):
+        for rows in _tables(found, numbers, names, self._threads):
             end = start + rows.num_rows
             first, last = np.searchsorted(hidden, [start, end])
             live = _without(rows, hidden[first:last] - start)
@@ -176,14 +211,14 @@ class Scan:
             start = end
 
 
-def _tables(found: Any, number: int, names: list[str]) -> Iterator[Any]:
-    """Yield the rows of a row group: at once unless it is large."""
-    group = found.metadata.row_group(number)
-    if group.total_byte_size <= _IN_MEMORY:
-        yield found.read_row_group(number, columns=names, use_threads=False).select(names)
+def _tables(found: Any, numbers: list[int], names: list[str], threads: bool) -> Iterator[Any]:
+    """Yield the rows of row groups: at once unless they are large."""
+    groups = [found.metadata.row_group(number) for number in numbers]
+    size, count = sum(group.total_byte_size for group in groups), sum(group.num_rows for group in groups)
+    if size <= _IN_MEMORY:
+        yield found.read_row_groups(numbers, columns=names, use_threads=threads).select(names)
         return
-    size = batch_rows(group.num_rows, group.total_byte_size)
-    for batch in found.iter_batches(size, row_groups=[number], columns=names, use_threads=False):
+    for batch in found.iter_batches(batch_rows(count, size), row_groups=numbers, columns=names, use_threads=threads):
         yield pa.Table.from_batches([batch]).select(names)
 
 

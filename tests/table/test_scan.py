@@ -138,7 +138,7 @@ def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, mo
     read, files = [], []
     tables, verified = scan._tables, scan.verified_file
     monkeypatch.setattr(
-        scan, "_tables", lambda found, number, names: read.append(number) or tables(found, number, names)
+        scan, "_tables", lambda found, numbers, *others: read.extend(numbers) or tables(found, numbers, *others)
     )
     monkeypatch.setattr(scan, "verified_file", lambda path, data: files.append(data.path) or verified(path, data))
 
@@ -162,7 +162,7 @@ def test_a_filter_on_the_whole_key_reads_only_files_and_row_groups_with_the_key(
     read, files = [], []
     tables, verified = scan._tables, scan.verified_file
     monkeypatch.setattr(
-        scan, "_tables", lambda found, number, names: read.append(number) or tables(found, number, names)
+        scan, "_tables", lambda found, numbers, *others: read.extend(numbers) or tables(found, numbers, *others)
     )
     monkeypatch.setattr(scan, "verified_file", lambda path, data: files.append(data.path) or verified(path, data))
 
