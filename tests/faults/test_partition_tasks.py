@@ -13,6 +13,7 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyarrow import ArrowException
 
@@ -353,7 +354,9 @@ def test_hidden_file_in_a_partition_is_not_data(place, tmp_path, scope, name):
 @pytest.mark.parametrize("role", ["data", "tombstones"])
 def test_damaged_file_that_is_read_stops_the_run(place, tmp_path, monkeypatch, role):
     """The file belongs to an untouched partition; here the filters admit every key in every file."""
-    monkeypatch.setattr("mutator.engine.partitions.locate.may_contain", lambda _, hashes: hashes == hashes)
+    monkeypatch.setattr(
+        "mutator.engine.partitions.locate.Sought.may_be_in", lambda *given: np.ones(given[3] - given[2], np.bool_)
+    )
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_left", lambda *_: 0)
     monkeypatch.setattr("mutator.engine.partitions.locate.bisect.bisect_right", lambda found, _: len(found))
     own = place("table")

@@ -261,8 +261,8 @@ def test_changes_do_not_search_all_files_for_each_version(tmp_path: Path, monkey
             searched.append(len(value_set))
             return index_in(values, value_set=value_set)
 
-    monkeypatch.setattr(changes, "pc", Counted())
-    monkeypatch.setattr(changes, "files_of", lambda files, rows: converted.append(len(rows)) or files_of(files, rows))
+    monkeypatch.setattr(data_files, "pc", Counted())
+    monkeypatch.setattr(data_files, "files_of", lambda files, rows: converted.append(len(rows)) or files_of(files, rows))
     found = table.changes(1, net=net).to_arrow()
     assert found.num_rows == (2 if net else 12)
     assert sum(searched) < 30
