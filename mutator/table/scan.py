@@ -23,7 +23,8 @@ from mutator.table.conditions import Filter, Where, conditions_of, field_of
 from mutator.table.find import Finder
 from mutator.table.outlived import reading
 
-_IN_MEMORY = 64 << 20  # bytes of a row group that is read whole
+_IN_MEMORY = 64 << 20  # bytes of row groups that are read whole
+_GROUPS = 64  # row groups that are read at once, at most
 
 
 def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
@@ -160,13 +161,13 @@ class Scan:
             is_next = numbers and number == numbers[-1] + 1 and len(numbers) < self._at_once
             if numbers and not (is_next and size + own <= _IN_MEMORY):
                 yield numbers, start
-                numbers, self._at_once = [], 2 * self._at_once
+                numbers, self._at_once = [], min(2 * self._at_once, _GROUPS)
             if not numbers:
                 start, size = first, 0
             numbers, size = [*numbers, number], size + own
         if numbers:
             yield numbers, start
-            self._at_once *= 2
+            self._at_once = min(2 * self._at_once, _GROUPS)
 
     def _wanted_groups(
         self,
