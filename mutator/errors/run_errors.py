@@ -49,6 +49,10 @@ RUNS: dict[int, dict[str, str]] = {
         "master.missing": (
             "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
         ),
+        "feed.none": (
+            "{path}: has no feed files, and the master has no rows yet, so there is nothing to merge; check the path, "
+            "or run again when feed files have arrived"
+        ),
         "init.empty": (
             "{path}: has no rows, nor has the master, so nothing can be proposed; name a feed (--feed) or a master "
             "(--master) with files that have rows"

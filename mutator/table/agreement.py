@@ -18,7 +18,7 @@ from mutator.rules.partition_fields import text_of
 from mutator.table.wording import of_tables
 
 KEY, ORDER, TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
-PARTITIONS, SCOPE = "partitioned.by", "key.scope"
+PARTITIONS, SCOPE, NAMES = "partitioned.by", "key.scope", "field.names"
 _WORDS = {
     KEY: "key",
     ORDER: "order",
@@ -35,21 +35,23 @@ def check_settings(snapshot: Snapshot, config: Config) -> None:
     Settings that version 0 lacks are decided by the first apply. After that, the rows have a specification.
     """
     now = _agreed(config)
-    for name, before in settings_of(snapshot).items():
+    for name, before in settings_of(snapshot, config.field_names).items():
         if name == TYPE and (before, now[name]) == ("long", "decimal"):
             continue  # every integer is a decimal
         if before != now[name]:
             raise _refused(snapshot, name, _shown(before), _shown(now[name]))
 
 
-def settings_of(snapshot: Snapshot) -> Mapping[str, Any]:
+def settings_of(snapshot: Snapshot, names: Sequence[str] = ()) -> Mapping[str, Any]:
     """Return those settings of version 0 that all applies have in common, by their published names.
 
     Key and order are tuples of fields, by name as far as names are given, else by ordinal. The others are text.
+    names: those of an apply, for a table that was created without.
     """
     settings = snapshot.state.settings
     stated = {published(name) for name in settings}
-    agreed = _agreed(parse(settings)) if KEY in stated else {}
+    named = {NAMES: list(names), **settings} if names and NAMES not in stated else settings
+    agreed = _agreed(parse(named)) if KEY in stated else {}
     return {name: value for name, value in agreed.items() if name in stated}
 
 

@@ -38,6 +38,15 @@ def test_empty_files_alone_are_a_mistake(job, more):
     assert rows(job.output) == [b"b,2,200"]
 
 
+def test_neither_side_has_files(job):
+    """Without any file, the names in settings cannot be compared with fields."""
+    (job.feed / "ups_1.txt").unlink()
+    more = {"allow.empty.master": "true", "order_by": "at"}
+    says = "feed: has no feed files, and the master has no rows yet, so there is nothing to merge; check the path"
+    job.refused(ConfigError, says, settings={"key": "id", **more})
+    assert job.run({**BY_NAME, "allow.empty.master": "true"}).counts["output rows"] == 0
+
+
 def test_an_empty_file_among_others(job):
     (job.master / "empty.txt").touch()
     job.put("base.txt", b"a,1,100\n", "master")

@@ -82,6 +82,23 @@ def test_delimiter_that_does_not_occur(job, delimiter, setting, file_format):
     assert (report.counts["output rows"], report.counts["feed updated"]) == (4, 1)
 
 
+def test_delimiter_that_occurs_in_values_alone(job):
+    """The names of the settings show the delimiter of a header."""
+    settings = {"key": "id", "order_by": "at", "header": "true"}
+    rows = b'id,at,note\n1,5,"red; blue"\n2,5,"a; b"\n'
+    job.put("base.csv", rows, where="master")
+    job.put("ups_7.csv", rows.replace(b"5", b"6"))
+    says = (
+        "base.csv: delimiter is ';', but a comma separates the names in its header, 'id,at,note'; use -D 'delimiter=,'"
+    )
+    job.refused(ConfigError, says, settings={**settings, "delimiter": ";"})
+
+    job.follow(settings)
+    job.add("ups_8.csv", b"id;at;note\n1;7;red, blue\n")
+    says = "ups_8.csv: delimiter is ',', but a semicolon separates the names in its header, 'id;at;note'"
+    job.refused(DataError, says, settings=settings)
+
+
 def test_one_feed_file_with_another_delimiter(job):
     job.put("base.txt", PEOPLE, where="master")
     job.put("ups_7.txt", b"k1,Rob,200\n")

@@ -75,6 +75,45 @@ def test_a_file_without_one_column(table: Table, tmp_path: Path, column: str) ->
     refused(table, feed, 3, "second.csv", f"field {column} is missing (it has {', '.join(names)})")
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_file_with_another_delimiter(empty: Table, tmp_path: Path, is_first: bool) -> None:
+    """Of a first feed, the setting may be wrong (2); later, the file is (3). So it is with ``mutator run``."""
+    if not is_first:
+        empty.apply(put(tmp_path / "first.csv", f"id,at,name,op\n{RECORDS}"))
+    for row in ("7;2;lamp;U", "7;2;lamp, blue;U"):
+        feed = put(tmp_path / "other.csv", f"id;at;name;op\n{row}\n")
+        words = "other.csv: delimiter is ',', but a semicolon separates the names in its header, 'id;at;name;op'; use "
+        refused(empty, feed, 2 if is_first else 3, words, 'delimiter=";"')
+    assert empty.apply(feed, delimiter=";").counts["feed inserted"] == 1
+
+
+def test_the_first_feed_has_no_files(empty: Table, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    words = "nothing: has no feed files, and the table has no rows yet, so there is nothing to merge; check the path"
+    refused(empty, str(tmp_path / "nothing"), 2, words)
+
+
+def test_a_later_feed_has_no_files(table: Table, tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    report = table.apply(str(tmp_path / "nothing"))
+    assert "nothing to merge" in report.warnings[0]
+    assert (table.version, report.counts["output rows"]) == (1, 2)
+
+
+def test_a_first_load_without_op_codes(empty: Table, tmp_path: Path) -> None:
+    feed = put(tmp_path / "first.csv", "id,at,name\n1,1,lamp\n")
+    refused(empty, feed, 3, "first.csv: field op is missing (it has id, at, name); have", "'U' in every row is enough")
+
+
+def test_a_table_by_ordinals_takes_text_with_the_names_of_an_apply(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), {"key": "0", "order_by": "1"}, buckets=2)
+    feed = put(tmp_path / "rows.txt", "1,5,lamp\n2,5,desk\n")
+    refused(table, feed, 2, "field_names: is not set, but a table needs names for its columns, and rows.txt is")
+    refused(table, feed, 2, "the table's key is id, but this apply has name", field_names=["id", "at", "name"], key=2)
+    assert table.apply(feed, field_names=["id", "at", "name"]).counts["feed inserted"] == 2
+    assert table.get("2") == {"id": "2", "at": "5", "name": "desk"}
+
+
 def test_a_setting_that_no_file_fits(table: Table, tmp_path: Path) -> None:
     feed = put(tmp_path / "second.csv", "id,at,name,op\n7,2,lamp,U\n")
     refused(table, feed, 2, "op: no input has a field opp; did you mean op?", op="opp")

@@ -1,4 +1,4 @@
-"""Stop at a file without the configured delimiter whose rows have another usual one.
+"""Stop at a file without the configured delimiter whose rows, or whose names in the header, have another usual one.
 
 Each of its rows would be a one-field ID. A file of IDs alone is legal, and an ID may contain such a byte (``shop:12``):
 rows of one field are confirmed by ``field.count=1``, one name in ``field.names``, or the master's manifest; a delete
@@ -6,12 +6,12 @@ file with IDs alone, by IDs in other files that contain the byte, too.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, option
+from mutator.errors.display import counted, option, quoted
 from mutator.plan.mistakes.samples import Sample
 from mutator.plan.mistakes.value_forms import form_of
 
@@ -31,12 +31,18 @@ _QUOTED = re.compile(rb'"[^"]*"')
 def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[Sample]) -> None:
     """Raise an error for a file whose rows have another delimiter than the configured one.
 
-    ConfigError if no file has the configured one, else DataError.
-    known: the master's manifest.
+    ConfigError for a first run in which no file has the configured one, else DataError.
+    known: the manifest of the master, or of the table.
     """
     if config.field_count == 1 or len(config.field_names) == 1 or (known is not None and known.spec.get("width") == 1):
         return
     own = [sample for sample in samples if sample.source.part is None]  # a manifest has the delimiter of its files
+    first = "width" if known is None else "format"
+    for sample in own:
+        for name, text in _between_names(config, sample):
+            separates = f"{name} separates the names in its header, {quoted(sample.stored[0], 60)}"
+            what = f"field.delim.regex is {config.delimiter.text!r}, but {separates}"
+            raise _error(sample, what, f"use {option('field.delim.regex', text)}", first)
     without = [one for one in own if not any(len(config.delimiter.split(line)) > 1 for line in one.stored)]
     for sample in without:
         lines = (
@@ -47,8 +53,24 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
             if not count or any(line.count(byte) != count for line in lines):
                 continue
             if not _may_be_in_ids(sample, samples, byte, count + 1):
-                everywhere = len(without) == len(samples)
-                raise _error(config, sample, name, text, count, "width" if everywhere else "format")
+                rows = counted(len(sample.stored), "row")
+                what = (
+                    f"field.delim.regex is {config.delimiter.text!r}, which does not occur in its first {rows}, and "
+                    f"each of them has {name} {counted(count, 'time')}"
+                )
+                single = f"or, if a row is one field, the ID, {option('field.count', '1')}"
+                cure = f"use {option('field.delim.regex', text)}; {single}"
+                raise _error(sample, what, cure, first if len(without) == len(samples) else "format")
+
+
+def _between_names(config: Config, sample: Sample) -> Iterator[tuple[str, str]]:
+    """Yield the name and the setting of a delimiter with which the header has the ID fields, if it has none of them."""
+    ids = {field.encode() for field in config.id_fields if isinstance(field, str)}
+    if len(sample.header) != 1 or not ids or sample.source.file_format == "text" or ids.intersection(sample.header[0]):
+        return
+    for byte, name, text in _USUAL:
+        if ids <= {part.strip(b'" ') for part in sample.stored[0].split(byte)} and sample.stored[0].count(byte):
+            yield name, text
 
 
 def _may_be_in_ids(sample: Sample, samples: Sequence[Sample], byte: bytes, width: int) -> bool:
@@ -65,12 +87,6 @@ def _may_be_in_ids(sample: Sample, samples: Sequence[Sample], byte: bytes, width
     return len(set(map(form_of, parts))) < 3 or all(map(_SHORT_HEX.fullmatch, parts))
 
 
-def _error(config: Config, sample: Sample, name: str, text: str, count: int, kind: str) -> MutatorError:
-    first = counted(len(sample.stored), "row")
-    what = (
-        f"field.delim.regex is {config.delimiter.text!r}, which does not occur in its first {first}, and each of them "
-        f"has {name} {counted(count, 'time')}"
-    )
-    cure = f"use {option('field.delim.regex', text)}; or, if a row is one field, the ID, {option('field.count', '1')}"
+def _error(sample: Sample, what: str, cure: str, kind: str) -> MutatorError:
     where = "where" if kind == "width" else "path"
     return error(kind, what=what, cure=cure, **{where: sample.source.path})

@@ -54,6 +54,18 @@ def _has_header(source: Source) -> bool:
     return not FILE_FORMATS[source.file_format].typed and source.file_format != "text" and source.dialect.header
 
 
+def _check_op(op: str, version: SchemaVersion) -> None:
+    """Raise DataError for a feed file without the recorded op code, whose name no field resembles."""
+    if nearest(op, version.schema.names):
+        check_key(version, [op])
+    raise error(
+        "format",
+        path=version.path,
+        what=f"field {op} is missing (it has {', '.join(version.schema.names)})",
+        cure="have it delivered with the op code of each row; if it has no deletes, 'U' in every row is enough",
+    )
+
+
 def check_names(
     config: Config, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
 ) -> None:
@@ -65,7 +77,7 @@ def check_names(
     versions = [*others, *feed]
     known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
     if feed and fields.op is not None and fields.op not in known and _OP in config.recorded:
-        check_key(feed[-1], [fields.op])
+        _check_op(fields.op, feed[-1])
     named = [("id.field.ordinals", name) for name in fields.ids]
     named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
     named += [(_OP, fields.op)] if fields.op is not None and feed else []

@@ -151,6 +151,9 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has fields."""
     if not config.field_names and survey.formats <= {"text"} and not survey.had_schema:
+        if survey.versioned:
+            what = f"is not set, but a table needs names for its columns, and {survey.feed[0].name} is delimited text"
+            raise error("width", where="field.names", what=what, cure="set it to the names of all fields, in order")
         faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
         raise error("config", where=f"output.format={config.output_format}", faults=f"{faults}none; set field.names")
     _check_text(config, (*survey.master, *survey.feed))
