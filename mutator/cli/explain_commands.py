@@ -1,4 +1,4 @@
-"""The command ``mutator explain``: why a record is what it is.
+"""The command ``mutator explain``: how a record came about.
 
 mutator explain PLACE KEY [--config FILE]
 """
@@ -32,7 +32,7 @@ def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 EXPLAIN = Command(
     "explain",
-    "show why a record is what it is: every mutation of its key, and what decided",
+    "explain a record: list every mutation of its key, and the rule that decided",
     (
         option("place", metavar="PLACE", help="base of a workflow, a master, or a table"),
         option("values", nargs="+", metavar="KEY", help="value of each key field: several words, or one with commas"),

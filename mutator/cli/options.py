@@ -77,9 +77,9 @@ def _allowed(name: str, what: str) -> Option:
 
 
 ALLOW_EMPTY = _allowed(
-    "--allow-empty", "an insert overwrite of everything may have a feed without rows, and then deletes every record"
+    "--allow-empty", "accept a feed without rows for an insert overwrite of everything, which then deletes every record"
 )
-REPLACE_DAMAGED = _allowed("--replace-damaged", "an insert overwrite may replace files that cannot be read")
+REPLACE_DAMAGED = _allowed("--replace-damaged", "let an insert overwrite replace files that cannot be read")
 INSERT_OVERWRITE = (
     _overwrite("insert_overwrite", "the partitions that the feed has mutations of"),
     _overwrite("insert_overwrite_table", "everything"),

@@ -95,7 +95,7 @@ CREATE = Command(
             "--buckets",
             type=option_type(parsers.positive),
             metavar="N",
-            help="of the table, or each partition; files of --from that are linked have their own number",
+            help="number of buckets of the table, or of each partition; linked files of --from keep their own number",
         ),
         options.RUNNER,
         options.JSON,

@@ -154,7 +154,7 @@ VERIFY_TABLE = Command(
     "compare every file of a table with its log; exit code 3 if there are differences",
     (
         TABLE,
-        option("--repair", action="store_true", help="make damaged key indexes, checkpoints and the hint again"),
+        option("--repair", action="store_true", help="rebuild damaged key indexes, checkpoints and the hint"),
         options.RUNNER,
         options.JSON,
     ),

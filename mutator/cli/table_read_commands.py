@@ -73,7 +73,7 @@ SCAN = Command(
         option("--as-of", metavar="TIME", help="the newest version that was committed at or before this time"),
         FORMAT,
         FILE,
-        option("--limit", type=option_type(parsers.whole), metavar="N", help="at most so many rows"),
+        option("--limit", type=option_type(parsers.whole), metavar="N", help="at most N rows"),
     ),
     _scan,
     when_stopped="the rows are not complete",

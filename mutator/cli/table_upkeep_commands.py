@@ -45,7 +45,7 @@ def _checked(parse: Callable[[str], Any]) -> Callable[[str], str]:
 
 COMPACT_TABLE = Command(
     "compact",
-    "write the buckets of a table anew that have many files or many hidden rows",
+    "rewrite the buckets of a table that have many files or many hidden rows",
     (
         TABLE,
         option("--all", dest="everything", action="store_true", help="every bucket that would change"),
@@ -59,7 +59,7 @@ COMPACT_TABLE = Command(
             "--hidden",
             type=option_type(parsers.fraction),
             metavar="PART",
-            help="buckets of whose rows more than this part is hidden (default 0.1)",
+            help="buckets in which more than this part of the rows is hidden (default 0.1)",
         ),
         option(
             "--where", metavar="CONDITIONS", help="only the partitions that may have such rows: \"day >= '2026-01-01'\""
@@ -69,7 +69,7 @@ COMPACT_TABLE = Command(
             dest="retention",
             type=option_type(_checked(parsers.duration)),
             metavar="DURATION",
-            help="forget deletes of these buckets that are older (default: the table's tombstone.retention, or none)",
+            help="in these buckets, forget deletes older than this (default: the table's tombstone.retention, or none)",
         ),
         option(
             "--bucket-bytes",
@@ -117,7 +117,7 @@ CLEAN_TABLE = Command(
             "--older-than",
             type=_AGE,
             metavar="AGE",
-            help="keep the versions that were not superseded so long ago (default 7d, unless --keep-versions is given)",
+            help="keep versions that were superseded less than AGE ago (default 7d, unless --keep-versions is given)",
         ),
         option(
             "--grace",
@@ -129,7 +129,7 @@ CLEAN_TABLE = Command(
             "--dead-after",
             type=_AGE,
             metavar="DURATION",
-            help="a run that has no version, and wrote no file for so long, counts as dead (default 1d)",
+            help="a run without a version that wrote no file for this time counts as dead (default 1d)",
         ),
         options.DRY_RUN,
         options.JSON,

@@ -1,6 +1,6 @@
 """The commands ``mutator table …`` that name versions of a table.
 
-mutator table tag TABLE NAME [--version V]     protect a version by a name
+mutator table tag TABLE NAME [--version V]     give a version a name, which protects it
 mutator table tags TABLE                       list the tags
 mutator table restore TABLE --to V             bring an earlier version back
 mutator table bookmark TABLE NAME              set the place of a reader
@@ -115,7 +115,7 @@ NAME = option(
 )
 TAG_TABLE = Command(
     "tag",
-    "protect a version of a table by a name, by which it can be read",
+    "give a version of a table a name, which protects it from cleaning",
     (
         TABLE,
         NAME,
@@ -154,13 +154,20 @@ RESTORE_TABLE = Command(
 )
 BOOKMARK = Command(
     "bookmark",
-    "set the place of a reader in the versions of a table, which keeps them until it expires",
+    "record how far a reader has read the changes of a table; later versions are kept for it until it expires",
     (
         TABLE,
         NAME,
-        option("--version", type=VERSION_TYPE, metavar="V", help="that it has read, or a tag (default the newest)"),
         option(
-            "--expires", metavar="DURATION", help="since it was last moved (default as before; of a new bookmark 7d)"
+            "--version",
+            type=VERSION_TYPE,
+            metavar="V",
+            help="version or tag up to which the reader has read (default the newest)",
+        ),
+        option(
+            "--expires",
+            metavar="DURATION",
+            help="time from its last move until it expires (default as before; of a new bookmark 7d)",
         ),
         option("--remove", action="store_true", help="remove the bookmark"),
         options.JSON,

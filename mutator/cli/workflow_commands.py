@@ -314,7 +314,7 @@ WORKFLOW = Group(
         ),
         Command(
             "report",
-            "show versions over time, the files that wait, and what needs a hand",
+            "show the versions over time, the files that wait, and problems",
             (*_BASE, TABLE, HTML),
             _base_report,
             _STOPPED,

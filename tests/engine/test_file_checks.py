@@ -269,5 +269,5 @@ def test_status_shows_the_oldest_check(tmp_path, monkeypatch):
     path, checked = base.status().oldest_check
     assert checked == made.committed < known(base.path / "master").committed
     assert path in {part.path for part in made.files}
-    assert f"checked  oldest check: {checked}, {path}" in base.status().text()
+    assert f"checked  longest ago: {checked}, {path}" in base.status().text()
     assert local_engine.verify(str(base.path / "master")).problems == ()

@@ -470,7 +470,7 @@ def test_status_shows_the_rest_where_the_newest_log_entry_is_damaged(base, how):
     assert "version  cannot be seen, see below" in lines
     assert f"master   {base.path}/master" in lines
     assert "ready: ups_80.txt" in lines
-    assert any(line.startswith("checked  oldest check: ") for line in lines)
+    assert any(line.startswith("checked  longest ago: ") for line in lines)
     assert len(status.problems) == 2
     assert status.problems[0].startswith(f"the recovery stopped: {entry}: the log entry is damaged (")
     assert status.problems[1] == f"{base.path}/master: {part.name} is missing"

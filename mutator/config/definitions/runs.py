@@ -19,14 +19,14 @@ RUNS = (
                 "allow.empty.feed",
                 forms.FLAG,
                 "false",
-                "an insert overwrite of everything may have a feed without rows, and then deletes every record",
+                "accept a feed without rows for an insert overwrite of everything, which then deletes every record",
                 option="--allow-empty",
             ),
             Setting(
                 "replace.damaged",
                 forms.FLAG,
                 "false",
-                "an insert overwrite may replace files that cannot be read; the IDs of their records are then "
+                "let an insert overwrite replace files that cannot be read; the IDs of their records are then "
                 "unknown, so their deletes are not remembered "
                 "([repairs](insert_overwrite.md#repair-a-damaged-partition))",
                 option="--replace-damaged",

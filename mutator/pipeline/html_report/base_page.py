@@ -1,4 +1,4 @@
-"""The page of a base: its versions over time, the feed files that wait, and what needs a hand."""
+"""The page of a base: its versions over time, the feed files that wait, and problems."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class BasePage:
 
     @property
     def needs(self) -> Cut:
-        """What needs a hand."""
+        """Problems that somebody has to solve."""
         return cut(_needs(self.report), _TEXTS, "problem")
 
     @property

@@ -151,7 +151,7 @@ class Status:
         lines.append(f"master   {self.master or _UNSEEN}")
         if self.oldest_check is not None:
             path, checked = self.oldest_check
-            lines.append(f"checked  oldest check: {checked or 'never'}, {path}")
+            lines.append(f"checked  longest ago: {checked or 'never'}, {path}")
         if self.ready is None or self.waiting is None:
             lines.append(f"feed     {_UNSEEN}")
         else:
