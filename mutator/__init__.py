@@ -35,11 +35,15 @@ from typing import TYPE_CHECKING, Any
 from mutator.errors.version import VERSION
 
 if TYPE_CHECKING:
+    from mutator.cli.python_diff import diff
+    from mutator.cli.python_explain import explain
     from mutator.config import Config, load, parse
     from mutator.engine.spark.last_mutations import last_mutations
     from mutator.errors import ConfigError, DataError, MutatorError, StateError, StorageError
     from mutator.frames.dataset import Dataset
     from mutator.frames.rejected import Rejects
+    from mutator.pipeline.diff.records import Diff
+    from mutator.pipeline.explain.answer import Explanation
     from mutator.pipeline.merge import mutate
     from mutator.pipeline.python_merge import merge
     from mutator.pipeline.report import Report
@@ -52,12 +56,16 @@ __all__ = [
     "ConfigError",
     "DataError",
     "Dataset",
+    "Diff",
+    "Explanation",
     "MutatorError",
     "Rejects",
     "Report",
     "StateError",
     "StorageError",
     "Table",
+    "diff",
+    "explain",
     "last_mutations",
     "load",
     "merge",
@@ -73,7 +81,11 @@ _MODULES = {
     **dict.fromkeys(("ConfigError", "DataError", "MutatorError", "StateError", "StorageError"), "errors"),
     "Report": "pipeline.report",
     "Dataset": "frames.dataset",
+    "Diff": "pipeline.diff.records",
+    "Explanation": "pipeline.explain.answer",
     "Rejects": "frames.rejected",
+    "diff": "cli.python_diff",
+    "explain": "cli.python_explain",
     "last_mutations": "engine.spark.last_mutations",
     "Table": "table.table",
     "merge": "pipeline.python_merge",

@@ -7,7 +7,6 @@ mutator diff OLD --feed PATH [--feed PATH …]
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,11 +15,10 @@ from typing import Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
+from mutator.cli.compared_place import dataset_at, recorded_in
 from mutator.errors import error
 from mutator.errors.display import without_secrets
-from mutator.storage import located_to_write
 
-_VERSION = re.compile(r"(.+)@([0-9]+)")
 _FIRST = 10  # records of each kind that are shown with --verbose
 
 
@@ -31,11 +29,11 @@ def _diff(arguments: argparse.Namespace) -> Iterator[Answer]:
         raise error("usage", what="give either NEW, or --feed with what would be merged into OLD")
     rows = arguments.rows if arguments.rows is not None else _FIRST if arguments.verbose or arguments.json else 0
     with ExitStack() as stack:
-        old = _dataset_at(arguments.old, stack)
-        new = None if arguments.new is None else _dataset_at(arguments.new, stack)
+        old = dataset_at(arguments.old, stack)
+        new = None if arguments.new is None else dataset_at(arguments.new, stack)
         extra = {**LENIENT, **({} if new is None else OVERWRITE)}
         settings = [*(f"{name}={value}" for name, value in extra.items()), *options.settings_of(arguments)]
-        config = options.loaded(arguments, settings, partial(_recorded, [old, *([] if new is None else [new])]))
+        config = options.loaded(arguments, settings, partial(recorded_in, [old, *([] if new is None else [new])]))
         merge = options.merge_on(config.runner, options.spark("mutator diff", arguments), arguments)
         how: dict[str, Any] = {"rows": rows, "scratch": arguments.scratch}
         if new is None:
@@ -44,41 +42,6 @@ def _diff(arguments: argparse.Namespace) -> Iterator[Answer]:
             found = replace(compare(config, old, new, merge, **how), new=without_secrets(arguments.new))
         found = replace(found, old=without_secrets(arguments.old))
     yield Answer(options.shown(found, arguments), code=1 if arguments.exit_code and not found.is_empty else 0)
-
-
-def _recorded(places: list[str], settings: Any) -> dict[str, Any]:
-    """Return the settings of the first dataset that has a manifest. settings: those of the user."""
-    from mutator.pipeline.master_settings import recorded_settings
-
-    return next((found for place in places if (found := recorded_settings(place, settings))), {})
-
-
-def _dataset_at(place: str, stack: ExitStack) -> str:
-    """Return the dataset that a place names: a directory, or a version of a base or of a table, ``PLACE@5``."""
-    from mutator.workflow.directory.verification import is_base
-
-    storage, path = located_to_write(place)
-    found = _VERSION.fullmatch(place)
-    number = None
-    if storage.stat(path) is None and found is not None:
-        place, number = found[1], int(found[2])
-        storage, path = located_to_write(place)
-    if is_base(path):
-        from mutator.workflow.directory.kept_datasets import dataset_of
-
-        return dataset_of(place, number)
-    if storage.stat(f"{path}/_mutator/table") is not None:
-        from mutator.engine.scratch import scratch_directory
-        from mutator.table.table import Table
-
-        target = f"{scratch_directory(stack)}/version"
-        Table(place).export(target, version=number)
-        return target
-    if storage.stat(path) is None and storage.renames:  # others have no directories
-        raise error("path.missing", path=path, what="dataset")
-    if number is not None:
-        raise error("usage", what=f"{place} is no base and no table, so it has no version {number}")
-    return place
 
 
 DIFF = Command(

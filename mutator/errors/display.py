@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from html import escape
 
 _USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
 _QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*["])""")  # not from the apostrophe of "a file's"
@@ -46,6 +47,24 @@ def text_of(lines: Iterable[str]) -> str:
     'ready: a\\\\nb\\nready: c'
     """
     return "\n".join(map(one_line, lines))
+
+
+def with_warnings(text: str, warnings: Iterable[str]) -> str:
+    """Return the text of a report, and then its warnings.
+
+    >>> with_warnings("no differences", ["a file is hidden"])
+    'no differences\\nwarning: a file is hidden'
+    """
+    return "\n".join([text, *(text_of([f"warning: {one}"]) for one in warnings)])
+
+
+def html_of_text(text: str) -> str:
+    """Return a text as HTML, for notebooks.
+
+    >>> html_of_text("price: <1")
+    '<pre>price: &lt;1</pre>'
+    """
+    return f"<pre>{escape(text)}</pre>"
 
 
 def counted(count: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.argument_names import as_arguments
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
-from mutator.config.reader import parse
+from mutator.config.reader import completed, parse
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
@@ -58,12 +58,33 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     settings: by the names of arguments; None means not given. master: its path, for the error of a missing key.
     Raises ConfigError with every fault of the configuration, or the first wrong argument.
     """
+    found = settings_of_call(config, settings)
+    if isinstance(config, Config):
+        return config
+    cure = (master and key_of_manifest(master, _written)) or ""
+    return checked(found.values, found.where, found.of_file, cure)
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """The settings of a call, by their keys in files. of_file: the keys of those from a file."""
+
+    values: Mapping[str, Any]
+    where: str  # the file, or the call
+    of_file: frozenset[str] = frozenset()
+
+
+def settings_of_call(config: Any, settings: Mapping[str, Any]) -> CallSettings:
+    """Return the settings of a call, which override those of ``config``.
+
+    settings: by the names of arguments; None means not given. Raises ConfigError for the first wrong argument.
+    """
     given = settings_by_key(settings)
     if isinstance(config, Config):
         if given:
             what = f"config is a Config already, and {_first(settings)} is given, too"
             raise error("argument.both", call=CALL, what=what, cure="give config as a mapping or the path of a file")
-        return config
+        return CallSettings(config.given, CALL)
     if config is not None and not isinstance(config, str | os.PathLike | Mapping):
         raise wrong("config", config, "the path of a .properties or .toml file, a mapping of settings, or a Config")
     file = (
@@ -73,8 +94,18 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     )
     where = str(config) if isinstance(config, str | os.PathLike) else CALL
     found = layered([dict(file), given])
-    cure = (master and key_of_manifest(master, _written)) or ""
-    return checked(found, where, () if where == CALL else found.keys() - given.keys(), cure)
+    return CallSettings(found, where, frozenset(() if where == CALL else found.keys() - given.keys()))
+
+
+def config_of_place(call: CallSettings, recorded: Mapping[str, Any], source: str) -> Config:
+    """Return the configuration of a call, with the settings that a dataset has recorded. source: where it has them.
+
+    Raises ConfigError with every fault found.
+    """
+    if "id.field.ordinals" not in map(published, [*call.values, *recorded]):
+        raise wrong("key", None, _KEY, _KEY_CURE)
+    with settings_as_arguments(call.of_file):
+        return completed(call.values, recorded, call.where, source=source)
 
 
 def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = (), cure: str = "") -> Config:
@@ -187,14 +218,14 @@ def _first(settings: Mapping[str, Any]) -> str:
 def master_of(value: Any) -> list[Given]:
     """Return the master: one path, or one or more tables."""
     if isinstance(value, list | tuple):
-        parts = [_given("master", part, f"[{number}]") for number, part in enumerate(value)]
+        parts = [input_of("master", part, f"[{number}]") for number, part in enumerate(value)]
         if not parts or any(part.path is not None for part in parts):
             raise wrong("master", value, f"one path, {_TABLE}, or a list of tables", "a master has one directory")
         return parts
     if value is None:
         cure = "for a first run, give a table without rows, or a path with allow_empty_master=True"
         raise wrong("master", value, f"a path, or {_TABLE}", cure)
-    return [_given("master", value)]
+    return [input_of("master", value)]
 
 
 def feed_of(value: Any) -> list[Given]:
@@ -208,7 +239,7 @@ def feed_of(value: Any) -> list[Given]:
 
 def _part_of_feed(value: Any, index: str = "") -> list[Given]:
     if not isinstance(value, Dataset):
-        return [_given("feed", value, index)]
+        return [input_of("feed", value, index)]
     label = f"feed{index} ({value.label})"
     if value.has_types:
         return [Given(label, table=value, kind=ARROW_STREAM)]
@@ -235,7 +266,8 @@ def scratch_of(value: Any) -> str | None:
     return path
 
 
-def _given(argument: str, value: Any, index: str = "") -> Given:
+def input_of(argument: str, value: Any, index: str = "") -> Given:
+    """Return a path or a table. index: its place in a list, ``[0]``. Raises ConfigError for anything else."""
     label = f"{argument}{index}"
     if isinstance(value, Dataset):
         return Given(f"{label} ({value.label})", value.path)

@@ -7,7 +7,7 @@ from typing import Any
 
 from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
 from mutator.errors import error
-from mutator.errors.display import counted, text_of, without_secrets
+from mutator.errors.display import counted, text_of, with_warnings, without_secrets
 from mutator.frames.change_feed import change_files
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
@@ -99,8 +99,7 @@ class Report:
         return json.dumps(asdict(self), indent=1)
 
     def __str__(self) -> str:
-        warnings = text_of(f"warning: {warning}" for warning in self.warnings)
-        return f"{self.text()}\n{warnings}" if warnings else self.text()
+        return with_warnings(self.text(), self.warnings)
 
     def _repr_html_(self) -> str:
         return html_of(self)

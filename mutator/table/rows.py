@@ -29,6 +29,10 @@ class Rows(Iterator[Any]):
         self._batches = batches
         self._is_read = False
 
+    def __repr__(self) -> str:
+        columns = ", ".join(self.schema.names)
+        return f"<Rows of {columns}{': all were read' if self._is_read else '; to_arrow() reads them'}>"
+
     @property
     def is_read(self) -> bool:
         """Whether all rows were read."""

@@ -71,8 +71,14 @@ def rows(path: str) -> list[dict[str, object]]:
     table.apply([path, pa.table({"id": [1]})], runner="local")
     return table.scan(["id"], where="id > 0", version=1).to_pylist()
 
+def why(path: str) -> tuple[int, list[str]]:
+    found: mutator.Diff = mutator.diff(path, pa.table({"id": [1]}), key="id", runner="local")
+    answer: mutator.Explanation = mutator.explain(path, (12, "b"), feed=[path], op="op")
+    return found.counts["added"], [*answer.unknown]
+
 mutator.merge(master="a", feed="b", key=1.5)
 mutator.merge("a", "b")
+mutator.diff("a", "b", rows="1")
 mutator.Table("t").scan(version=1.5)
 counts(1)
 """
@@ -94,6 +100,7 @@ def test_a_typed_program_is_checked(tmp_path):
     assert [(lines[int(number) - 1], kind) for number, kind in found] == [
         ('mutator.merge(master="a", feed="b", key=1.5)', "arg-type"),
         ('mutator.merge("a", "b")', "call-arg"),
+        ('mutator.diff("a", "b", rows="1")', "arg-type"),
         ('mutator.Table("t").scan(version=1.5)', "arg-type"),
         ("counts(1)", "arg-type"),
     ], done.stdout

@@ -24,6 +24,7 @@ from mutator.pipeline.runners import Engine
 from mutator.plan.change_form import change_form
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey, survey_inputs
+from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan, make_plan
@@ -50,12 +51,21 @@ LENIENT: Mapping[str, str] = {
 }
 
 
-def compare(config: Config, old: str, new: str, merge_on: Engine, *, rows: int = 0, scratch: str | None = None) -> Diff:
+def compare(
+    config: Config,
+    old: str,
+    new: str,
+    merge_on: Engine,
+    *,
+    rows: int = 0,
+    scratch: str | None = None,
+    tables: Sequence[TableInput] = (),
+) -> Diff:
     """Return what makes an old dataset the new one.
 
     config: with the settings ``OVERWRITE`` and ``LENIENT``. rows: number of records of each kind to show. scratch: a
-    directory that all workers share. Files of managed datasets with equal checksums are not read. Raises the errors of
-    the catalogue.
+    directory that all workers share. tables: those of the paths that have the rows of tables in memory. Files of
+    managed datasets with equal checksums are not read. Raises the errors of the catalogue.
     """
     config = replace(config, **_without_feed(config))
     before, after = _known(old), _known(new)
@@ -64,7 +74,7 @@ def compare(config: Config, old: str, new: str, merge_on: Engine, *, rows: int =
     same = not feed and before is not None and all(part.checksum in equal for part in before.files)
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
-    survey = survey_inputs(config, old, feed)
+    survey = survey_inputs(config, old, feed, tables)
     ours, theirs = _field_names(survey.master), _field_names(survey.feed)
     removed = tuple(name for name in ours if theirs and name not in theirs)
     added = tuple(name for name in theirs if ours and name not in ours)
@@ -89,10 +99,20 @@ def _field_names(sources: Sequence[Source]) -> tuple[str, ...]:
 
 
 def compare_feed(
-    config: Config, old: str, feed: Sequence[str], merge_on: Engine, *, rows: int = 0, scratch: str | None = None
+    config: Config,
+    old: str,
+    feed: Sequence[str],
+    merge_on: Engine,
+    *,
+    rows: int = 0,
+    scratch: str | None = None,
+    tables: Sequence[TableInput] = (),
 ) -> Diff:
-    """Return what the feed would change in a dataset. config: that of the merge, with the settings ``LENIENT``."""
-    survey = survey_inputs(config, old, feed)
+    """Return what the feed would change in a dataset.
+
+    config: that of the merge, with the settings ``LENIENT``. The others: as for ``compare``.
+    """
+    survey = survey_inputs(config, old, feed, tables)
     return _compared(config, survey, old, ", ".join(feed), merge_on, rows, scratch, frozenset())
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.manifest import SideFile
-from mutator.errors.display import counted, printable, text_of
+from mutator.errors.display import counted, html_of_text, printable, text_of, with_warnings
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.blocks.contract import unequal
 from mutator.formats.values.python_values import python_rows
@@ -28,7 +28,7 @@ _LONG = 60  # characters of a value that are shown
 
 @dataclass(frozen=True)
 class Diff:
-    """The difference of two datasets."""
+    """The difference of two datasets. ``print`` shows what ``mutator diff`` prints."""
 
     old: str
     new: str
@@ -42,6 +42,7 @@ class Diff:
     fields_added: tuple[str, ...] = ()  # that only the new dataset has
     fields_removed: tuple[str, ...] = ()  # that only the old one has; they are not compared
     skipped: int = 0  # files of the old dataset that were not read, because the new one has their content
+    warnings: tuple[str, ...] = ()  # what to know of the comparison
 
     @property
     def is_empty(self) -> bool:
@@ -51,11 +52,17 @@ class Diff:
     def members(self) -> dict[str, Any]:
         """Return the members of a JSON object."""
         counts = {name: self.counts.get(name, 0) for name in ("added", "removed", "changed", "moved")}
-        return {**vars(self), "counts": counts}
+        return {name: value for name, value in {**vars(self), "counts": counts}.items() if name != "warnings"}
 
     def json(self) -> str:
         """Return the difference as a JSON document; values that JSON lacks are text."""
         return json.dumps(_json(self.members()), indent=1, ensure_ascii=False, allow_nan=False)
+
+    def __str__(self) -> str:
+        return with_warnings(self.text(), self.warnings)
+
+    def _repr_html_(self) -> str:
+        return html_of_text(str(self))
 
     def text(self) -> str:
         """Return lines for a terminal: a summary, then the first records."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.errors.display import counted, text_of
+from mutator.errors.display import counted, html_of_text, text_of, with_warnings
 from mutator.pipeline.explain.chain import Step
 from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome
 from mutator.pipeline.explain.feed_rows import RejectedRow
@@ -18,7 +18,10 @@ _LEFT_OUT = "(left out)"
 
 @dataclass(frozen=True)
 class Explanation:
-    """What is known of a key: what the place holds now, the runs that touched the key, and what is not known."""
+    """What is known of a key: what the place holds now, the runs that touched the key, and what is not known.
+
+    ``print`` shows what ``mutator explain`` prints.
+    """
 
     place: str
     kind: str  # base | master | table
@@ -32,6 +35,7 @@ class Explanation:
     files_read: int = 0
     files_excluded: int = 0  # feed files that were not read, because filters or key indexes exclude the key
     shows_rows: bool = True
+    warnings: Sequence[str] = ()  # of the settings
 
     @property
     def is_known(self) -> bool:
@@ -39,10 +43,11 @@ class Explanation:
         held = [one for state in (self.now, self.given) for one in (state or {}).values() if one.kind != "nothing"]
         return bool(held) or any(step.decided_any for step in self.steps)
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Nothing: all of it is in the text."""
-        return ()
+    def __str__(self) -> str:
+        return with_warnings(self.text(), self.warnings)
+
+    def _repr_html_(self) -> str:
+        return html_of_text(str(self))
 
     def json(self) -> str:
         """Return a JSON document."""
