@@ -19,5 +19,6 @@ html_title = "mutator"
 html_show_sphinx = False
 html_copy_source = False
 html_static_path = ["_static"]
-html_css_files = ["narrow.css"]
+html_css_files = ["tables.css"]
+html_js_files = ["accessible.js"]
 html_extra_path = ["mutator.schema.json"]

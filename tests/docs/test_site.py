@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mutator.errors.version import VERSION
+from tests.support.browser import DESK, PHONE, opened
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install -e '.[docs]'")
 
@@ -32,18 +33,36 @@ def sentences(text):
     return "\n".join(" ".join(words) for words in found if words)
 
 
+@pytest.fixture(name="site", scope="module")
+def built_site(tmp_path_factory):
+    """Build the site with every warning an error, such as one of a wrong link; return the directory."""
+    place = tmp_path_factory.mktemp("docs") / "site"
+    command = [sys.executable, "-m", "sphinx", "-n", "-W", "--keep-going", "-q", ROOT / "docs", place]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
 @pytest.mark.rest
 @pytest.mark.processes
-def test_the_site_is_built_and_has_no_wrong_link(tmp_path):
-    command = [sys.executable, "-m", "sphinx", "-n", "-W", "--keep-going", "-q", ROOT / "docs", tmp_path / "site"]
-
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-
-    assert done.returncode == 0, done.stderr
-    assert {path.stem for path in PAGES} <= {path.stem for path in (tmp_path / "site").glob("*.html")}
-    assert "late" in (tmp_path / "site" / "searchindex.js").read_text()
-    for page in (tmp_path / "site").glob("*.html"):  # nothing is loaded from elsewhere
+def test_the_site_has_all_pages_and_needs_no_network(site):
+    assert {path.stem for path in PAGES} <= {path.stem for path in site.glob("*.html")}
+    assert "late" in (site / "searchindex.js").read_text()
+    for page in site.glob("*.html"):
         assert not re.findall(r'(?:src|href)="https?://[^"]*\.(?:js|css|woff2?)"', page.read_text()), page.name
+
+
+@pytest.mark.rest
+@pytest.mark.processes
+@pytest.mark.parametrize(("width", "scheme"), [(DESK, "light"), (PHONE, "dark")])
+def test_the_site_can_be_read_by_everybody(site, width, scheme):
+    with opened() as browser:
+        for page in ("index", "tutorial", "settings", "mistakes", "s3", "performance"):
+            browser.show(site / f"{page}.html", width, scheme)
+
+            assert browser.violations() == [], page
+            assert browser.value("document.documentElement.scrollWidth") == width, page  # only tables scroll sideways
+            assert browser.value("[...document.images].every(one => one.naturalWidth)"), page
 
 
 def test_each_page_is_in_the_index():

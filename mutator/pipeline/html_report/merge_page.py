@@ -1,4 +1,4 @@
-"""The page of a merge: what became of each row, file by file, and what needs a look."""
+"""The page of a merge: the outcome of each row, file by file, and warnings."""
 
 from __future__ import annotations
 
