@@ -326,3 +326,35 @@ def test_avro_deletes_may_lack_required_fields(tmp_path, widened):
     assert {"feed updated": 1, "feed inserted": 1, "feed deleted": 1, "feed late": 1}.items() <= report.counts.items()
     found = sorted(path.parent.name for path in (tmp_path / "two").glob("shop=*/part-*.avro"))
     assert found == ["shop=1", "shop=2", "shop=3"]
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("scope", ["table", "partition"])
+@pytest.mark.parametrize("types", [(pa.int64(), pa.int32()), (pa.int32(), pa.int64())], ids=["narrower", "wider"])
+@pytest.mark.parametrize("file_format", ["avro", "parquet", "orc"])
+def test_an_overwrite_replaces_the_partition_of_a_delete_of_another_type(tmp_path, file_format, types, scope):
+    """The partition field is of another type in the feed than in the master."""
+
+    def put_rows(name, rows, data_type):
+        types = {"id": pa.string(), "shop": data_type, "at": pa.int64(), "op": pa.string()}
+        table = pa.Table.from_pylist(
+            [dict(zip(types, row, strict=True)) for row in rows], pa.schema(list(types.items()))
+        )
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.{file_format}").write_bytes(file_of(file_format, table))
+
+    def run(master, feed, output, **settings):
+        paths = {"master": tmp_path / master, "feed": tmp_path / feed, "output": tmp_path / output}
+        own = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", "op.code.field.ordinal": "op"}
+        return local_engine.mutate({**own, "partitioned.by": "shop", "key.scope": scope, **settings}, **paths)
+
+    before, after = types
+    (tmp_path / "none").mkdir()
+    put_rows("first", [("a", 1, 5, "U"), ("b", 1, 5, "U"), ("c", 2, 5, "U"), ("d", 3, 5, "U")], before)
+    put_rows("second", [("a", 1, 9, "D"), ("z", 3, 1, "U")], after)
+    run("none", "first", "one", **{"allow.empty.master": "true"})
+    report = run("one", "second", "two", **{"write.operation": "insert_overwrite"})
+    assert report.replaced == ("shop=1", "shop=3")
+    expected = {"feed deleted": 1, "feed inserted": 1, "master deleted by absence": 2, "master kept": 1}
+    assert expected.items() <= report.counts.items()
+    assert sorted(path.parent.name for path in (tmp_path / "two").glob("shop=*/part-*")) == ["shop=2", "shop=3"]

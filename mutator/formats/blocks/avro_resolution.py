@@ -40,10 +40,16 @@ class Resolution:
     steps: tuple[Step, ...]  # in the order of the writer's fields
     filler: tuple[bytes, ...]  # one per field of the result: its encoded default, b"" where a step writes it
 
-    @property
-    def converted(self) -> frozenset[str]:
-        """The names of the fields whose values get another type."""
-        return frozenset(step.target["name"] for step in self.steps if step.target is not None)
+    def retyped(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return columns, a pa.Array by field, with the types of the result; values that do not fit are NULL.
+
+        Fields that the result lacks stay as they are.
+        """
+        targets = {step.target["name"]: step.target for step in self.steps if step.target is not None}
+        return {
+            name: converted(column, arrow_field(targets[name]).type, True)[0] if name in targets else column
+            for name, column in columns.items()
+        }
 
     def apply(self, content: bytes, ends: Sequence[int], bad_rows: BadRows, *, deletes: bool) -> Any:
         """Return the records of a block in the result's schema, as a pa.Array of large_binary.

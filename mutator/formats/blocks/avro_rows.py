@@ -147,14 +147,14 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
         order = layout.orders_of(layout.order_field, columns[layout.order_field], bad_rows)
     op = None if layout.op_field is None else columns[layout.op_field]
     delete, codes = layout.operations_of(op, count, bad_rows)
-    partitions = layout.partitions_of(columns, bad_rows, delete)
+    # A value of another type may have another text, and so another partition.
+    typed = columns if layout.resolution is None or not layout.partition else layout.resolution.retyped(columns)
+    partitions = layout.partitions_of(typed, bad_rows, delete)
     if layout.resolution is None:
         positions = np.array(ends, np.int64)
         records = packed(np.frombuffer(content, np.uint8), positions[1:] - positions[:-1])
     else:
         records = layout.resolution.apply(content, ends, bad_rows, deletes=layout.deletes)
-        if any(str(one.source) in layout.resolution.converted for one in layout.partition):
-            partitions = None  # a value of another type may have another text
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)
