@@ -37,6 +37,7 @@ from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare
 
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
+_TAKEN_AWAY = ("table.file", "table.version.gone")  # errors of reading a version that a cleaning takes away
 _STARTS = 50  # times that an apply begins, because other writers changed the same records
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
 
@@ -84,10 +85,10 @@ def apply_feed(
             except StartOver:
                 snapshot = refreshed(snapshot)
             except MutatorError as fault:
-                head = snapshot if fault.kind != "table.file" else open_snapshot(snapshot.table)
+                head = open_snapshot(snapshot.table) if fault.kind in _TAKEN_AWAY else snapshot
                 if head.state.cleaning.left.has(snapshot.version.number):
                     raise
-                snapshot = head  # a cleaning removed the file while the apply was reading
+                snapshot = head  # a cleaning took the version away while the apply was reading
     raise error("table.outrun", path=snapshot.table, count=_STARTS)
 
 

@@ -231,6 +231,15 @@ def test_a_reader_that_has_begun_is_told_so(table: Table, monkeypatch: pytest.Mo
             read()
 
 
+def test_a_reader_of_a_tagged_version_goes_on_after_a_cleaning(table: Table) -> None:
+    """The checkpoint that it has opened is removed, and another one of the same version is there."""
+    table.tag("kept", 4)
+    slow, expected = table.at(4), rows_of(table, 4)
+    table.clean(**AGAIN)
+    found = [row for batch in scan_batches(slow) for row in batch.to_pylist()]
+    assert sorted(found, key=repr) == expected
+
+
 @pytest.mark.parametrize("net", [False, True])
 def test_changes_of_an_overwrite_need_the_files_that_a_cleaning_removes(table: Table, net: bool) -> None:
     """The keys are known by then. Of a file that is lost, they would be enough."""

@@ -257,8 +257,12 @@ def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tu
         return found
     if is_base(name.replace(".masks", "")):
         raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
-    # The file was removed with its checkpoint, or is lost: the checkpoints before it and the log have all that it had.
-    snapshot = forward(log, _from_listed(log, table, number - 1), number)
+    # The file was removed with its checkpoint, or is lost. A cleaning that kept the version wrote another checkpoint of
+    # it; else the checkpoints before it and the log have all that it had.
+    base = open_snapshot(table).state.cleaning.left.bases.get(number)
+    snapshot = None if base is None else base_of(log, table, base)
+    if snapshot is None:
+        snapshot = forward(log, _from_listed(log, table, number - 1), number)
     return {path: (hidden, touched, orders) for path, hidden, touched, orders in snapshot.mask_rows()}
 
 
