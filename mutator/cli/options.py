@@ -6,6 +6,7 @@ import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
@@ -14,6 +15,7 @@ from mutator.config import load
 from mutator.config.definitions import SETTINGS, SHORT, published
 from mutator.config.definitions.setting import Setting
 from mutator.config.sources import parse_overrides
+from mutator.config.written_names import SWITCHES
 from mutator.plan.runner_choice import RUNNERS
 
 if TYPE_CHECKING:
@@ -127,7 +129,9 @@ def loaded(
     given = settings_of(arguments)
     words = [one if one.startswith("--") else f"-D {one}" for one in given]
     _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
-    return load(arguments.config, given if settings is None else settings, recorded, **source)
+    config = load(arguments.config, given if settings is None else settings, recorded, **source)
+    switches = {name: flag for name, flag in SWITCHES.items() if hasattr(arguments, flag[2:].replace("-", "_"))}
+    return replace(config, names={**switches, **config.names})
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:

@@ -29,6 +29,10 @@ _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
 _DELETED = "max.delete.fraction"
 _KNOWN = (*SETTINGS, *SHORT)
+_OTHERWISE = {  # unknown names, and what is set instead
+    "buckets": "; of a directory it is num.reducer; of a table, an option of the command that creates it: "
+    "mutator table create --buckets",
+}
 _MOST = 40  # characters of a value in a note
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -86,7 +90,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     numeric, stated = read(_NUMERIC, None), read(_TYPE, None)
     for key in (*given, *empty):
         if key not in SETTINGS and not key.startswith(DEFAULT_OF_FIELD):
-            read.faults.append(f"{key}: is not a known setting{suggestion(key, _KNOWN)}")
+            read.faults.append(f"{key}: is not a known setting{_OTHERWISE.get(key) or suggestion(key, _KNOWN)}")
     order_type = _order_type(config, numeric, stated, read.faults)
     config = replace(config, order_type=order_type, order_stated=stated is not None)
     written = {**names.written, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}}

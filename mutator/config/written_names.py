@@ -8,9 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from mutator.config.definitions import SHORT
+from mutator.config.definitions import SETTINGS, SHORT
+from mutator.config.forms import FLAG
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import rebuilt
+
+# The options that have no value, because they set a flag.
+SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}
 
 
 def renamed(text: str, written: Mapping[str, str]) -> str:
@@ -22,12 +26,17 @@ def renamed(text: str, written: Mapping[str, str]) -> str:
     "use '--delete-codes=D,d'"
     >>> renamed("use -D 'deleted.op.code=D,d'", {"deleted.op.code": "delete_codes"})
     "use -D 'delete_codes=D,d'"
+    >>> renamed("run again with -D allow.empty.feed=true", SWITCHES)
+    'run again with --allow-empty'
     >>> renamed("/lake/op.code.keep=1/f.txt: needs op.code.keep", {"op.code.keep": "-D op.code.keep"})
     '/lake/op.code.keep=1/f.txt: needs -D op.code.keep'
     """
     if not written:
         return text
     keys = "|".join(map(re.escape, sorted(written, key=len, reverse=True)))
+    switches = "|".join(re.escape(name) for name, option in SWITCHES.items() if written.get(name) == option)
+    if switches:
+        text = re.sub(rf"-D ({switches})=true(?!\w)", lambda match: written[match[1]], text)
     text = re.sub(rf"-D ('?)({keys})(?==)", lambda match: _in_override(match[1], written[match[2]]), text)
     return re.sub(rf"(?<![\w.'/-])({keys})(?![\w']|\.\w)", lambda match: written[match[1]], text)
 

@@ -422,6 +422,12 @@ def test_keys_of_the_platform_are_ignored_with_a_warning():
     assert warning == "settings of the platform are ignored: " + ", ".join(sorted(settings))
 
 
+BUCKETS = (
+    "; of a directory it is num.reducer; of a table, an option of the command that creates it: mutator table create "
+    "--buckets"
+)
+
+
 @pytest.mark.parametrize(
     ("key", "shown"),
     [
@@ -429,6 +435,7 @@ def test_keys_of_the_platform_are_ignored_with_a_warning():
         ("num.reducers", "; did you mean num.reducer?"),
         ("Sync.Mode", "; did you mean sync.mode?"),
         ("rsbm.deleted.opcode", "; did you mean deleted.op.code?"),
+        ("buckets", BUCKETS),
         ("zzz", ""),
     ],
 )

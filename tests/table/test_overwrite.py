@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mutator.cli import main
 from mutator.errors import ConfigError, DataError, MutatorError
 from mutator.table.table import Table
 from tests.support.versioned import left_of
@@ -225,6 +226,21 @@ def test_an_empty_input(tmp_path: Path, settings: dict[str, str]) -> None:
     report = table.insert_overwrite_table(feed(), allow_empty_feed=True)
     assert outcomes(report) == {"master deleted by absence": 1}
     assert (rows_of(table), tombstones(table)) == ([], [(1, 5)])
+
+
+def test_an_empty_input_is_allowed_in_the_words_of_its_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = create(tmp_path, SETTINGS, (1, 5, "U", "p", "x"))
+    (tmp_path / "none.csv").write_text("id,at,op,part,note\n")
+    none = ["--feed", str(tmp_path / "none.csv")]
+    cases = [
+        (["insert-overwrite-table", table.path, *none], "--allow-empty"),
+        (["apply", table.path, *none, "-D", "write.operation=insert_overwrite_table"], "-D allow.empty.feed=true"),
+    ]
+    for words, cure in cases:
+        assert main(["table", *words]) == 3
+        assert capsys.readouterr().err.endswith(f"; if that is intended, run again with {cure}\n")
+    with pytest.raises(DataError, match=r"; if that is intended, run again with allow_empty_feed=True\n"):
+        table.insert_overwrite_table(feed())
 
 
 @WHOLE
