@@ -101,6 +101,7 @@ class Config:
     claim_min_age: float = _setting("claim.min.age")  # seconds
     claim_ready_suffix: str | None = _setting("claim.ready.suffix")
     backup_keep: int = _setting("backup.keep")
+    changes_keep: int | None = _setting("changes.keep")
     lock_timeout: int = _setting("lock.timeout")  # seconds
     compact_after: int | None = _setting("compact.after")  # seconds; None: never
     feed_filters: bool = _setting("feed.filters")  # write filters of the feed's keys

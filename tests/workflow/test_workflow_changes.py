@@ -8,7 +8,10 @@ from collections import Counter
 import pytest
 from pyarrow import parquet
 
+from mutator.errors import MutatorError
 from mutator.pipeline.kept_changes import read_kept_changes
+from mutator.workflow.directory.changed_rows import changes_between, prune
+from mutator.workflow.directory.paths import open_base
 from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.changed_rows import FIELDS, replayed
@@ -104,6 +107,57 @@ def test_the_run_after_a_kill_keeps_the_changes_before_it_removes_a_backup(place
         place.run(backup_keep="0")
 
     assert len(changes(place, 1)) == 4
+
+
+def kept(place):
+    return sorted(path.name for path in (place.path / "changes").iterdir())
+
+
+def test_the_changes_of_old_versions_are_removed(place):
+    for feed in FEEDS:
+        arrive(place, feed)
+        place.run(changes_keep="2")
+
+    assert kept(place) == ["version=3", "version=4"]
+    assert [path for path, _ in changes_between(str(place.path), None, None)] == [
+        str(place.path / "changes" / f"version={number}") for number in (3, 4)
+    ]
+    with pytest.raises(MutatorError, match=r"version 2 .*changes.keep removed them"):
+        changes_between(str(place.path), 1, 3)
+    assert verify_base(str(place.path), local_engine.verify).problems == ()
+
+
+@pytest.mark.parametrize("point", ["changes.kept", "changes.hidden", "changes.removed"])
+def test_kill_while_old_changes_are_removed(place, point):
+    for feed in FEEDS[:3]:
+        arrive(place, feed)
+        place.run()
+    arrive(place, FEEDS[3])
+    assert in_child(lambda: place.run(changes_keep="1"), point)[0] == signal.SIGKILL
+
+    names = [name for name in kept(place) if not name.startswith(".")]
+    assert all((place.path / "changes" / name / "_mutator.json").exists() for name in names)  # each is whole
+    arrive(place, ("ups_5.txt", "k9,5,U,x"))
+    place.run(changes_keep="1")
+
+    assert len(kept(place)) == 1
+    assert kept(place) == [f"version={place.status().version.number}"]
+
+
+def test_without_renames_a_directory_loses_its_record_first(place, monkeypatch):
+    for feed in FEEDS[:3]:
+        arrive(place, feed)
+        place.run()
+    base, removed = open_base(str(place.path)), []
+    monkeypatch.setattr(type(base.storage), "renames", False)
+    remove = type(base.storage).remove
+    monkeypatch.setattr(type(base.storage), "remove", lambda self, path: (removed.append(path), remove(self, path)))
+
+    assert prune(base, 2) == [1]
+
+    directory = str(place.path / "changes" / "version=1")
+    assert removed[:2] == [f"{directory}/_mutator.json", directory]
+    assert kept(place) == ["version=2", "version=3"]
 
 
 def test_a_restored_dataset_has_the_changes_of_its_own_version_alone(place):

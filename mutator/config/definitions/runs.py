@@ -160,6 +160,14 @@ RUNS = (
                 "how many older masters are kept",
             ),
             Setting(
+                "changes.keep",
+                forms.POSITIVE,
+                None,
+                "how many versions keep their [changed rows](changes.md#of-a-workflow) in `changes/`; older ones are "
+                "removed after a commit",
+                unset="all",
+            ),
+            Setting(
                 "feed.filters",
                 forms.FLAG,
                 "true",

@@ -2,18 +2,24 @@
 
 They are a part of the dataset of their version. After the commit they get a second path, so that they stay when the
 dataset is removed. A run that is killed before that is finished by the next command, before any backup is removed.
+``changes.keep`` removes those of older versions: whole directories, which lose their record first.
 """
 
+import re
 from collections.abc import Sequence
 
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import SideFile
 from mutator.dataset.version_log import UNCHANGED, Log, Version
 from mutator.errors import error
+from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of
 from mutator.workflow.directory.paths import Base, master_of, open_base
+from mutator.workflow.directory.versions import hide, remove_hidden
 
 CHANGES = "changes"
+_NAME = re.compile(r"version=([0-9]+)")
+_WHY_NOT = "its run did not write them, or changes.keep removed them"
 
 
 def directory_of_changes(base: Base, number: int) -> str:
@@ -33,6 +39,31 @@ def keep(base: Base, log: Log, run: str) -> None:
     from mutator.pipeline.kept_changes import keep_changes  # loads Arrow, which few commands need
 
     keep_changes(path, known, directory_of_changes(base, version.number), version.number)
+
+
+def prune(base: Base, keep: int) -> list[int]:
+    """Remove the changed rows of all but the newest versions that have some; return the versions of those removed.
+
+    keep: number of versions. A directory gets a hidden name first. On a storage without renames it first loses its
+    record, without which it is not whole. Any process can repeat this, at any time, even two at once.
+    """
+    from mutator.pipeline.kept_changes import RECORD  # loads Arrow, which few commands need
+
+    storage, removed = base.storage, list[int]()
+    numbers = {int(found[1]) for one in entries_of(base.at(CHANGES)) if (found := _NAME.fullmatch(one.name))}
+    for number in sorted(numbers, reverse=True)[keep:]:
+        path: str | None = directory_of_changes(base, number)
+        if storage.renames:
+            path = hide(base, directory_of_changes(base, number))
+        else:
+            storage.remove(f"{path}/{RECORD}")
+        failpoint("changes.hidden")
+        if path is not None:
+            storage.remove(path)
+            failpoint("changes.removed")
+            removed.append(number)
+    remove_hidden(base)
+    return removed
 
 
 def _dataset_of(base: Base, log: Log, version: Version) -> str | None:
@@ -70,7 +101,7 @@ def changes_between(place: str, start: int | None, end: int | None) -> list[tupl
         if kept is None:
             if start is None:
                 break
-            why = "it restored an earlier one" if version.action == "restore" else "its run did not write them"
+            why = "it restored an earlier one" if version.action == "restore" else _WHY_NOT
             number = version.number
             raise error("changes.gap", path=place, version=number, before=number - 1, why=why)
         found.append((directory, kept.files))

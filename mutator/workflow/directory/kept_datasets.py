@@ -23,6 +23,7 @@ def dataset_of(place: str, number: int | None) -> str:
     found = base.find(version.dataset) if version.dataset is not None else None
     if found is None:
         kept = [one.number for one in log.all() if one.dataset is not None and _is_kept(base, one, latest)]
+        kept = [0, *kept] if base.storage.stat(given_master(base, log)) is not None else kept
         what = f"version with a dataset that is still there; those are {', '.join(map(str, kept))}"
         raise error("path.missing", path=f"{place}@{number}", what=what)
     return found.path

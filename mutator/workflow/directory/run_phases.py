@@ -194,6 +194,8 @@ class Run:
         if self.version is not None:
             self.damaged = tuple(one.path for one in damage.notes(self.base))
             masters.prune(self.base, self.log, self.config.backup_keep)
+            if self.config.changes_keep is not None:
+                changed_rows.prune(self.base, self.config.changes_keep)
         journal.end(self.base, self.id)
         failpoint("archive.done")
         _log.info("archived the feed files")

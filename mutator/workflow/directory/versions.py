@@ -178,7 +178,7 @@ def hide(base: Base, path: str) -> str | None:
 
 def remove_hidden(base: Base) -> None:
     """Remove the directories that any process has hidden."""
-    for directory in ("backup", "output"):
+    for directory in ("backup", "output", "changes"):
         for entry in entries_of(base.at(directory)):
             if entry.name.startswith(REMOVING):
                 base.storage.remove(entry.path)
