@@ -47,6 +47,10 @@ from mutator.rules.truth_table import MASTER_OUTCOMES
 from mutator.storage import located_to_write
 
 _log = logging.getLogger(__name__)
+_NO_CHANGES = (
+    "changes: a bridge writes no changed rows, because it merges a text copy; leave it out, and compare a copy of the "
+    "table with it: mutator diff OLD NEW"
+)
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ def run(
     and the next run continues from there.
     """
     started = time.monotonic()
+    if config.changes:
+        raise error("config", where="mutator bridge", faults=_NO_CHANGES)
     table.check_replaceable()
     text = _text_base(table, base)
     bookkeeping = posixpath.join(text.path, DIRECTORY)

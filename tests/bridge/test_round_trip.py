@@ -420,6 +420,16 @@ def test_a_faulty_configuration_is_refused_before_the_export(flat, monkeypatch, 
     assert [path.name for path in flat.text.iterdir()] == ["_mutator"]
 
 
+def test_changed_rows_are_refused_at_once(flat):
+    flat.feed("ups_1.txt", "1,one,200\n")
+
+    with pytest.raises(ConfigError, match="a bridge writes no changed rows"):
+        flat.run({"changes": "true"})
+
+    assert not flat.text.exists()
+    assert flat.rows() == BEFORE
+
+
 @pytest.mark.parametrize(
     ("delimiter", "what"),
     [("|", "first row has 1 field"), ("\t", "first row has 1 field"), ("::", "one byte"), ("[,;]", "one byte")],
