@@ -140,7 +140,9 @@ _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse, carry out and print; turn every fault into a message and an exit code."""
-    arguments = argparse.Namespace(when_stopped="nothing was published", quiet=False, verbose=0, json=False)
+    arguments = argparse.Namespace(
+        when_stopped="nothing was published", committed=None, quiet=False, verbose=0, json=False
+    )
     try:
         parser.parse_args(argv, arguments)
         if arguments.quiet and arguments.verbose:
@@ -158,8 +160,8 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt as stop:
         number = stop.number if isinstance(stop, Interrupted) else signal.SIGINT
-        print(f"mutator: stopped from outside; {arguments.when_stopped}", file=sys.stderr)
-        return 128 + number
+        print(f"mutator: stopped from outside; {arguments.committed or arguments.when_stopped}", file=sys.stderr)
+        return 128 + number if arguments.committed is None else 0  # too late: the merge is done
     except BrokenPipeError:  # the reader of the output has gone, as with `| head`
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

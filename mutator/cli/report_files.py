@@ -27,7 +27,7 @@ METRICS = option(
 )
 FILES = (HTML, METRICS, LINEAGE)
 Result = TypeVar("Result")
-_COMMITTED = "the merge was committed, but files that report on it may be missing"  # after Ctrl-C
+COMMITTED = "the merge was committed, but files that report on it may be missing"  # after Ctrl-C
 _DIRECTORIES = ("incr", "working", "output", "archive", "backup", "master", "table", "_mutator")  # of a base
 
 
@@ -78,26 +78,31 @@ class ReportFiles:
 
     @contextmanager
     def watch(self) -> Iterator[Observed]:
-        """Write the files when the block ends; their ``warnings`` are those of the last block."""
+        """Write the files when the block ends; their ``warnings`` are those of the last block.
+
+        From then on a signal cannot undo the merge: ``arguments.committed`` says so.
+        """
         observed = Observed()
-        self.warnings = []
+        self.warnings, self._arguments.committed = [], None
         try:
             yield observed
         except BaseException as fault:
-            self._write_metrics(observed, _exit_code(fault))
+            is_late = isinstance(fault, KeyboardInterrupt) and self._arguments.committed is not None
+            self._write_metrics(observed, self._code if is_late else _exit_code(fault))
             if self._events is not None:
-                self.warnings += self._sent(partial(self._events.fail, fault))
+                ended = (
+                    partial(self._events.complete, observed.report) if is_late else partial(self._events.fail, fault)
+                )
+                self.warnings += self._sent(ended)
             warn(self._arguments, self.warnings)
             raise
-        when_stopped = self._arguments.when_stopped
         if observed.report is not None and not getattr(self._arguments, "dry_run", False):
-            self._arguments.when_stopped = _COMMITTED
+            self._arguments.committed = COMMITTED
         if self._html is not None and observed.report is not None:
             self._write(self._html, observed.report.html, "the merge is complete, but its report was not written")
         self._write_metrics(observed, self._code)
         if self._events is not None:
             self.warnings += self._sent(partial(self._events.complete, observed.report))
-        self._arguments.when_stopped = when_stopped  # of the next merge
 
     def start(self) -> None:
         """Say that the work begins, which may be later than the command does."""

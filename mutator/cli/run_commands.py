@@ -38,10 +38,12 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
         merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
         made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
-        if arguments.changes is not None and not arguments.dry_run:
-            put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
         observed.report = report
         observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
+        if arguments.changes is not None and not arguments.dry_run:
+            cure = f"mutator changes {arguments.output} --files {arguments.changes}"
+            arguments.committed = f"the merge was committed; put its changed rows into their directory with: {cure}"
+            put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
     yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
 
 

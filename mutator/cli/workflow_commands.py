@@ -113,6 +113,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
                     return  # a signal came too late to stop this run
                 if outcome.version is not None and left is not None:
                     left -= 1
+            arguments.committed = None  # a signal stops the wait, and not this merge
             for compacted in pause(outcome) if left != 0 else ():
                 yield _report(compacted, compacted.json_line() if arguments.json else compacted.text())
                 if compacted.stopped:

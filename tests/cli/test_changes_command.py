@@ -61,6 +61,24 @@ def test_a_kill_after_the_commit_leaves_the_changes_in_the_output(capsys):
     assert printed(capsys, "changes changed --format json") == printed(capsys, "changes out --format json")
 
 
+def test_a_signal_after_the_commit_says_how_to_get_the_changes(capsys, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    words = f"{RUN} --output out --changes changed --metrics m.prom".split()
+    with monkeypatch.context() as patch:
+        patch.setattr("mutator.pipeline.kept_changes.keep_changes", stopped)
+        assert main(words) == 0
+
+    said = "stopped from outside; the merge was committed; put its changed rows into their directory with: "
+    assert f"{said}mutator changes out --files changed\n" in capsys.readouterr().err
+    assert "} 1.0" in next(
+        line for line in Path("m.prom").read_text().splitlines() if line.startswith("mutator_success")
+    )
+    assert main(["changes", "out", "--files", "changed"]) == 0
+    assert printed(capsys, "changes changed --format json") == printed(capsys, "changes out --format json")
+
+
 def test_places_that_cannot_get_or_have_changes_are_refused(capsys):
     Path("there").mkdir()
     refused(capsys, f"{RUN} --output out --changes there", 5, "already exists")
