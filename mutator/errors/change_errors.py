@@ -6,8 +6,8 @@ CHANGES: dict[int, dict[str, str]] = {
             "the rows have a field {name}, which changed rows have as well; rename the field, or leave out changes"
         ),
         "changes.none": (
-            "{path}: has no changed rows: the run that wrote it did not write any; run with --changes DIR, or set "
-            "changes=true, or compare two datasets: mutator diff OLD NEW"
+            "{path}: has no changed rows, because its run did not write them. Set changes=true, or give mutator run "
+            "--changes DIR, for the next one; two datasets are compared by: mutator diff OLD NEW"
         ),
         "changes.version": (
             "{path}: version {version} does not exist, so no changes up to it or after it do; the newest is {newest}"

@@ -2,11 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
+from mutator.config import Config
 from mutator.engine.receipts import Key, RejectSample
+from mutator.errors import DataError
 from mutator.errors.display import without_quotes
+from mutator.errors.exceptions import rebuilt
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 
@@ -32,6 +36,17 @@ def without_values(plan: Plan, result: Result) -> Result:
 def shown_text(plan: Plan, text: str) -> str:
     """Return a sentence without the values that it quotes, unless all may be shown."""
     return text if plan.shown.rows else without_quotes(text, OUT)
+
+
+@contextmanager
+def kept_out_of_errors(config: Config) -> Iterator[None]:
+    """Leave the values that a message quotes out of errors of data, unless all may be shown."""
+    try:
+        yield
+    except DataError as fault:
+        if config.report_fields.all:
+            raise
+        raise rebuilt(fault.kind, without_quotes(str(fault), OUT), fault.fields) from None
 
 
 def without_value(reason: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,67 @@ def test_datasets_need_no_op_code_that_the_configuration_of_their_runs_names(cap
 def test_a_dataset_that_does_not_exist_is_named_first(words, capsys):
     assert main(["diff", *words]) == 2
     assert "/none: there is no such dataset; check the path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("managed", [True, False])
+@pytest.mark.parametrize(
+    ("op", "settings"), [(3, ["--key", "0", "--order-by", "2"]), (1, ["--key", "0", "--order-by", "3"])]
+)
+def test_the_op_code_of_the_runs_may_be_an_ordinal(capsys, op, settings, managed):
+    def rows(*records):
+        return "".join(",".join([*record[:op], "U", *record[op:]]) + "\n" for record in records)
+
+    Path("one_1.txt").write_text(rows(["a", "5", "1"], ["b", "6", "1"]))
+    Path("two_2.txt").write_text(rows(["a", "7", "2"], ["c", "8", "2"]))
+    words = [*settings, "--op", str(op), "-D", "allow.empty.master=true", "--quiet"]
+    Path("none").mkdir()
+    for number, (master, feed) in enumerate((("none", "one_1.txt"), ("out0", "two_2.txt"))):
+        assert main(["run", "--master", master, "--feed", feed, "--output", f"out{number}", *words]) == 0
+    if not managed:
+        for place in ("out0", "out1"):
+            shutil.rmtree(Path(place) / "_mutator")
+    capsys.readouterr()
+
+    assert main(["diff", "out0", "out1", *settings, "--op", str(op), "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == {"added": 1, "removed": 0, "changed": 1, "moved": 0}
+    assert found["fields"] == {"field_1": 1, "field_2": 1}
+
+
+def test_values_that_must_not_be_shown_are_kept_out(capsys):
+    words = ["--key", "id", "--header", "true", "--rows", "9", "-D", "report.fields=-price,-at"]
+    for more in ([], ["--json"]):
+        assert main(["diff", "old", "new", *words, *more]) == 0
+        shown = capsys.readouterr().out
+        assert "…" in shown
+        if more:
+            (changed,) = json.loads(shown)["changed"]
+            assert changed == {"key": {"id": "a"}, "changes": {"price": ["…", "…"], "at": ["…", "…"]}}
+        else:
+            assert "price: … => …" in shown
+
+
+@pytest.mark.parametrize(("fields", "shown"), [("0", [True, False, False]), ("-3", [True, True, False])])
+def test_fields_without_names_are_kept_out_by_their_ordinals_in_the_feed(capsys, fields, shown):
+    Path("m.txt").write_text("a,secret1,secret2\n")
+    Path("f_2.txt").write_text("a,5,U,7\n")
+    words = ["--feed", "f_2.txt", "--key", "0", "--op", "2", "-D", f"report.fields={fields}", "--json"]
+    assert main(["diff", "m.txt", *words]) == 0
+
+    (changed,) = json.loads(capsys.readouterr().out)["changed"]
+    found = [changed["key"]["field_0"], changed["changes"]["field_1"][0], changed["changes"]["field_2"][0]]
+    assert [one != "…" for one in found] == shown
+
+
+def test_the_first_master_is_among_the_versions_that_are_there(capsys):
+    for name in ("master", "incr"):
+        Path("base", name).mkdir(parents=True)
+    Path("base/master/m.txt").write_text("a,1\n")
+    Path("base/incr/u_1.txt").write_text("a,2\n")
+    assert main(["workflow", "run", "base", "--key", "0", "-D", "claim.min.age=0s"]) == 0
+    capsys.readouterr()
+
+    assert main(["diff", "base@7", "base", "--key", "0"]) == 2
+    assert "those are 0, 1" in capsys.readouterr().err
+    assert main(["diff", "base@0", "base", "--key", "0"]) == 0

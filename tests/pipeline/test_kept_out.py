@@ -6,7 +6,10 @@ import pyarrow as pa
 import pytest
 
 import mutator
-from mutator.errors import ConfigError, DataError
+from mutator.cli import main
+from mutator.config import parse
+from mutator.errors import ConfigError, DataError, error
+from mutator.pipeline.kept_out import kept_out_of_errors
 from mutator.rules.shown_fields import parse_shown
 
 TEXT = {"key": [0, 1], "order_by": 2, "delimiter": ",", "field_count": 4, "max_delete_fraction": 1}
@@ -82,6 +85,33 @@ def test_a_value_with_an_apostrophe_is_kept_out_whole(places):
     for form, shown in forms(report).items():
         assert "Secret" not in shown, form
         assert "secret-date" not in shown, form
+
+
+def test_a_warning_on_the_terminal_has_no_value(places, capsys):
+    rows = "".join(f"k{number},s,{number},O'Secret\n" for number in range(9))
+    (places / "feed" / "f.txt").write_text(rows)
+    words = [
+        "run",
+        "--master",
+        str(places / "master"),
+        "--feed",
+        str(places / "feed"),
+        "--key",
+        "0,1",
+        "--order-by",
+        "2",
+    ]
+    words += ["--op", "3", "-D", "max.delete.fraction=1", "--output", str(places / "out")]
+
+    for fields, is_shown in (("all", True), ("none", False)):
+        assert main([*words, "--dry-run", "-D", f"report.fields={fields}"]) == 0
+        assert ("Secret" in capsys.readouterr().err) == is_shown
+
+
+def test_an_error_of_data_has_no_value():
+    for fields, shown in (("all", "a is '7'"), ("none", "a is '…'")):
+        with pytest.raises(DataError, match=shown), kept_out_of_errors(parse({"key": 0, "report.fields": fields})):
+            raise error("table.rows", table="t", what="a is '7'", cure="")
 
 
 def test_fields_have_names_in_tables(tmp_path):

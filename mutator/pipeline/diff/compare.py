@@ -18,6 +18,8 @@ from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.pipeline.diff.records import Diff, read_diff
+from mutator.pipeline.diff.shown import shows_of, without_hidden
+from mutator.pipeline.kept_out import kept_out_of_errors, shown_text
 from mutator.pipeline.limits import check_rejects
 from mutator.pipeline.merge import identity
 from mutator.pipeline.runners import Engine
@@ -26,6 +28,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
+from mutator.plan.rows.partitioning import moved
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.splits import Split
@@ -81,6 +84,8 @@ def compare(
     config = replace(config, removed_fields=(*config.removed_fields, *removed))
     if isinstance(config.op_field, str) and (ours or theirs) and config.op_field not in {*ours, *theirs}:
         config = replace(config, op_field=None)  # datasets have no op code; the configuration is that of their runs
+    elif isinstance(config.op_field, int) and _lacks_op(config, survey, len(ours or theirs)):
+        config = without_op(config, config.op_field)
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
     return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
@@ -90,6 +95,45 @@ def _without_feed(config: Config) -> dict[str, Any]:
     """Return the settings that say what a feed has beside records, unset: control files, and op codes by name."""
     has_name = config.op_field is not None and not isinstance(config.op_field, int)
     return {"control_suffix": None, **({"op_field": None} if has_name and not config.op_keep else {})}
+
+
+def _lacks_op(config: Config, survey: Survey, names: int) -> bool:
+    """Return whether the rows of a dataset lack the op code of the feeds. names: the number of fields with a name."""
+    known = survey.manifest
+    if known is not None:
+        return known.spec["op code"] is None
+    if config.op_keep or config.op_in_master is not None:
+        return not (config.op_keep or config.op_in_master)
+    ordinals = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, int)]
+    widths = [one.width for one in (*survey.master, *survey.feed) if one.width is not None]
+    width = names or (min(widths) if widths else None)
+    return width is not None and max(ordinals) >= width  # too narrow for a row of the feed
+
+
+def without_op(config: Config, op: int) -> Config:
+    """Return the configuration of rows that lack the op code of the feed: each field after it is one place earlier.
+
+    >>> from mutator.config import parse
+    >>> config = without_op(parse({"key": "0,4", "order_by": 1, "op": 2, "report.fields": "-4"}), 2)
+    >>> config.id_fields, config.order_field, sorted(config.report_fields.named)
+    ((0, 3), 1, ['3'])
+    """
+
+    def earlier(one: Any) -> Any:
+        return one - 1 if isinstance(one, int) and one > op else one
+
+    shown = config.report_fields
+    numbers = frozenset(str(earlier(int(one))) if one.isdigit() else one for one in shown.named if one != str(op))
+    return replace(
+        config,
+        op_field=None,
+        id_fields=tuple(map(earlier, config.id_fields)),
+        order_field=earlier(config.order_field),
+        field_names=(*config.field_names[:op], *config.field_names[op + 1 :]),
+        field_count=earlier(config.field_count),
+        partitioned_by=moved(config.partitioned_by, earlier),
+        report_fields=replace(shown, named=numbers),
+    )
 
 
 def _field_names(sources: Sequence[Source]) -> tuple[str, ...]:
@@ -126,12 +170,27 @@ def _compared(
     scratch: str | None,
     equal: frozenset[str],
 ) -> Diff:
+    with kept_out_of_errors(config):
+        return _difference(config, survey, old, new, merge_on, rows, scratch, equal)
+
+
+def _difference(
+    config: Config,
+    survey: Survey,
+    old: str,
+    new: str,
+    merge_on: Engine,
+    rows: int,
+    scratch: str | None,
+    equal: frozenset[str],
+) -> Diff:
     if config.overwrites:  # in a comparison no file comes late
         newest = 0 if survey.manifest is None else survey.manifest.spec.get(SCHEMA_SEQUENCE) or 0
         feed_files = (replace(one, sequence=max(one.sequence or 0, newest)) for one in survey.feed)
         survey = replace(survey, feed=tuple(feed_files))
     run, now = identity(survey.manifest)
     plan = make_plan(config, survey, run, now)
+    plan = replace(plan, warnings=tuple(shown_text(plan, warning) for warning in plan.warnings))
     form = change_form(config, plan.rows, now, None)
     assert form is not None
     plan = without_files(replace(plan, changes=replace(form, alone=True)), equal)
@@ -141,7 +200,8 @@ def _compared(
         storage.make_directory(f"{directory}/{DIRECTORY}/{CHANGES}")
         stack.callback(storage.remove, directory)
         files, counts = _changes_of(plan, merge_on(plan, directory))
-        return read_diff(old, new, plan, directory, files, counts, rows)
+        found = read_diff(old, new, plan, directory, files, counts, rows)
+        return found if config.report_fields.all else without_hidden(found, shows_of(config, plan))
 
 
 def without_files(plan: Plan, checksums: frozenset[str]) -> Plan:

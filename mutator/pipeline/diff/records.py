@@ -72,6 +72,7 @@ class Diff:
         if not any(n.values()):
             lines = ["no differences" if self.is_empty else "no differences in the fields that both have"]
         lines += [f"  {name} differs in {counted(count, 'record')}" for name, count in self.fields.items()]
+        lines += ["  fields of records that moved are not counted"] if n["moved"] else []
         lines += [f"  {name} is a field of {self.new} alone" for name in self.fields_added]
         lines += [f"  {name} is a field of {self.old} alone, and not compared" for name in self.fields_removed]
         if self.skipped:

@@ -60,15 +60,15 @@ def _number(value: float) -> str:
 def short_text(value: int) -> str:
     """Write a large number with few digits.
 
-    >>> short_text(950), short_text(12_345), short_text(3_400_000)
-    ('950', '12k', '3.4M')
+    >>> short_text(950), short_text(12_345), short_text(3_400_000), short_text(999_600), short_text(9_960)
+    ('950', '12k', '3.4M', '1.0M', '10k')
     """
     size = float(value)
     for unit in ("", "k", "M", "G", "T"):
-        if size < 1000 or unit == "T":
+        if round(size) < 1000 or unit == "T":  # 999.6k is 1.0M
             break
         size /= 1000
-    return f"{size:.1f}{unit}" if unit and size < 10 else f"{size:.0f}{unit}"
+    return f"{size:.1f}{unit}" if unit and round(size, 1) < 10 else f"{size:.0f}{unit}"
 
 
 def _percent(share: float) -> str:
@@ -87,12 +87,12 @@ def _percent(share: float) -> str:
 def size_text(count: int) -> str:
     """Write a number of bytes.
 
-    >>> size_text(900), size_text(1_234_567)
-    ('900 bytes', '1.2 MB')
+    >>> size_text(900), size_text(1_234_567), size_text(999_960)
+    ('900 bytes', '1.2 MB', '1.0 MB')
     """
     size, unit = float(count), "bytes"
     for larger in ("kB", "MB", "GB", "TB"):
-        if size < 1000:
+        if round(size, 1) < 1000:  # 999.96 kB is 1.0 MB
             break
         size, unit = size / 1000, larger
     return f"{count:,} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
@@ -101,10 +101,10 @@ def size_text(count: int) -> str:
 def time_text(seconds: float) -> str:
     """Write a duration.
 
-    >>> time_text(0.004), time_text(12.34), time_text(4000), time_text(200_000)
-    ('4 ms', '12.3 s', '1 h 6 min', '2 d 7 h')
+    >>> time_text(0.004), time_text(12.34), time_text(4000), time_text(200_000), time_text(0.9999)
+    ('4 ms', '12.3 s', '1 h 6 min', '2 d 7 h', '1.0 s')
     """
-    if seconds < 1:
+    if round(1000 * seconds) < 1000:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 120:
         return f"{seconds:.1f} s"
