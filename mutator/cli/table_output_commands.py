@@ -8,7 +8,7 @@ mutator table verify TABLE [--repair]             compare a table with its log
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,12 @@ FORMAT = at_most_one_of(
     ),
 )
 FILE = option("-o", "--output", metavar="FILE", help="new file for the rows (default: print them)")
+
+
+def listing(name: str, summary: str, work: Callable[[argparse.Namespace], Iterator[Answer]]) -> Command:
+    """Return a command that prints what a table has, and takes no option but ``--json``."""
+    examples = (f"mutator table {name} products",)
+    return Command(name, summary, (TABLE, options.JSON), work, when_stopped="nothing was printed", examples=examples)
 
 
 def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer | Rows:

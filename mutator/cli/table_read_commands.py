@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Rows, option, option_type
-from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, VERSION_TYPE, rows_answer
+from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, VERSION_TYPE, listing, rows_answer
 from mutator.config import parsers
 from mutator.errors import error
 
@@ -97,19 +97,5 @@ GET = Command(
     when_stopped="nothing was found",
     examples=("mutator table get products 7G3K", "mutator table get sales 12,2026-01-31 --all --json"),
 )
-LOG = Command(
-    "log",
-    "list the versions of a table",
-    (TABLE, options.JSON),
-    _log,
-    when_stopped="nothing was printed",
-    examples=("mutator table log products",),
-)
-DESCRIBE = Command(
-    "describe",
-    "describe a table: key, columns, records, files and sizes",
-    (TABLE, options.JSON),
-    _describe,
-    when_stopped="nothing was printed",
-    examples=("mutator table describe products",),
-)
+LOG = listing("log", "list the versions of a table", _log)
+DESCRIBE = listing("describe", "describe a table: key, columns, records, files and sizes", _describe)

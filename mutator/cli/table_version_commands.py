@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, Report, option, option_type
-from mutator.cli.table_output_commands import TABLE, VERSION_TYPE
+from mutator.cli.table_output_commands import TABLE, VERSION_TYPE, listing
 from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.pipeline.text_tables import aligned
@@ -131,14 +131,7 @@ TAG_TABLE = Command(
         "mutator table tag products january --remove",
     ),
 )
-TAGS = Command(
-    "tags",
-    "list the tags of a table",
-    (TABLE, options.JSON),
-    _tags,
-    when_stopped="nothing was printed",
-    examples=("mutator table tags products",),
-)
+TAGS = listing("tags", "list the tags of a table", _tags)
 RESTORE_TABLE = Command(
     "restore",
     "bring an earlier version of a table back, as a new version with its rows",
@@ -179,11 +172,4 @@ BOOKMARK = Command(
         "mutator table bookmark products reports --remove",
     ),
 )
-BOOKMARKS = Command(
-    "bookmarks",
-    "list the bookmarks of a table",
-    (TABLE, options.JSON),
-    _bookmarks,
-    when_stopped="nothing was printed",
-    examples=("mutator table bookmarks products",),
-)
+BOOKMARKS = listing("bookmarks", "list the bookmarks of a table", _bookmarks)

@@ -1,6 +1,6 @@
 """The versioned table: it takes mutations without touching existing data.
 
-table         all of it, as an object (arguments, rows)
+table         all of it, as an object (arguments, rows; printed_report: of its commands)
 new_table     create a table (create), with the rows of a dataset (take_over)
 apply         merge a feed into a new version (prepare, agreement, memory_feed, next_version, recorded, report)
 commit        make the next version exist, after those of other writers

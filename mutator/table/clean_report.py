@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mutator.dataset.versions.cleaned import STRAY
 from mutator.errors.display import counted, printable, text_of, without_secrets
 from mutator.pipeline.text_tables import aligned
 from mutator.table.clean import CleaningDone
+from mutator.table.printed_report import PrintedReport
 from mutator.table.version_times import time_of
 
 
@@ -25,7 +25,7 @@ class NamedFile:
 
 
 @dataclass(frozen=True)
-class CleaningReport:
+class CleaningReport(PrintedReport):
     """What a cleaning did, or what a dry run would do."""
 
     table: str
@@ -46,13 +46,6 @@ class CleaningReport:
     removed_from: str | None  # from when on a cleaning removes the files that this one named, ISO 8601
     named: tuple[NamedFile, ...] | None  # of a dry run
     seconds: float
-
-    def json(self) -> str:
-        """Return the report as a JSON document."""
-        return json.dumps(asdict(self), indent=1)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def text(self) -> str:
         """Return the report as lines for a terminal."""

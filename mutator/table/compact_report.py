@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from mutator.errors.display import counted, text_of, without_secrets
 from mutator.table.compact import CompactionDone
+from mutator.table.printed_report import PrintedReport
 
 
 @dataclass(frozen=True)
-class CompactionReport:
+class CompactionReport(PrintedReport):
     """What a compaction did, or what a dry run would do."""
 
     table: str
@@ -27,13 +27,6 @@ class CompactionReport:
     files_after: int
     bytes: int  # of the files that the version added
     seconds: float
-
-    def json(self) -> str:
-        """Return the report as a JSON document."""
-        return json.dumps(asdict(self), indent=1)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def text(self) -> str:
         """Return the report as lines for a terminal."""

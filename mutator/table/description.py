@@ -22,6 +22,7 @@ from mutator.rules.partition_fields import text_of as text_of_fields
 from mutator.rules.truth_table import FEED_OUTCOMES
 from mutator.storage import entries_of
 from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
+from mutator.table.printed_report import PrintedReport
 from mutator.table.scan import schema_of
 from mutator.table.tags import in_order
 
@@ -53,7 +54,7 @@ class VersionEntry:
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(PrintedReport):
     """What a table has at its newest version."""
 
     path: str
@@ -79,13 +80,6 @@ class Description:
     checkpoint: int | None  # version of the newest checkpoint
     tags: Mapping[str, int]  # name -> version
     settings: Mapping[str, Any]
-
-    def json(self) -> str:
-        """Return the description as a JSON document."""
-        return json.dumps(asdict(self), indent=1)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def text(self) -> str:
         """Return the description as lines for a terminal."""

@@ -6,12 +6,11 @@ directory keeps the files of the buckets that did not change.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -41,6 +40,7 @@ from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
 from mutator.table.apply import OpenRunner
 from mutator.table.prepare import prepare
+from mutator.table.printed_report import PrintedReport
 
 _FORM = ("mutator table export", 1)
 _TASK_ROWS = 1 << 20  # of several buckets that one task writes at most: their files may be in memory
@@ -49,7 +49,7 @@ ROLE = "export"  # of the side file that records what a dataset is an export of
 
 
 @dataclass(frozen=True)
-class ExportReport:
+class ExportReport(PrintedReport):
     """What an export did."""
 
     table: str
@@ -62,13 +62,6 @@ class ExportReport:
     bytes: int  # written
     litter: tuple[str, ...]  # of killed runs, removed
     seconds: float
-
-    def json(self) -> str:
-        """Return the report as JSON."""
-        return json.dumps(asdict(self), indent=1)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def text(self) -> str:
         """Return lines for a terminal."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from mutator.errors.display import counted, text_of, without_secrets
@@ -24,11 +23,12 @@ from mutator.pipeline.text_tables import listed
 from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.compact_report import CompactionReport
+from mutator.table.printed_report import PrintedReport
 from mutator.table.wording import of_tables
 
 
 @dataclass(frozen=True)
-class ApplyReport:
+class ApplyReport(PrintedReport):
     """What an apply did, or what a dry run would do. ``counts`` has the number of rows of each outcome."""
 
     table: str
@@ -57,13 +57,6 @@ class ApplyReport:
     feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
     kept_out: str | None = None  # values that the report may not show, in words
-
-    def json(self) -> str:
-        """Return the report as a JSON document."""
-        return json.dumps(asdict(self), indent=1)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def html(self) -> str:
         """Return the report as a page of HTML. Raises ConfigError where Jinja2 is not installed."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from mutator.errors.display import counted, text_of, without_secrets
+from mutator.table.printed_report import PrintedReport
 from mutator.table.restore import RestoreDone
 
 
 @dataclass(frozen=True)
-class RestoreReport:
+class RestoreReport(PrintedReport):
     """What a restore did, or what a dry run would do."""
 
     table: str
@@ -26,13 +26,6 @@ class RestoreReport:
     files_removed: int
     feed_forgotten: int  # feed files that no longer count as merged
     seconds: float
-
-    def json(self) -> str:
-        """Return the report as a JSON document."""
-        return json.dumps(asdict(self), indent=1)
-
-    def __str__(self) -> str:
-        return self.text()
 
     def text(self) -> str:
         """Return the report as lines for a terminal."""
