@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import MutatorError
 from mutator.errors.display import counted
+from mutator.pipeline.html_report.changed_rows import ChangedRow, samples_of
 from mutator.pipeline.html_report.merge_page import MergePage, feed_paths
+from mutator.table.changes import changes_of
 
 if TYPE_CHECKING:
     from mutator.table.report import ApplyReport
@@ -36,6 +40,7 @@ def apply_page(report: ApplyReport) -> MergePage:
         feed_files=report.feed_files,
         late=report.late,
         kept_out=report.kept_out,
+        samples_of_changes=_samples(report),
         seconds=report.seconds,
         dry_run=report.dry_run,
         notes=report.notes,
@@ -45,3 +50,16 @@ def apply_page(report: ApplyReport) -> MergePage:
             "Files with hidden names, which were ignored": report.ignored,
         },
     )
+
+
+def _samples(report: ApplyReport) -> list[ChangedRow]:
+    """Return some rows that the version changed; none where they cannot be read any more, which a page does without."""
+    if report.dry_run or not report.is_new:
+        return []
+    try:
+        after = open_snapshot(report.table, report.version)
+        names = [] if after.state.spec is None else after.state.spec["key"]["fields"]
+        batches = changes_of(report.table, report.version - 1, after, net=True)
+        return samples_of(batches, names, can_pair=True, hide=report.kept_out is not None)
+    except (MutatorError, OSError):
+        return []

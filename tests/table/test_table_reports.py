@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from mutator.errors import MutatorError
 from mutator.table import apply
 from mutator.table.table import Table
 from tests.support import local_engine
+from tests.support.html_page import check
 from tests.support.no_limits import NO_LIMITS
 
 SETTINGS = {"key": "id", "order_by": "at", **NO_LIMITS}
@@ -46,6 +48,27 @@ def new_table(tmp_path: Path) -> Table:
     table = Table.create(str(tmp_path / "table"), SETTINGS, buckets=2)
     table.apply(feed_of(tmp_path, "first", "1,5,a\n2,5,b\n"))
     return table
+
+
+def samples(html: str) -> list[tuple[str, str]]:
+    """Return the kind and the fields of each sample of a changed row."""
+    rows = re.findall(r"</span>(insert|update|delete)</th><td class=\"fields\">(.*)</td>", html)
+    return [(kind, " ".join(re.sub("<[^>]*>", " ", fields).split())) for kind, fields in rows]
+
+
+def test_the_page_of_an_apply_has_samples_of_changed_rows(table: Table, tmp_path: Path) -> None:
+    page = table.apply(feed_of(tmp_path, "second", "1,6,<script>\n3,6,c\n")).html()
+
+    assert samples(page) == [
+        ("update", "id 1 at 5 6 name a &lt;script&gt;"),
+        ("insert", "id 3 at 6 name c"),
+    ]
+    assert check(page)
+    assert "-D changes=true" not in page
+    assert samples(table.apply(feed_of(tmp_path, "third", "1,7,d\n"), dry_run=True).html()) == []
+    hidden = table.apply(feed_of(tmp_path, "fourth", "1,8,secret\n"), report_fields="none").html()
+    assert samples(hidden) == [("update", "id … at … … name … …")]
+    assert "secret" not in hidden
 
 
 @pytest.mark.parametrize("rows", ["1,5,a\n", "1,4,older\n", ""])

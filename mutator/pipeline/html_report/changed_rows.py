@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest, SideFile
 from mutator.errors import MutatorError
 from mutator.formats.blocks.changed_rows import ROW
+from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, change_files, schema_of_changes
 from mutator.pipeline.html_report.cut import cut_text
 from mutator.pipeline.kept_out import OUT
@@ -48,35 +49,44 @@ def changed_rows(path: str, *, hide: bool) -> list[ChangedRow] | None:
 
     path: of the output. hide: values must not be shown.
     """
-    found: dict[str, list[ChangedRow]] = {"update": [], "insert": [], "delete": []}
     try:
         storage, full = located(path)
         known = read_manifest(storage, full)
         if known is None or not (parts := change_files(known)):
             return None
-        for kind, before, after in _changes(full, known, parts):
-            rows = found[kind]
-            if len(rows) < _EACH:
-                rows.append(_changed(kind, before, after, hide=hide))
-            if all(len(rows) == _EACH for rows in found.values()):
-                break
+        names = _key_names(known, schema_of_changes(full, parts[0]).names)
+        can_pair = bool(names) or not known.counts.get("moved in")
+        return samples_of(_batches(full, parts), names, can_pair=can_pair, hide=hide)
     except (MutatorError, OSError):  # a page does without them
         return None
+
+
+def samples_of(batches: Iterable[Any], names: Sequence[str], *, can_pair: bool, hide: bool) -> list[ChangedRow]:
+    """Return some of the changed rows in pa.RecordBatches, by kind.
+
+    names: of the key fields. can_pair: the two rows of an update have the same key, or follow each other. hide: values
+    must not be shown.
+    """
+    found: dict[str, list[ChangedRow]] = {"update": [], "insert": [], "delete": []}
+    for kind, before, after in _changes(batches, names, can_pair=can_pair):
+        rows = found[kind]
+        if len(rows) < _EACH:
+            rows.append(_changed(kind, before, after, hide=hide))
+        if all(len(rows) == _EACH for rows in found.values()):
+            break
     return [row for rows in found.values() for row in rows]
 
 
 def _changes(
-    path: str, known: Manifest, parts: Sequence[SideFile]
+    batches: Iterable[Any], names: Sequence[str], *, can_pair: bool
 ) -> Iterator[tuple[str, Mapping[str, Any] | None, Mapping[str, Any] | None]]:
     """Yield the first changes: insert, delete or update, and the fields before and after.
 
     The two rows of a record that moved to another partition are in different files, where each may be beside a row of
     another record.
     """
-    names = _key_names(known, schema_of_changes(path, parts[0]).names)
-    can_pair = bool(names) or not known.counts.get("moved in")
     halves: dict[tuple[str, ...], Mapping[str, Any]] = {}  # rows whose other half was not read yet
-    for row in islice(_rows(path, parts), _READ):
+    for row in islice(_rows(batches), _READ):
         kind, key, values = row.pop(CHANGE), tuple(repr(row.get(name)) for name in names), _values(row)
         if kind == "insert":
             yield kind, None, values
@@ -99,11 +109,15 @@ def _key_names(known: Manifest, columns: Sequence[str]) -> list[str]:
     return [names[ordinal] for ordinal in key["ordinals"]] if names else []
 
 
-def _rows(path: str, parts: Sequence[SideFile]) -> Iterator[dict[str, Any]]:
+def _batches(path: str, parts: Sequence[SideFile]) -> Iterator[Any]:
     for part in parts:
-        for batch in change_batches(path, [part], schema_of_changes(path, part)):
-            for start in range(0, batch.num_rows, 64):  # rows may be large
-                yield from batch.slice(start, 64).to_pylist()
+        yield from change_batches(path, [part], schema_of_changes(path, part))
+
+
+def _rows(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, 64):  # rows may be large
+            yield from python_rows(batch.slice(start, 64))
 
 
 def _values(row: Mapping[str, Any]) -> dict[str, Any]:
