@@ -107,6 +107,11 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: the log entry of the table is damaged ({why}); restore it from a copy of the table, because no "
             "other file has what it says"
         ),
+        "table.log.archive": (
+            "{path}: this archive of the entries {first} to {last} of the log is damaged ({why}); restore it from a "
+            "copy of the table, because no other file has what they say; the rows of the versions that are left do not "
+            "depend on it"
+        ),
         "table.log.lost": (
             "{path}: this log entry is missing, although {witness} is of version {version} or a later one; restore it "
             "from a copy of the table, or if {witness} is of another table, remove that file"
@@ -139,8 +144,8 @@ VERSIONS: dict[int, dict[str, str]] = {
             "the same time"
         ),
         "table.bookmark.damaged": (
-            "{path}: this bookmark cannot be read; set it again with mutator table bookmark, or remove the file if its "
-            "reader is no longer used"
+            "{path}: this bookmark cannot be read; set it again with: mutator table bookmark {table} {name}, or if its "
+            "reader is no longer used, remove it with: mutator table bookmark {table} {name} --remove"
         ),
         "table.bookmark.moved": (
             "{path}: bookmark {name} was at version {before} when this reader began, and {place}, so it was left as it "

@@ -33,11 +33,11 @@ from mutator.table.claiming_run import ClaimingRun, check_alive
 from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
 from mutator.table.follow import changes_plan, is_same, may_follow, may_follow_overwriting
 from mutator.table.next_version import placed, version_of_result
+from mutator.table.outlived import newest_if_gone
 from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare
 
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
-_TAKEN_AWAY = ("table.file", "table.version.gone")  # errors of reading a version that a cleaning takes away
 _STARTS = 50  # times that an apply begins, because other writers changed the same records
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
 
@@ -85,10 +85,10 @@ def apply_feed(
             except StartOver:
                 snapshot = refreshed(snapshot)
             except MutatorError as fault:
-                head = open_snapshot(snapshot.table) if fault.kind in _TAKEN_AWAY else snapshot
-                if head.state.cleaning.left.has(snapshot.version.number):
+                newest = newest_if_gone(snapshot, fault)
+                if newest is None:
                     raise
-                snapshot = head  # a cleaning took the version away while the apply was reading
+                snapshot = newest
     raise error("table.outrun", path=snapshot.table, count=_STARTS)
 
 

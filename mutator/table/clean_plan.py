@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from mutator.dataset.versions.version import Stored, TableVersion
 from mutator.storage import entries_of
 from mutator.table.clean_removal import mark_of, named_files
 from mutator.table.dead_runs import DeadRuns, dead_runs
-from mutator.table.retention import changes_rows
+from mutator.table.retention import changes_rows, first_with_rows
 
 # The owner is the path of the data or tombstone file that a file belongs to: its own path, or that of its key index.
 _OWNED = pa.schema([("owner", pa.string()), ("path", pa.string()), ("bytes", pa.int64())])
@@ -33,7 +34,7 @@ class CleanPlan:
     before: Left
     earliest: int
     tagged: tuple[int, ...]  # earlier versions that stay
-    versions: int  # that go
+    versions: int  # whose rows no version that is left has
     files: Any  # pa.Table of ``NAMED``
     runs: tuple[str, ...]  # that are given up
     kept: tuple[tuple[int, str], ...]
@@ -77,7 +78,7 @@ class _Search:
     def __init__(self, snapshot: Snapshot, before: Left, earliest: int, tagged: Sequence[int]) -> None:
         self._snapshot, self._before, self._earliest, self._tagged = snapshot, before, earliest, tagged
         self._table, self._log = snapshot.table, TableLog(snapshot.table)
-        self.versions = 0  # that go
+        self.versions = 0  # whose rows no version that is left has
         self.kept: list[tuple[int, str]] = []
         self._owned: list[Any] = []  # of the versions that go: pa.Tables of ``_OWNED``
         self._needed: list[Any] = []  # paths of data and tombstone files, pa.Arrays
@@ -95,8 +96,11 @@ class _Search:
         gone = {start, *self._before.bases} - {earliest, *self._tagged} if earliest > start else set(self._before.bases)
         for number in sorted(gone - {earliest, *self._tagged}):
             self._let_go(snapshot_of(self._table, number))
+        changed = list[int]()  # versions after the earliest one so far that changed rows
         for version in self._log.after(start - 1, self._snapshot.version.number):
             self._follow(version, start)
+            changed += [version.number] if version.number > start and changes_rows(version) else []
+        self.versions = self._without_rows(changed)
         self._keep_withdrawn()
         self._checkpoints()
 
@@ -142,10 +146,27 @@ class _Search:
                 self._needed.append(owners)
             self._add_names(one.path for one in version.stored() if one.is_apart)
         if start <= number < earliest:
-            self.versions += number not in self._tagged and changes_rows(version)
             self._name(version.rejected, number)
         else:
             self._add_names(one.path for one in version.rejected)
+
+    def _without_rows(self, changed: Sequence[int]) -> int:
+        """Return how many versions with rows of their own go. Versions with the same rows count as one.
+
+        changed: the versions after the earliest one so far that changed rows, ascending.
+        """
+        before, log = self._before, self._log
+        has_earlier = any(number < before.earliest for number in before.bases)  # perhaps with the rows of the earliest
+        first = first_with_rows(log, before.earliest) if has_earlier else before.earliest
+
+        def first_of(number: int) -> int:
+            if number < before.earliest:
+                return first_with_rows(log, number)
+            return (first, *changed)[bisect_right(changed, number)]
+
+        kept = {first_of(number) for number in (self._earliest, *self._tagged)}
+        there = {first_of(number) for number in (before.earliest, *before.bases)}
+        return len((there | {number for number in changed if number <= self._earliest}) - kept)
 
     def _name(self, files: Iterable[Stored], number: int) -> None:
         self._of_versions += [(one.path, one.bytes, GONE, number) for one in files if one.is_apart]

@@ -35,7 +35,7 @@ class CleaningReport(PrintedReport):
     earliest_before: int
     earliest_version: int  # after it
     tagged: tuple[int, ...]  # earlier versions that stay, because they have tags
-    versions_gone: int  # of those that changed rows
+    versions_gone: int  # whose rows no version that is left has
     files: int  # that it named
     bytes: int  # of these
     runs_given_up: tuple[str, ...]  # that wrote files without a version, and count as dead

@@ -17,6 +17,7 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.hidden_rows import written_index
 from mutator.dataset.versions.log import DIRECTORY
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT, Stored, TableVersion, stored_here
 from mutator.engine.each import checked, guarded
@@ -24,17 +25,20 @@ from mutator.engine.runner import each_on
 from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
 from mutator.engine.versions.delta_files import Target, order_bytes, text_of_order
 from mutator.engine.versions.moved_rows import MovedRows, Moves
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import check_signals
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.table.apply import OpenRunner
-from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
+from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
 from mutator.table.compact_choice import Choice, Need
 from mutator.table.next_version import placed
+from mutator.table.outlived import newest_if_gone
 from mutator.table.prepare import prepare
 from mutator.table.version_times import next_time, time_text
+
+_STARTS = 50  # times that a compaction begins, because its version is cleaned while it reads
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,27 @@ def compact_table(
     are forgotten. Raises ConfigError for conditions on fields that are no partition fields, StateError for damaged
     files; then there is no new version.
     """
-    began, started = time.monotonic_ns(), time.monotonic()
+    started = time.monotonic()
+    for _ in range(_STARTS):
+        try:
+            return _compaction(snapshot, config, need, open_runner, dry_run, started)
+        except Outdated:
+            snapshot = open_snapshot(snapshot.table)
+        except StartOver:
+            break
+        except MutatorError as fault:
+            newest = newest_if_gone(snapshot, fault)
+            if newest is None:
+                raise
+            snapshot = newest
+    raise error("table.outrun.compact", path=snapshot.table)
+
+
+def _compaction(
+    snapshot: Snapshot, config: Config, need: Need, open_runner: OpenRunner, dry_run: bool, started: float
+) -> CompactionDone:
+    """Compact a version, once. Raises StartOver, and the errors of the catalogue."""
+    began = time.monotonic_ns()
     if snapshot.state.spec is None:
         return _result(snapshot, snapshot, None, (0, 0, 0), Moves(), started)
     _, plan = prepare(snapshot, replace(config, sync_mode="partial", tombstone_retention=None), [])
@@ -77,8 +101,6 @@ def compact_table(
         compaction = _Compaction(plan, choice.dead, moved, snapshot, new, started)
         try:
             after = commit_next(snapshot, began, compaction.next_version)
-        except StartOver:
-            raise error("table.outrun.compact", path=snapshot.table) from None
         except _GivenUp:
             after = compaction.head
         out = [one for one, is_out in zip(results, moved.given_up, strict=True) if is_out]

@@ -32,6 +32,15 @@ def check_kept(snapshot: Snapshot, start: int) -> None:
         check_changes(newest, start, end)
 
 
+def newest_if_gone(snapshot: Snapshot, fault: MutatorError) -> Snapshot | None:
+    """Return the newest version if a fault comes of a cleaning that took a version away while it was read.
+
+    snapshot: that version. None: its files are there, or else lost or damaged.
+    """
+    newest = _newest(snapshot.table) if fault.kind in ("table.file", "table.version.gone") else None
+    return None if newest is None or newest.state.cleaning.left.has(snapshot.version.number) else newest
+
+
 def check_changes(newest: Snapshot, start: int, end: int) -> None:
     """Raise ConfigError if a version, or one of those after it up to ``end``, does not exist, or is gone.
 

@@ -31,6 +31,7 @@ from mutator.errors import error
 from mutator.rules.file_names import new_run_id
 from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
+from mutator.table.outlived import reading
 from mutator.table.version_times import next_time, time_text
 
 
@@ -83,7 +84,8 @@ class _Restore:
         self._number, self._started = number, started
         self._target = snapshot if number == snapshot.version.number else open_snapshot(snapshot.table, number)
         self._run = new_run_id(time.time())
-        self._masks = self._masks_here()
+        with reading(self._target):
+            self._masks = self._masks_here()
         self._read: dict[str, Stored] = {}  # files whose contents were in log entries, with these
 
     def _masks_here(self) -> Stored | None:

@@ -10,7 +10,8 @@ from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, TAG, Table
 from mutator.table.version_times import time_of
 
 VERSIONS, SECONDS = 10, 7 * 86_400  # that are kept by default
-_SAME_ROWS = (ABANDON, CLEAN, COMPACT, TAG)  # kinds of versions that have the rows of the one before
+_SAME_FILES = (ABANDON, CLEAN, TAG)  # kinds of versions that have the files of the one before, too
+_SAME_ROWS = (*_SAME_FILES, COMPACT)  # kinds of versions that have the rows of the one before
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,21 @@ class Retention:
     def _by_number(self, log: TableLog, newest: TableVersion, known: int) -> int:
         """Return the number of the earliest version that is needed for the rows of the last versions that changed any.
 
-        Of the versions with the same rows, the last one is enough: after a compaction, that is the compacted one.
+        Of the versions with the same rows, those since the last compaction are enough. So the same versions are kept
+        when only cleanings and tags were committed since.
         """
         version, left = newest, (self.versions or 1) - 1
-        while left and version.number > known:
+        while version.number > known and (left or version.action in _SAME_FILES):
             left -= changes_rows(version)
             version = log.read(version.number - 1)
         return version.number
+
+
+def first_with_rows(log: TableLog, number: int) -> int:
+    """Return the first of the versions up to one that have the same rows. Raises StateError if an entry is missing."""
+    while not changes_rows(log.read(number)):
+        number -= 1
+    return number
 
 
 def changes_rows(version: TableVersion) -> bool:

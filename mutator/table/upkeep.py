@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 
 from mutator.dataset.versions.bookmarks import Bookmark, bookmarks_of, remove_bookmark
+from mutator.errors import suppressed
 from mutator.pipeline.arguments import flag, named, settings_by_key, wrong
 from mutator.rules.version_names import Version
 from mutator.table.apply import OpenRunner
-from mutator.table.arguments import age_in, duration_in, filter_in, name_in, number_in, version_in
+from mutator.table.arguments import age_in, checks_names, duration_in, filter_in, name_in, number_in, version_in
 from mutator.table.clean import DEAD, GRACE, Cleanup, clean_table
 from mutator.table.clean_report import CleaningReport, report_of_cleaning
 from mutator.table.compact import compact_table
@@ -28,6 +29,7 @@ from mutator.table.verification import TableVerification
 from mutator.table.verify import verify_table
 
 
+@checks_names
 class KeptTable(OpenTable):
     """An open table, and what keeps it."""
 
@@ -133,10 +135,11 @@ class KeptTable(OpenTable):
         return bookmarks_of(self.path)
 
     def remove_bookmark(self, name: str) -> None:
-        """Remove a bookmark. Raises ConfigError if there is none."""
+        """Remove a bookmark, also a damaged one. Raises ConfigError if there is none."""
         with named(f"{CALL}.remove_bookmark()"):
             name_in("name", name)
-        known_bookmark(self.path, name)
+        with suppressed("table.bookmark.damaged"):
+            known_bookmark(self.path, name)
         remove_bookmark(self.path, name)
 
     def changes_since(

@@ -83,7 +83,7 @@ def _archives(log: TableLog, table: str) -> Iterator[Difference]:
         path = posixpath.relpath(posixpath.join(log.archive.directory, one.name), table)
         if one.first > end + 1:
             yield Difference(f"the entries from {end + 1} to {one.first - 1} are in no archive", path, _COPY)
-        with suppressed("table.log.damaged"):
+        with suppressed("table.log.archive"):
             end = max(end, one.last)
             for _ in log.archive.contents(one.first, one.last):
                 pass

@@ -175,10 +175,16 @@ def test_a_damaged_bookmark(table: Table) -> None:
     table.bookmark("reports", 1)
     path = Path(table.path, "_mutator/table/bookmarks/reports.json")
     path.write_bytes(path.read_bytes().replace(b'"number": 1', b'"number": 2'))
-    with pytest.raises(StateError, match="this bookmark cannot be read"):
-        table.bookmarks()
+    for read in (table.bookmarks, lambda: table.clean(keep_versions=1)):
+        with pytest.raises(StateError, match=r"reports\.json: this bookmark cannot be read; set it again") as raised:
+            read()
+        assert f"mutator table bookmark {table.path} reports --remove" in str(raised.value)
     table.bookmark("reports", 2)
     assert places(table) == {"reports": 2}
+    path.write_bytes(b"no bookmark")
+    assert main(["table", "bookmark", table.path, "reports", "--remove"]) == 0
+    assert places(table) == {}
+    assert table.clean(keep_versions=1).is_new
 
 
 def test_commands(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from mutator.dataset.versions import archive, bookmarks, opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, error
-from mutator.table import apply, clean, clean_removal, reader_place, turn
+from mutator.table import apply, clean, clean_removal, compact, reader_place, restore, turn
 from mutator.table.commit import Outdated, commit_next
 from mutator.table.retention import Retention
 from mutator.table.scan import scan_batches
@@ -89,6 +89,7 @@ def test_the_second_step_removes_what_the_first_one_named(table: Table) -> None:
     report = table.clean(keep_versions=1)
 
     assert (report.version, report.earliest_version, report.is_new) == (8, 7, True)
+    assert report.versions_gone == 6, "versions 0 to 5: version 7 has the rows of 6"
     assert paths(table) >= before, "nothing is removed before the grace is over"
     assert report.waiting_files == report.files > 0
     assert not table.clean(keep_versions=1).removed_files
@@ -123,6 +124,29 @@ def test_a_dry_run_shows_each_file_with_the_last_version_that_needed_it(table: T
     assert not any((Path(table.path) / path).exists() for path in named)
 
 
+def test_a_second_cleaning_of_a_table_that_was_not_compacted_names_nothing(table: Table) -> None:
+    table.apply(rows("xyz", 8))
+    report = table.clean(keep_versions=1)
+    assert (report.version, report.earliest_version, report.versions_gone) == (9, 8, 7)
+    for _ in range(2):
+        report = table.clean(keep_versions=1)
+        assert (report.version, report.is_new, report.versions_gone) == (9, False, 0)
+    table.tag("here")
+    assert not table.clean(keep_versions=1).is_new
+
+
+def test_versions_with_the_same_rows_go_as_one(table: Table) -> None:
+    table.tag("compacted", 7)
+    table.apply(rows("a", 8))  # version 9
+    table.compact(everything=True)
+    table.apply(rows("a", 9))  # version 11
+    assert table.clean(keep_versions=2, dry_run=True).versions_gone == 6, "the rows of 6, 7 and 8 are tagged"
+    assert table.clean(**AGAIN).versions_gone == 7
+    table.untag("compacted")
+    assert table.clean(**AGAIN).versions_gone == 1
+    assert table.clean(**AGAIN).versions_gone == 0
+
+
 def test_versions_are_kept_by_number_and_by_age(table: Table) -> None:
     log, newest = TableLog(table.path), table.snapshot.version
     times = [time.mktime(time.strptime("2026-01-01", "%Y-%m-%d")) + number for number in range(8)]
@@ -147,11 +171,11 @@ def test_a_tag_keeps_its_version(table: Table) -> None:
     second = rows_of(table, 2)
     table.tag("second", 2)
     report = table.clean(**AGAIN)
-    assert (report.tagged, report.earliest_version) == ((2,), 8)
+    assert (report.tagged, report.earliest_version) == ((2,), 7)
     assert rows_of(table, 2) == rows_of(Table(table.path), 2) == second
-    assert [one.version for one in table.log() if not one.gone] == [2, 8, 9]
+    assert [one.version for one in table.log() if not one.gone] == [2, 7, 8, 9]
     assert table.verify().differences == ()
-    with pytest.raises(MutatorError, match=r"version 3 is gone, .* earliest version is 8 \(and earlier .* second"):
+    with pytest.raises(MutatorError, match=r"version 3 is gone, .* earliest version is 7 \(and earlier .* second"):
         table.scan(version=3)
     with pytest.raises(MutatorError, match="version 3 is gone"):
         table.tag("third", 3)
@@ -288,7 +312,7 @@ def test_a_bookmark_keeps_the_versions_from_its_own_on(table: Table) -> None:
     assert [rows_of(table, version) for version in range(4, 8)] == kept
     assert table.changes(4).to_arrow().num_rows
     table.remove_bookmark("reader")
-    assert table.clean(**AGAIN).earliest_version == 8
+    assert table.clean(**AGAIN).earliest_version == 7
 
 
 def test_a_bookmark_that_is_written_during_a_cleaning_gets_its_version_back(table: Table) -> None:
@@ -300,7 +324,7 @@ def test_a_bookmark_that_is_written_during_a_cleaning_gets_its_version_back(tabl
     assert [one.kind for one in table.log()][-2:] == ["clean", "clean"]
     assert table.verify().differences == ()
     table.remove_bookmark("reader")
-    assert table.clean(**AGAIN).earliest_version == 9
+    assert table.clean(**AGAIN).earliest_version == 7
     assert len(data(table)) == 1
     assert table.verify().differences == ()
 
@@ -580,6 +604,47 @@ def test_an_apply_starts_over_whose_version_is_cleaned_while_it_reads(table: Tab
     assert slow.verify().differences == ()
 
 
+@pytest.mark.parametrize("step", ["prepare", "_compacted"])
+def test_a_compaction_starts_over_whose_version_is_cleaned_while_it_reads(
+    table: Table, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.apply(rows("ab", 8))
+    slow, waiting, own = Table(table.path), [True], getattr(compact, step)
+
+    def meanwhile(*given_: Any) -> Any:
+        if waiting.pop() if waiting else False:
+            table.compact(everything=True)
+            table.apply(rows("abz", 9))
+            table.clean(**AGAIN)
+        return own(*given_)
+
+    monkeypatch.setattr(compact, step, meanwhile)
+    report = slow.compact(everything=True)
+    assert (report.version, report.is_new, waiting) == (12, True, [])
+    assert [(row["id"], row["at"]) for row in rows_of(slow) if row["id"] in "abz"] == [("a", 9), ("b", 9), ("z", 9)]
+    assert slow.verify().differences == ()
+
+
+def test_a_compaction_of_damaged_files_starts_once(table: Table) -> None:
+    table.apply(rows("ab", 8))
+    for path in Path(table.path).glob("version_id=*/*.parquet"):
+        path.unlink()
+    with pytest.raises(MutatorError, match=r"is damaged \(it is missing\)"):
+        table.compact(everything=True)
+
+
+def test_a_restore_of_a_version_that_is_cleaned_meanwhile(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    folded = restore._Restore._masks_here
+
+    def cleaned(self: Any) -> Any:
+        Table(table.path).clean(**AGAIN)
+        return folded(self)
+
+    monkeypatch.setattr(restore._Restore, "_masks_here", cleaned)
+    with pytest.raises(MutatorError, match="version 3 is gone, because the table was cleaned; the earliest version is"):
+        Table(table.path).restore(3)
+
+
 def test_a_process_that_stays_open_follows_a_cleaning_that_wrote_no_hint(table: Table) -> None:
     hint, fifth = Path(TableLog(table.path).hint_path), open_snapshot(table.path, 5)
     of_seven = hint.read_bytes()
@@ -619,12 +684,16 @@ def test_archives_are_read_in_order_and_their_damage_is_found(table: Table, monk
     table.clean(keep_versions=2, grace="0s")
     table.clean(**AGAIN)
     assert [(one.version, one.run) for one in table.log()][: len(before)] == before
-    assert len(TableLog(table.path).archive.files()) == 4
+    assert len(TableLog(table.path).archive.files()) == 3
     assert table.verify().differences == ()
     damaged = Path(table.path) / "_mutator/table/archive" / TableLog(table.path).archive.files()[1].name
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
     assert [one.file for one in table.verify().differences] == [str(damaged.relative_to(table.path))]
     assert rows_of(Table(table.path))
+    with pytest.raises(
+        MutatorError, match=rf"{damaged.name}: this archive of the entries 3 to 4 of the log is damaged"
+    ):
+        list(table.log())
 
 
 def test_the_base_of_the_log_is_verified(table: Table) -> None:

@@ -94,7 +94,13 @@ def test_the_result_is_right_or_the_error_names_the_file(
             if fault is None:
                 assert found == truth, (damage, spot.path.name, seed)
                 continue
-            assert fault.kind in ("table.file", "table.log.damaged", "table.log.lost", "table.log.other")
+            assert fault.kind in (
+                "table.file",
+                "table.log.damaged",
+                "table.log.archive",
+                "table.log.lost",
+                "table.log.other",
+            )
             assert str(place) in str(fault)
             assert spot.path.name in str(fault), (damage, seed)
             if command == "apply_feed":

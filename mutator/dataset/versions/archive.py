@@ -70,7 +70,7 @@ class LogArchive:
         for archived in self.files():
             if archived.last < first or archived.first > last:
                 continue
-            opened = self._file(archived.name)
+            opened = self._file(archived)
             for group in range(opened.num_row_groups):
                 numbers = opened.metadata.row_group(group).column(0).statistics
                 if numbers.max < first or numbers.min > last:
@@ -108,14 +108,15 @@ class LogArchive:
             stream.write(content)
         failpoint("clean.archived")
 
-    def _file(self, name: str) -> Any:
+    def _file(self, archived: Archived) -> Any:
         """Open an archive. Raises StateError if it is damaged."""
+        name = archived.name
         if self._opened is None or self._opened[0] != name:
             path = posixpath.join(self.directory, name)
             content = read_file(path)
             found = checksum.digest(content).hex()
             if not name.endswith(f"-{found}.parquet"):
                 why = f"its digest is {found}, and not that of its name"
-                raise error("table.log.damaged", path=path, why=why)
+                raise error("table.log.archive", path=path, first=archived.first, last=archived.last, why=why)
             self._opened = name, pq.ParquetFile(pa.BufferReader(content))
         return self._opened[1]

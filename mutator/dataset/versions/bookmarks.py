@@ -68,7 +68,7 @@ def bookmark_of(table: str, name: str) -> Bookmark | None:
         found = Bookmark(members["name"], int(members["number"]), members["moved"], int(members["lasts"]))
         if found.name == name and found.expires:
             return found
-    raise error("table.bookmark.damaged", path=path)
+    raise error("table.bookmark.damaged", path=path, table=table, name=name)
 
 
 def put_bookmark(

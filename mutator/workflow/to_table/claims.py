@@ -31,7 +31,7 @@ def claims(base: Base, table: str) -> Claims:
     """Return the claimed files of a base, up to the newest version of its table."""
     known = _noted(base)
     if known.version >= 0:
-        with suppressed("table.log.damaged"):
+        with suppressed("table.log.damaged", "table.log.archive"):
             if TableLog(table).read(known.version).id == known.id:
                 return following(table, known)
     return following(table, Claims())
