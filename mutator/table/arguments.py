@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 from mutator.config.parsers import age, duration
+from mutator.config.sources import suggestion
+from mutator.errors import error
 from mutator.pipeline.arguments import path_of, wrong
 from mutator.rules.version_names import FORM, is_name
+from mutator.table.recorded import CALL
+
+_Class = TypeVar("_Class")
 
 _CONDITION = "a (column, operator, literal), as in where=[('price', '>', 5)]"
+
+
+def checks_names(of: type[_Class]) -> type[_Class]:
+    """Decorate a class so that an unknown argument of a public method is a ConfigError, which names the nearest one.
+
+    A method with ``**settings`` checks them itself.
+    """
+    for name, method in list(vars(of).items()):
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        parameters = inspect.signature(method).parameters
+        if not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
+            setattr(of, name, _checked(method, [known for known in parameters if known != "self"]))
+    return of
+
+
+def _checked(method: Callable[..., Any], known: Sequence[str]) -> Callable[..., Any]:
+    @wraps(method)
+    def called(*arguments: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in known:
+                near = suggestion(name, known) or (f"; its arguments are {', '.join(known)}" if known else "")
+                raise error("argument.unknown", call=f"{CALL}.{method.__name__}()", argument=name, near=near)
+        return method(*arguments, **named)
+
+    return called
 
 
 def path_in(argument: str, value: Any, expected: str) -> str:

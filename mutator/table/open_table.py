@@ -12,7 +12,7 @@ from mutator.errors.display import counted, without_secrets
 from mutator.pipeline.arguments import named, wrong
 from mutator.rules.version_names import Version
 from mutator.storage import located
-from mutator.table.arguments import path_in, version_in
+from mutator.table.arguments import checks_names, path_in, version_in
 from mutator.table.find import Finder
 from mutator.table.recorded import CALL
 from mutator.table.scan import schema_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.python_merge import PathLike
 
 
+@checks_names
 class OpenTable:
     """A table at the newest version that was known when it was opened or refreshed."""
 

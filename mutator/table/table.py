@@ -24,7 +24,7 @@ from mutator.pipeline.arguments import (
 from mutator.pipeline.tables_in_memory import Names
 from mutator.rules.version_names import Version
 from mutator.table.apply import OpenRunner, apply_feed
-from mutator.table.arguments import filter_in, names_in, number_in, path_in, transaction_in, version_in
+from mutator.table.arguments import checks_names, filter_in, names_in, number_in, path_in, transaction_in, version_in
 from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
@@ -53,6 +53,7 @@ _OF_APPLY = ("feed", "config", "scratch", "dry_run", "txn", "compact_after", "de
 _DATASET = "a Dataset, the path of one, or None for an empty table, to which apply() adds rows in memory"
 
 
+@checks_names
 class Table(KeptTable):
     """A versioned table: it takes mutations without touching existing data, and keeps every version.
 

@@ -192,6 +192,19 @@ WRONG = {
     "the end of changes": (("changes", [0, "1"], {}), "to_version is '1', a str, but should be the number"),
     "net": (("changes", [0], {"net": 1}), "net is 1, an int, but should be True or False"),
     "a directory": (("export", [7], {}), r"Table.export\(\): directory is 7, an int, but should be the path"),
+    "another name": (
+        ("clean", [], {"keep_version": 1}),
+        r"Table.clean\(\): has no argument keep_version; did you mean",
+    ),
+    "no name": (
+        ("clean", [], {"zzz": 1}),
+        r"Table.clean\(\): has no argument zzz; its arguments are keep_versions, older_than",
+    ),
+    "a name of a read": (
+        ("scan", [], {"columm": ["id"]}),
+        r"Table.scan\(\): has no argument columm; did you mean colum",
+    ),
+    "no arguments": (("log", [], {"zzz": 1}), r"Table.log\(\): has no argument zzz \(docs"),
     "repair": (("verify", [], {"repair": "all"}), "repair is 'all', a str, but should be True or False"),
 }
 
