@@ -20,6 +20,7 @@ WORK = (
     "partitions",
     "tables",
     "table",
+    "overwrite",
     "small",
     "s3",
     "hdfs",
@@ -28,6 +29,7 @@ AVRO_PART = 10  # Avro has a tenth of the rows, because it is read record by rec
 FAMILY = ("mutator aligned", "mutator shuffle")  # the contenders of the workload "scaling"
 SCOPES = ("mutator partition scope", "mutator table scope")
 STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet", "table": "parquet"}
+STORED |= dict.fromkeys(("partitions overwrite", "partitions overwrite all"), "parquet")
 STORED |= dict.fromkeys(("table compaction", "table reads", "table on Spark", "table files"), "parquet")
 STORED |= dict.fromkeys(("partitions", "tables", "single runs", "small", "commands"), "text")
 # Numbers of partitions and tables, and the most rows of each.
@@ -112,6 +114,8 @@ def workloads(rows: int, work: str) -> list[Workload]:
     >>> [w.name for w in workloads(12_000_000, "table")]  # doctest: +NORMALIZE_WHITESPACE
     ['table: 100 into 12 M', 'table: 12,000 into 12 M', 'table: 600,000 into 12 M', 'table, compaction: 12 M',
      'table, scan and get: 12 M', 'table, read by Spark: 12 M', 'table, many files']
+    >>> [(w.name, w.mutations) for w in workloads(12_000_000, "overwrite")]
+    [('overwrite: 10 of 1,000 partitions of 12 M', 120000), ('overwrite: all of 12 M', 12000000)]
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
@@ -122,6 +126,14 @@ def workloads(rows: int, work: str) -> list[Workload]:
         if work == "partition-scaling":
             return [_partitions(work, "partitions", number, each, SCOPES) for number in (parts, 10 * parts)]
         return [_partitions(form, form, parts, each) for form in ("partitions", "partitions parquet")]
+    if work == "overwrite":
+        parts = PARTITIONS if rows >= MANY_FROM else FEW_PARTITIONS
+        some, name = rows // parts * TOUCHED, f"overwrite: {TOUCHED} of {parts:,} partitions of {_millions(rows)}"
+        form = "partitions overwrite"
+        return [
+            Workload(work, name, rows // parts * parts, some, form=form, parts=parts),
+            Workload(f"{work} all", f"overwrite: all of {_millions(rows)}", rows, rows, None, f"{form} all", TOUCHED),
+        ]
     if work == "tables":
         tables, single = (TABLES, SINGLE_RUNS) if rows >= MANY_FROM else (FEW_TABLES, FEW_SINGLE_RUNS)
         each = min(TABLE_ROWS, rows // tables)

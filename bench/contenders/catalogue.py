@@ -266,6 +266,38 @@ REWRITES = [
     ),
 ]
 
+# By reach: the partitions that the feed has rows of, or the table.
+OVERWRITES = {
+    reach: [
+        *(
+            Entry(
+                f"mutator overwrite, {scope} scope",
+                "mutator_overwrites:MutatorOverwrite",
+                "counts every row, remembers deletes, key index, checksums; the table was made untimed",
+                (reach, scope),
+                ours=True,
+                jvm=False,
+            )
+            for scope in ("partition", "table")
+        ),
+        Entry(
+            "delta overwrite",
+            "lakehouse_overwrites:DeltaOverwrite",
+            "on Spark; counts no old rows",
+            (reach,),
+            environment=DELTA,
+        ),
+        Entry(
+            "hudi overwrite",
+            "lakehouse_overwrites:HudiOverwrite",
+            "on Spark, copy-on-write; counts no old rows",
+            (reach,),
+            environment=HUDI,
+        ),
+    ]
+    for reach in ("partitions", "table")
+}
+
 # By the form of a workload.
 MERGES = {
     "text": TEXT,
@@ -276,6 +308,8 @@ MERGES = {
     "import": IMPORT,
     "partitions": PARTITIONS,
     "partitions parquet": [replace(entry, form="partitions parquet") for entry in PARTITIONS],
+    "partitions overwrite": [replace(one, form="partitions overwrite") for one in OVERWRITES["partitions"]],
+    "partitions overwrite all": [replace(one, form="partitions overwrite all") for one in OVERWRITES["table"]],
     "table": [replace(entry, form="table") for entry in APPLIES],
     "table compaction": [replace(entry, form="table compaction") for entry in REWRITES],
     "table reads": [

@@ -158,3 +158,28 @@ def test_a_small_run_of_tables(tmp_path):
         assert (table["name"], rewrite["name"]) == ("mutator table", "mutator rewrite")
         assert table["digest"] == rewrite["digest"]
         assert table["digest"]["rows"] == table["more"]["counts"]["output rows"]
+
+
+@pytest.mark.thorough(keep=0)
+@pytest.mark.processes
+def test_a_small_run_of_overwrites(tmp_path):
+    """Both key scopes leave the same rows."""
+    command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "overwrite", "--repeat", "1"]
+
+    done = subprocess.run(
+        [*command, "--out", tmp_path, "--only", "mutator overwrite"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    some, everything = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
+    for outcome in (some, everything):
+        by_partition, by_table = outcome["results"]
+        assert by_partition["digest"] == by_table["digest"]
+        counts = by_partition["more"]["counts"]
+        assert by_partition["digest"]["rows"] == counts["output rows"]
+        assert bool(counts["master kept"]) == (outcome is some)
