@@ -52,6 +52,7 @@ def test_partitioned_masters_and_split_feeds(tmp_path: Path, capsys: pytest.Capt
     assert rows_below(tmp_path / "parted") == rows_below(tmp_path / "runs") == expected
 
 
+@pytest.mark.rest
 def test_the_bridge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     master = csv.read_csv(PRODUCT / "master" / "base_prod.txt", csv.ReadOptions(column_names=FIELDS))
     (tmp_path / "table").mkdir()

@@ -124,7 +124,7 @@ def fault_at(number, what, for_good=False):
 every_start = pytest.mark.parametrize("runs", [0, 1], ids=["first run", "second run"])
 
 
-@pytest.mark.thorough(keep=1, rest=3)
+@pytest.mark.thorough(keep=0, rest=4)
 @every_start
 @pytest.mark.parametrize("step", [pytest.param(11, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("what", ["kill", "EIO", "lost"])

@@ -232,7 +232,7 @@ def test_each_flip_in_a_file_that_an_aligned_run_reads(whole, tmp_path, role, st
             check_refused(whole, path, tmp_path, what)
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("engine", ["records", "blocks"])
 @pytest.mark.parametrize("role", ["data", "tombstones", "order"])
 def test_a_few_flips_where_everything_is_shuffled(whole, tmp_path, role, engine):

@@ -80,7 +80,7 @@ def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, p
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @every_join
 def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_path, join, kill):
     """A run that always dies at the same point, for example on a full disk, must not fill the disk further."""

@@ -73,7 +73,7 @@ def test_each_lost_element_stops_the_run(places, tmp_path, monkeypatch, join):
         check_not_published(caught.value, tmp_path)
 
 
-@pytest.mark.thorough(keep="shuffle")
+@pytest.mark.thorough(keep=0)
 @every_join
 def test_each_doubled_element_stops_the_run(places, tmp_path, monkeypatch, join):
     keys, ledger = elements_of(join, places, tmp_path / "out", monkeypatch)

@@ -142,7 +142,7 @@ def test_a_field_name_that_is_not_utf8(where, file_format, tmp_path):
         assert (fault.kind, str(path) in str(fault)) == ("damaged", True)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard"])
 def test_a_flip_in_avro_whose_schema_changes(codec, tmp_path):
     """Records are then split into fields, and every value is read."""

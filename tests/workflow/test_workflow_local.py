@@ -34,7 +34,7 @@ from tests.support.plain_workflow import (
 )
 
 # The step between the kill points that are tested in the recovery.
-FEW = pytest.param(16, id="few")  # and only the first passage of each failpoint
+FEW = pytest.param(40, id="few")  # and only the first passage of each failpoint
 SOME = pytest.param(3, id="some")
 ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 STARTS = [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
