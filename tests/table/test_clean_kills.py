@@ -103,7 +103,7 @@ def test_killed_cleaning(act: Callable[..., Any], places: Path, tmp_path: Path, 
     assert killed
     is_new = point in CLEAN[CLEAN.index("table.committed") :]
     assert open_snapshot(table).version.number == (7 if is_new else 6)
-    assert [is_gone(table, number) for number in range(1, 6)] == [False, *[is_new] * 4]
+    assert [is_gone(table, number) for number in range(1, 6)] == [False, *[is_new] * 3, False]
     assert (rows_of(table), first_rows(table)) == (NEW, first)
     clean_one(table)
     assert (rows_of(table), first_rows(table)) == (NEW, first)
