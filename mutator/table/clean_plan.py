@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.versions.checkpoint import CONTENTS
 from mutator.dataset.versions.cleaned import CHECKPOINT, GONE, NAMED, REPLACED, STRAY, Left, Waiting
 from mutator.dataset.versions.log import DIRECTORY, TableLog, version_of_checkpoint
 from mutator.dataset.versions.opening import snapshot_of
@@ -116,8 +117,12 @@ class _Search:
         """Keep the files of a version."""
         self._needed.append(snapshot.files.column("path"))
         self._names.append(owned_by(snapshot.files).column("path"))
-        for name in ("content", "index_content"):
-            packs = pc.extract_regex(snapshot.files.column(name).drop_null(), r"^\d+:\d+:(?P<pack>.*)$")
+        self._need_packs(snapshot.files)
+
+    def _need_packs(self, columns: Any) -> None:
+        """Keep the packs that files name. columns: pa.Table of ``checkpoint.CONTENTS``, and perhaps others."""
+        for name in CONTENTS:
+            packs = pc.extract_regex(columns.column(name).drop_null(), r"^\d+:\d+:(?P<pack>.*)$")
             self._packs.update(pc.unique(pc.struct_field(packs, "pack")).drop_null().to_pylist())
 
     def _let_go(self, snapshot: Snapshot) -> None:
@@ -190,6 +195,11 @@ class _Search:
     def _checkpoints(self) -> None:
         """Name the checkpoints of versions that are gone, and the packs that only these name."""
         stay = {self._earliest, *self._tagged}
+        for number, name in self._log.checkpoints():
+            # Another writer may have written it, which has packed the contents of earlier versions by itself.
+            contents = self._log.contents_of(name) if number >= self._earliest else None
+            if contents is not None:
+                self._need_packs(contents)
         for entry in entries_of(posixpath.join(self._table, DIRECTORY, "checkpoints")):
             digits, name = entry.name[:20], entry.name
             if not digits.isdecimal():

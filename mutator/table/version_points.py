@@ -32,5 +32,4 @@ def point_of(version: TableVersion) -> VersionPoint:
 def points_before(snapshot: Snapshot) -> Iterator[VersionPoint]:
     """Yield the versions up to a snapshot, newest first, as far as the log has them."""
     log, newest = TableLog(snapshot.table), snapshot.version.number  # the version of a snapshot is abridged
-    for number in range(newest, min(log.numbers(), default=newest) - 1, -1):
-        yield point_of(log.read(number))
+    yield from map(point_of, log.backwards(newest, min(log.numbers(), default=newest)))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from mutator.dataset.versions import archive, bookmarks, opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.packs import packed, unpacked
 from mutator.errors import MutatorError, error
 from mutator.table import apply, clean, clean_removal, compact, reader_place, restore, turn
 from mutator.table.commit import Outdated, commit_next
@@ -27,6 +29,7 @@ from mutator.table.retention import Retention
 from mutator.table.scan import scan_batches
 from mutator.table.scan_parts import parts_of
 from mutator.table.table import Table
+from mutator.table.version_points import points_before
 from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.table.test_several_writers import at_phase
@@ -694,6 +697,48 @@ def test_archives_are_read_in_order_and_their_damage_is_found(table: Table, monk
         MutatorError, match=rf"{damaged.name}: this archive of the entries 3 to 4 of the log is damaged"
     ):
         list(table.log())
+
+
+def test_the_packs_of_other_writers_stay_with_their_checkpoints(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 16)
+    monkeypatch.setattr(apply, "INLINE", 1 << 16)
+    for at in range(8, 12):
+        table.apply(rows("xyz", at))
+    log = TableLog(table.path)
+    newest = open_snapshot(table.path)
+    files = unpacked(table.path, newest.files)
+    other = packed(log, 8, files)  # as of a writer that has read the entries and no checkpoint
+    name = log.write_checkpoint(other, newest.state, newest.mask_rows())
+    report = table.clean(keep_versions=2, grace="0s")
+    table.clean(keep_versions=2, grace="0s")
+    assert report.earliest_version == 10
+    (pack,) = {text.split(":")[2] for text in other.column("content").drop_null().to_pylist()}
+    assert Path(log.checkpoint_path(name)).exists()
+    assert Path(log.checkpoint_path(pack)).exists()
+    assert table.verify().differences == ()
+
+
+@pytest.mark.parametrize("group", [1, 3, 256])
+def test_the_versions_before_one_are_read_from_archives_once(
+    table: Table, group: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_MOST", 4)
+    monkeypatch.setattr(archive, "_GROUP", group)
+    expected = [point.run for point in points_before(table.snapshot)]
+    assert len(expected) == 8
+    table.clean(keep_versions=2, grace="0s")
+    table.clean(**AGAIN)
+    reads, read = list[str](), archive.read_file
+    listings, listed = list[str](), archive.LogArchive.files
+    monkeypatch.setattr(archive, "read_file", lambda path: reads.append(path) or read(path))
+    monkeypatch.setattr(archive.LogArchive, "files", lambda own: listings.append(own.directory) or listed(own))
+    found = [(point.number, point.run) for point in points_before(table.snapshot)]
+    assert [number for number, _ in found] == list(range(table.version, -1, -1))
+    assert [run for _, run in found][-8:] == expected
+    assert len(listings) == 1, "all entries that the archives have are read one after the other"
+    assert len(reads) == len(set(reads)) == len(TableLog(table.path).archive.files()) == 2
+    list(islice(points_before(table.snapshot), 2))
+    assert len(reads) == 2, "the versions that the log has are not looked up in archives"
 
 
 def test_the_base_of_the_log_is_verified(table: Table) -> None:

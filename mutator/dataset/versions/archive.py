@@ -81,6 +81,24 @@ class LogArchive:
                         yield number, content
                         first = number + 1
 
+    def backwards(self, last: int) -> Iterator[tuple[int, bytes]]:
+        """Yield (number, bytes) of the entries up to one that archives have, newest first; each is read once.
+
+        Raises StateError if an archive is damaged.
+        """
+        for archived in reversed(self.files()):
+            if archived.first > last:
+                continue
+            opened = self._file(archived)
+            for group in reversed(range(opened.num_row_groups)):
+                if opened.metadata.row_group(group).column(0).statistics.min > last:
+                    continue
+                numbers, contents = (column.to_pylist() for column in opened.read_row_group(group).columns)
+                for number, content in zip(reversed(numbers), reversed(contents), strict=True):
+                    if number <= last:
+                        yield number, content
+                        last = number - 1
+
     def write(self, entries: Iterable[tuple[int, bytes]]) -> None:
         """Write entries that follow the last archive. entries: (number, bytes), in order."""
         part, size = list[tuple[int, bytes]](), 0

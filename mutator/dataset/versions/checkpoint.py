@@ -51,6 +51,7 @@ _EXTENT = pa.struct(
         pa.field("buckets", pa.int32()),
     ]
 )
+CONTENTS = ("content", "index_content")  # fields of ``FILES`` that name packs, or have the contents of log entries
 FILES = pa.schema(
     [
         pa.field("path", pa.string()),
@@ -304,6 +305,14 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
         table = _with_buckets(table.select(FILES.names).combine_chunks(), state.version.buckets)
         return table.cast(FILES), state, members["masks"]
     except (pa.ArrowException, OSError, KeyError, TypeError) as fault:
+        raise ValueError(str(fault)) from None
+
+
+def read_contents(content: bytes) -> Any:
+    """Return the columns ``CONTENTS`` of the live files. Raises ValueError for other bytes."""
+    try:
+        return pq.read_table(pa.BufferReader(content), columns=list(CONTENTS))
+    except (pa.ArrowException, OSError) as fault:
         raise ValueError(str(fault)) from None
 
 

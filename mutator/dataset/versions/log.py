@@ -154,6 +154,23 @@ class TableLog:
             if number == before:
                 raise self.missing(number)
 
+    def backwards(self, last: int, first: int) -> Iterator[TableVersion]:
+        """Yield the versions from one back to an earlier one. Raises StateError if an entry is missing or damaged."""
+        number = last
+        while number >= first:
+            found = self._entries.find(number)
+            if found is not None:
+                yield found
+                number -= 1
+                continue
+            before = number
+            for archived, content in self.archive.backwards(number):
+                if archived == number and number >= first:
+                    yield self.parsed(number, content)
+                    number -= 1
+            if number == before:
+                raise self.missing(number)
+
     def following(self, number: int, known: int | None = None) -> Iterator[TableVersion]:
         """Yield the versions after one, as far as there are any. known: the number of a version that exists.
 
@@ -291,6 +308,15 @@ class TableLog:
             return checkpoint.read_files(content)
         except ValueError:  # also if it is newer than this program, which then reads the log
             return None
+
+    def contents_of(self, name: str) -> Any | None:
+        """Return the columns ``checkpoint.CONTENTS`` of a checkpoint; None if it is missing or damaged."""
+        content = self._verified(name)
+        if content is None or _MASKS.fullmatch(name):
+            return None
+        with suppress(ValueError):
+            return checkpoint.read_contents(content)
+        return None
 
     def masks(self, name: str) -> dict[str, Any] | None:
         """Return the masks of a checkpoint; None if they are missing or damaged."""

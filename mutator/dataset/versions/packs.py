@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.versions.checkpoint import CONTENTS
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import Stored, is_packed
 
@@ -23,7 +24,6 @@ _READ_AGAIN = 16  # packs that ``unpacked`` has in memory
 _KEPT = 64 << 20  # bytes of packs that stay in memory: a small one is read by every apply
 _packs: dict[tuple[str, str], bytes] = {}  # by the directory of a log, and name; in the order of their last use
 _lock = threading.Lock()
-_COLUMNS = ("content", "index_content")  # of ``checkpoint.FILES``
 
 
 def inline_of(table: str, stored: Stored) -> bytes | None:
@@ -49,9 +49,9 @@ def packed(log: TableLog, number: int, columns: Any) -> Any:
     number: of the version. columns: pa.Table of ``checkpoint.FILES``. Contents that packs have are not written again.
     """
     columns = columns.combine_chunks()
-    apart = {name: np.flatnonzero(_is_apart(columns.column(name))) for name in _COLUMNS}
+    apart = {name: np.flatnonzero(_is_apart(columns.column(name))) for name in CONTENTS}
     rows = np.concatenate(list(apart.values()))
-    contents = [text for name in _COLUMNS for text in columns.column(name).take(pa.array(apart[name])).to_pylist()]
+    contents = [text for name in CONTENTS for text in columns.column(name).take(pa.array(apart[name])).to_pylist()]
     order = np.argsort(rows, kind="stable")  # the contents of a version lie together
     entries = columns.column("version").take(pa.array(rows)).to_pylist()
     named, waiting = [""] * len(rows), iter(order.tolist())
@@ -63,7 +63,7 @@ def packed(log: TableLog, number: int, columns: Any) -> Any:
             named[at] = f"{entries[at]}:{offset}:{name}"
             offset += len(content)
     start = 0
-    for name in _COLUMNS:
+    for name in CONTENTS:
         own = named[start : start + len(apart[name])]
         start += len(own)
         if own:
@@ -76,7 +76,7 @@ def packed(log: TableLog, number: int, columns: Any) -> Any:
 
 def bytes_apart(columns: Any) -> int:
     """Return the size of the contents that files have in memory, as text, because no pack has them."""
-    texts = (columns.column(name) for name in _COLUMNS)
+    texts = (columns.column(name) for name in CONTENTS)
     return sum(pc.sum(pc.utf8_length(text.filter(pa.array(_is_apart(text))))).as_py() or 0 for text in texts)
 
 
@@ -84,7 +84,7 @@ def unpacked(table: str, columns: Any) -> Any:
     """Undo ``packed``; return None if a pack is missing or damaged, even if an earlier call read it."""
     log = TableLog(table)
     read = lru_cache(_READ_AGAIN)(log.pack)
-    for name, size in zip(_COLUMNS, ("bytes", "index_bytes"), strict=True):
+    for name, size in zip(CONTENTS, ("bytes", "index_bytes"), strict=True):
         texts = columns.column(name).to_pylist()
         for row, text in enumerate(texts):
             if is_packed(text):
