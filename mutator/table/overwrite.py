@@ -77,8 +77,9 @@ def replacement(snapshot: Snapshot, plan: Plan, target: Target, names: _Names, *
         removed += lost.tombstone_files
     live = snapshot if names is None or plan.by_table else snapshot.only(_files(snapshot, inside))
     if lost is not None and lost.files:
-        gone = pa.array(sorted(lost.files))
-        live = live.only(~np.isin(live.files.column("path").to_numpy(zero_copy_only=False), gone.to_pylist()))
+        # np.isin compares each pair of texts: a minute for 100,000 files.
+        is_gone = pc.is_in(live.files.column("path"), value_set=pa.array(sorted(lost.files)))
+        live = live.only(~is_gone.to_numpy())
     target = replace(target, replaced=Replaced(names, frozenset(removed)))
     if lost is None:
         return Replacement(live, target, partitions, tuple(removed))
