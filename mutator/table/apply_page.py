@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
-from mutator.errors.display import counted
+from mutator.errors.display import counted, without_secrets
 from mutator.pipeline.html_report.changed_rows import ChangedRow, samples_of
 from mutator.pipeline.html_report.merge_page import MergePage, feed_paths
 from mutator.table.changes import changes_of
 
 if TYPE_CHECKING:
     from mutator.table.report import ApplyReport
+
+MOST_CHANGED = 1_000  # changed rows of a version, above which none are read: to find them, whole row groups are read
+_CHANGED = ("feed inserted", "feed updated", "master removed", "master deleted by absence")
 
 
 def apply_page(report: ApplyReport) -> MergePage:
@@ -41,6 +45,8 @@ def apply_page(report: ApplyReport) -> MergePage:
         late=report.late,
         kept_out=report.kept_out,
         samples_of_changes=_samples(report),
+        most_changed=MOST_CHANGED,
+        changes_by=None if _has_few_changes(report) else _command_of_changes(report),
         seconds=report.seconds,
         dry_run=report.dry_run,
         notes=report.notes,
@@ -54,7 +60,7 @@ def apply_page(report: ApplyReport) -> MergePage:
 
 def _samples(report: ApplyReport) -> list[ChangedRow]:
     """Return some rows that the version changed; none where they cannot be read any more, which a page does without."""
-    if report.dry_run or not report.is_new:
+    if report.dry_run or not report.is_new or not _has_few_changes(report):
         return []
     try:
         after = open_snapshot(report.table, report.version)
@@ -63,3 +69,16 @@ def _samples(report: ApplyReport) -> list[ChangedRow]:
         return samples_of(batches, names, can_pair=True, hide=report.kept_out is not None)
     except (MutatorError, OSError):
         return []
+
+
+def _has_few_changes(report: ApplyReport) -> bool:
+    """Return whether so few rows changed that reading them takes less time than the apply."""
+    # An overwrite writes an equal row again, so it has to be compared.
+    names = _CHANGED if report.operation == "apply" else (*_CHANGED, "feed no-op")
+    return sum(report.counts[name] for name in names) <= MOST_CHANGED
+
+
+def _command_of_changes(report: ApplyReport) -> str:
+    """Return the command that prints the rows that the version changed."""
+    table = shlex.quote(without_secrets(report.table))
+    return f"mutator table changes {table} --from {report.version - 1} --to {report.version}"

@@ -13,7 +13,8 @@ import pytest
 from mutator import config
 from mutator.cli import main
 from mutator.errors import MutatorError
-from mutator.table import apply
+from mutator.table import apply, apply_page
+from mutator.table.images import ImageReader
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.html_page import check
@@ -69,6 +70,27 @@ def test_the_page_of_an_apply_has_samples_of_changed_rows(table: Table, tmp_path
     hidden = table.apply(feed_of(tmp_path, "fourth", "1,8,secret\n"), report_fields="none").html()
     assert samples(hidden) == [("update", "id … at … … name … …")]
     assert "secret" not in hidden
+
+
+def test_a_page_of_many_changes_reads_no_rows(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply_page, "MOST_CHANGED", 3)
+    few = table.apply(feed_of(tmp_path, "second", "1,6,c\n2,6,c\n3,6,c\n")).html()
+    equal = table.apply(feed_of(tmp_path, "equal", "1,6,c\n2,6,c\n3,6,c\n4,6,c\n")).html()
+    assert (len(samples(few)), len(samples(equal))) == (3, 1)
+    assert "Samples are not shown" not in few + equal
+
+    many = table.apply(feed_of(tmp_path, "third", "1,7,d\n2,7,d\n3,7,d\n5,7,d\n"))
+    again = table.insert_overwrite_table(feed_of(tmp_path, "again", "1,7,d\n2,7,d\n3,7,d\n5,7,d\n"))
+    reads, read = list[Any](), ImageReader.batches
+    monkeypatch.setattr(ImageReader, "batches", lambda own, images: reads.append(images) or read(own, images))
+    for number, report in ((3, many), (4, again)):
+        page = report.html()
+        assert (samples(page), reads) == ([], [])
+        assert "Samples are not shown, because the version changes more than 3 rows." in page
+        assert f"mutator table changes {table.path} --from {number} --to {number + 1}</code>" in page
+        assert check(page)
+    assert table.changes(3, 4).to_arrow().num_rows == 7
+    assert reads
 
 
 @pytest.mark.parametrize("rows", ["1,5,a\n", "1,4,older\n", ""])

@@ -47,6 +47,8 @@ class MergePage:
     rejects_path: str | None = None  # of ``rejected_file``, where it is another
     kept_out: str | None = None  # values that must not be shown, in words
     samples_of_changes: Sequence[ChangedRow] | None = None  # None: changed rows were not written
+    most_changed: int | None = None  # changed rows of a page with samples
+    changes_by: str | None = None  # command that prints the changed rows, which are more than that
 
     def html(self) -> str:
         """Return the page."""
