@@ -48,7 +48,7 @@ def test_the_page_shows_versions_and_waiting_files(base, tmp_path, capsys):
     assert "Bytes of the master, version 1 to version 2: lowest 4" in text
     assert "<b>.tmp waits: it" in text
     assert "ready.txt ready: the next run claims it" in text
-    assert "Problems None." in text
+    assert "No problems" in text
     assert "ready: ready.txt\n" in out
     assert re.search(r"(?m)^ +2 +run +1 +1,000 +0 +0 +\d", out)
 
