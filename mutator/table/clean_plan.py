@@ -18,6 +18,7 @@ from mutator.dataset.versions.log import DIRECTORY, TableLog, version_of_checkpo
 from mutator.dataset.versions.opening import snapshot_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.errors import suppressed
 from mutator.storage import entries_of
 from mutator.table.clean_removal import mark_of, named_files
 from mutator.table.dead_runs import DeadRuns, dead_runs
@@ -160,18 +161,24 @@ class _Search:
 
         changed: the versions after the earliest one so far that changed rows, ascending.
         """
-        before, log = self._before, self._log
+        before = self._before
         has_earlier = any(number < before.earliest for number in before.bases)  # perhaps with the rows of the earliest
-        first = first_with_rows(log, before.earliest) if has_earlier else before.earliest
+        first = self._first_with_rows(before.earliest) if has_earlier else before.earliest
 
         def first_of(number: int) -> int:
             if number < before.earliest:
-                return first_with_rows(log, number)
+                return self._first_with_rows(number)
             return (first, *changed)[bisect_right(changed, number)]
 
         kept = {first_of(number) for number in (self._earliest, *self._tagged)}
         there = {first_of(number) for number in (before.earliest, *before.bases)}
         return len((there | {number for number in changed if number <= self._earliest}) - kept)
+
+    def _first_with_rows(self, number: int) -> int:
+        """Return the first version with the same rows; the version itself where the archive is damaged."""
+        with suppressed("table.log.archive"):
+            return first_with_rows(self._log, number)
+        return number
 
     def _name(self, files: Iterable[Stored], number: int) -> None:
         self._of_versions += [(one.path, one.bytes, GONE, number) for one in files if one.is_apart]
@@ -183,14 +190,18 @@ class _Search:
         """Name the files of withdrawn rows whose versions have no rows any more; keep the others."""
         kept, needed = [*self._before.kept, *self.kept], self.needed()
         self.kept = []
-        versions = {number: self._log.read(number) for number, _ in kept}
+        versions = dict[int, TableVersion]()
+        for number in {number for number, _ in kept}:
+            with suppressed("table.log.archive"):  # the files stay where it is unknown what the version had
+                versions[number] = self._log.read(number)
         for number, path in kept:
-            own = pa.array([file.path for file in versions[number].files], pa.string())
-            if pc.any(pc.is_in(own, value_set=needed)).as_py():
+            version = versions.get(number)
+            own = pa.array([] if version is None else [file.path for file in version.files], pa.string())
+            if version is None or pc.any(pc.is_in(own, value_set=needed)).as_py():
                 self.kept.append((number, path))
                 self._add_names([path])
             else:
-                self._name([one for one in versions[number].withdrawn if one.path == path], number)
+                self._name([one for one in version.withdrawn if one.path == path], number)
 
     def _checkpoints(self) -> None:
         """Name the checkpoints of versions that are gone, and the packs that only these name."""

@@ -699,6 +699,46 @@ def test_archives_are_read_in_order_and_their_damage_is_found(table: Table, monk
         list(table.log())
 
 
+def test_no_rows_and_no_cleaning_need_an_archive(table: Table) -> None:
+    table.tag("kept", 2)
+    second, newest = rows_of(table, 2), rows_of(table)
+    for _ in range(2):
+        table.clean(**AGAIN)
+    (one,) = TableLog(table.path).archive.files()
+    path = Path(table.path) / "_mutator/table/archive" / one.name
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+    assert (rows_of(Table(table.path), 2), rows_of(Table(table.path))) == (second, newest)
+    for number in range(2):
+        table.apply(rows("q", 20 + number))
+        table.clean(**AGAIN)
+    assert rows_of(Table(table.path), 2) == second
+    table.untag("kept")
+    table.clean(**AGAIN)
+    table.clean(**AGAIN)
+    assert not Table(table.path).tags()
+    assert not any(base.name.startswith(f"{2:020d}") for base in Path(table.path).glob("_mutator/table/checkpoints/*"))
+    with pytest.raises(MutatorError, match="this archive of the entries 1 to 6 of the log is damaged"):
+        list(table.log())
+    path.write_bytes(content)
+    assert table.verify().differences == ()
+
+
+@pytest.mark.parametrize("first", [1, 2, 3, 5])
+def test_no_archive_is_read_that_is_older_than_asked_for(
+    table: Table, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_MOST", 2)
+    for _ in range(2):
+        table.clean(**AGAIN)
+    reads, read = list[str](), archive.read_file
+    monkeypatch.setattr(archive, "read_file", lambda path: reads.append(path) or read(path))
+    log = TableLog(table.path)
+    assert [one.number for one in log.backwards(7, first)] == list(range(7, first - 1, -1))
+    assert len(reads) == len([one for one in log.archive.files() if one.last >= first])
+
+
 def test_the_packs_of_other_writers_stay_with_their_checkpoints(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 1 << 16)
     monkeypatch.setattr(apply, "INLINE", 1 << 16)

@@ -165,9 +165,11 @@ class TableLog:
                 continue
             before = number
             for archived, content in self.archive.backwards(number):
-                if archived == number and number >= first:
+                if archived == number:
                     yield self.parsed(number, content)
                     number -= 1
+                if number < first:  # earlier archives are not read
+                    return
             if number == before:
                 raise self.missing(number)
 

@@ -211,7 +211,7 @@ def _from_checkpoint(log: TableLog, table: str, name: str, number: int | None) -
     read = log.checkpoint(name)
     if read is None:
         return None
-    return _snapshot_of(log, table, read) if _is_of(log, read[1].version, name, number) else None
+    return _snapshot_of(log, table, read) if _is_of(log, table, read[1].version, name, number) else None
 
 
 def base_of(log: TableLog, table: str, name: str) -> Snapshot | None:
@@ -230,10 +230,11 @@ def _snapshot_of(log: TableLog, table: str, read: tuple[Any, State, str | None])
     return Snapshot(table, state, files, Masks(table, partial(_masks_of, log, table, number, masks), since=number))
 
 
-def _is_of(log: TableLog, version: TableVersion, name: str, wanted: int | None) -> bool:
+def _is_of(log: TableLog, table: str, version: TableVersion, name: str, wanted: int | None) -> bool:
     """Return whether the version of a checkpoint is one of the log: the next entry follows it, or it has an entry.
 
-    The archive has the entry of a tagged version, whose checkpoint serves no other one. wanted: number of a version.
+    The newest cleaning names the checkpoint of a tagged version, which serves no other one. The entry of that version
+    is in the archive, which may be damaged. wanted: number of a version.
     """
     damage: MutatorError | None = None
     for number, member in ((version.number + 1, "parent"), (version.number, "id")):
@@ -247,7 +248,9 @@ def _is_of(log: TableLog, version: TableVersion, name: str, wanted: int | None) 
     if damage is None and log.archive.last() >= version.number:
         # Another checkpoint is of no use, because entries that follow it are in the archive: a slow writer has just
         # written it, or named it in the hint.
-        return is_base(name) and wanted == version.number and _is_archived(log, version)
+        if not is_base(name) or wanted != version.number:
+            return False
+        return open_snapshot(table).state.cleaning.left.bases.get(wanted) == name or _is_archived(log, version)
     raise damage or lost(log, version.number, log.checkpoint_path(name))
 
 
