@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from mutator.cli.after_commit import AfterCommit
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.changes_commands import CHANGES
 from mutator.cli.command import Answer, Command, Group, Report, Rows, add_commands
@@ -160,8 +161,10 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 2
     except KeyboardInterrupt as stop:
         number = stop.number if isinstance(stop, Interrupted) else signal.SIGINT
-        print(f"mutator: stopped from outside; {arguments.committed or arguments.when_stopped}", file=sys.stderr)
-        return 128 + number if arguments.committed is None else 0  # too late: the merge is done
+        committed: AfterCommit | None = arguments.committed
+        left = arguments.when_stopped if committed is None else committed.text()
+        print(f"mutator: stopped from outside; {left}", file=sys.stderr)
+        return 0 if committed is not None and committed.is_complete else 128 + number
     except BrokenPipeError:  # the reader of the output has gone, as with `| head`
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

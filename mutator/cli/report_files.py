@@ -6,6 +6,7 @@ None of them can fail a merge: it is committed before they are written, and one 
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from mutator.cli.after_commit import AfterCommit
 from mutator.cli.command import option
 from mutator.cli.lineage_events import LINEAGE, LineageEvents
 from mutator.cli.messages import warn
@@ -27,7 +29,6 @@ METRICS = option(
 )
 FILES = (HTML, METRICS, LINEAGE)
 Result = TypeVar("Result")
-COMMITTED = "the merge was committed, but files that report on it may be missing"  # after Ctrl-C
 _DIRECTORIES = ("incr", "working", "output", "archive", "backup", "master", "table", "_mutator")  # of a base
 
 
@@ -51,14 +52,16 @@ class ReportFiles:
         *,
         events: LineageEvents | None = None,
         looks: bool = False,
+        later: str = "run the command again",
     ) -> None:
         """Check the options. Raises ConfigError.
 
         dataset: the path that metrics are of. places: the role and the path or pattern of all data: a file there would
         replace data, or be taken for data. facts: returns members of ``metrics.Measured`` when the command has ended.
         events: those of OpenLineage. looks: the command only looks, and so neither succeeds nor fails.
+        later: how to get files that a signal left unwritten.
         """
-        self._code, self._events = None if looks else 0, events
+        self._code, self._events, self._later = None if looks else 0, events, later
         self._arguments, self._facts = arguments, facts
         self._dataset = without_secrets(dataset).encode("utf-8", "backslashreplace").decode()
         self._html: str | None = getattr(arguments, "html", None)
@@ -80,29 +83,40 @@ class ReportFiles:
     def watch(self) -> Iterator[Observed]:
         """Write the files when the block ends; their ``warnings`` are those of the last block.
 
-        From then on a signal cannot undo the merge: ``arguments.committed`` says so.
+        From the commit on a signal cannot undo the merge: ``arguments.committed`` says what is still missing.
         """
         observed = Observed()
         self.warnings, self._arguments.committed = [], None
         try:
             yield observed
+            if observed.report is not None and not getattr(self._arguments, "dry_run", False):
+                self.note_commit()
+            if self._html is not None and observed.report is not None:
+                self._write(self._html, observed.report.html, "the merge is complete, but its report was not written")
+            self._is_written(self._html)
         except BaseException as fault:
-            is_late = isinstance(fault, KeyboardInterrupt) and self._arguments.committed is not None
-            self._write_metrics(observed, self._code if is_late else _exit_code(fault))
+            committed: AfterCommit | None = self._arguments.committed if isinstance(fault, KeyboardInterrupt) else None
+            is_complete = committed is not None and committed.changes is None and self._html not in committed.files
+            self._write_metrics(observed, self._code if is_complete else _exit_code(fault))
             if self._events is not None:
-                ended = (
-                    partial(self._events.complete, observed.report) if is_late else partial(self._events.fail, fault)
-                )
-                self.warnings += self._sent(ended)
+                failed, done = partial(self._events.fail, fault), partial(self._events.complete, observed.report)
+                self.warnings += self._sent(failed if committed is None else done)
             warn(self._arguments, self.warnings)
             raise
-        if observed.report is not None and not getattr(self._arguments, "dry_run", False):
-            self._arguments.committed = COMMITTED
-        if self._html is not None and observed.report is not None:
-            self._write(self._html, observed.report.html, "the merge is complete, but its report was not written")
         self._write_metrics(observed, self._code)
         if self._events is not None:
             self.warnings += self._sent(partial(self._events.complete, observed.report))
+
+    def note_commit(self, changes: str | None = None) -> None:
+        """Note that the merge is committed. changes: command that puts its changed rows where they should be."""
+        files = [path for path in (self._html, self._metrics) if path is not None]
+        self._arguments.committed = AfterCommit(self._later, files, changes)
+
+    def _is_written(self, path: str | None) -> None:
+        """Note that a file is written, or cannot be, which a warning says."""
+        committed = self._arguments.committed
+        if committed is not None and path in committed.files:
+            committed.files.remove(path)
 
     def start(self) -> None:
         """Say that the work begins, which may be later than the command does."""
@@ -127,6 +141,7 @@ class ReportFiles:
         if self._metrics is not None:
             content = lambda: self._measured(observed, exit_code)  # noqa: E731
             self._write(self._metrics, content, "the metrics were not written")
+        self._is_written(self._metrics)
 
     def _measured(self, observed: Observed, exit_code: int | None) -> str:
         from mutator.pipeline.metrics import Measured, metrics_text
@@ -172,8 +187,8 @@ def _replace(path: str, content: str) -> None:
 
 def _exit_code(fault: BaseException) -> int:
     """Return the exit code of a command that an exception ends."""
-    if isinstance(fault, Interrupted):
-        return 128 + fault.number
+    if isinstance(fault, KeyboardInterrupt):
+        return 128 + (fault.number if isinstance(fault, Interrupted) else signal.SIGINT)
     return fault.exit_code if isinstance(fault, MutatorError) else MutatorError.exit_code
 
 

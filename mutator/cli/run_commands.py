@@ -5,18 +5,26 @@ mutator verify [--repair] DIR
 bulk_mutate.py -Dconf.path=FILE MASTER,FEED[,FEED…] OUTPUT
 """
 
+from __future__ import annotations
+
 import argparse
 import json
+import shlex
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.command import Command, Report, option
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.workflow_target import table_in
-from mutator.errors import error
-from mutator.errors.display import text_of
-from mutator.storage import located, located_to_write
+from mutator.errors import MutatorError, error
+from mutator.errors.display import text_of, without_secrets
+from mutator.storage import located, located_to_write, storage_for
+
+if TYPE_CHECKING:
+    from mutator.pipeline.merge import Prepared
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
@@ -25,9 +33,12 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.pipeline.missing_key import key_of_manifest_in_errors
     from mutator.pipeline.version_point import seconds_of
 
+    later = "run the command again with another --output"
     inputs = (("master", arguments.master), *(("feed", path) for path in arguments.feed))
     events = LineageEvents(arguments, f"mutator run {arguments.master}", inputs)
-    files = ReportFiles(arguments, arguments.master, [*inputs, ("output", arguments.output)], events=events)
+    files = ReportFiles(
+        arguments, arguments.master, [*inputs, ("output", arguments.output)], events=events, later=later
+    )
     with files.watch() as observed:
         files.start()
         with key_of_manifest_in_errors(arguments.master):
@@ -37,14 +48,40 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
         _check_changes(arguments)
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
         merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
-        made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
-        observed.report = report
-        observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
-        if arguments.changes is not None and not arguments.dry_run:
-            cure = f"mutator changes {arguments.output} --files {arguments.changes}"
-            arguments.committed = f"the merge was committed; put its changed rows into their directory with: {cure}"
-            put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
+        try:
+            made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
+            observed.report = report
+            observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
+            if arguments.changes is not None and not arguments.dry_run:
+                put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
+        except KeyboardInterrupt:
+            if not arguments.dry_run and _is_committed(prepared):
+                files.note_commit(_command_of_changes(arguments))
+            raise
     yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
+
+
+def _is_committed(prepared: Prepared) -> bool:
+    """Return whether the output of a run is published, as far as the storage says so."""
+    from mutator.dataset.commit.staging import published
+
+    with suppress(MutatorError):
+        made = published(storage_for(prepared.output), prepared.output)
+        return made is not None and made.run == prepared.plan.run
+    return False
+
+
+def _command_of_changes(arguments: argparse.Namespace) -> str | None:
+    """Return the command that puts changed rows into their directory; None if they are there, or not asked for."""
+    from mutator.pipeline.kept_changes import read_kept_changes
+
+    if arguments.changes is None:
+        return None
+    with suppress(MutatorError):
+        if read_kept_changes(located_to_write(arguments.changes)[1]) is not None:
+            return None
+    output, directory = (shlex.quote(without_secrets(path)) for path in (arguments.output, arguments.changes))
+    return f"mutator changes {output} --files {directory}"
 
 
 def _check_changes(arguments: argparse.Namespace) -> None:

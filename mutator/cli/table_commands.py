@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Iterator
 from functools import partial
 
@@ -23,7 +24,7 @@ from mutator.cli.table_upkeep_commands import CLEAN_TABLE, COMPACT_TABLE
 from mutator.cli.table_version_commands import BOOKMARK, BOOKMARKS, RESTORE_TABLE, TAG_TABLE, TAGS
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
-from mutator.errors.display import counted
+from mutator.errors.display import counted, without_secrets
 
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -59,7 +60,8 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
 
     feed = [("feed", path) for path in arguments.feed]
     events = LineageEvents(arguments, f"mutator table {operation} {arguments.table}", feed, arguments.table)
-    files = ReportFiles(arguments, arguments.table, [("table", arguments.table), *feed], events=events)
+    later = f"see what was merged with: mutator table log {shlex.quote(without_secrets(arguments.table))}"
+    files = ReportFiles(arguments, arguments.table, [("table", arguments.table), *feed], events=events, later=later)
     settings, others = options.settings_of(arguments), {}
     if operation == "apply":
         others = {"compact_after": arguments.compact_after}

@@ -13,6 +13,7 @@ The target of a base is BASE/master, or a versioned table: BASE/table if it is t
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -29,7 +30,7 @@ from mutator.cli.report_files import FILES, HTML, METRICS, Observed, ReportFiles
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
 from mutator.errors import error, suppressed
-from mutator.errors.display import seconds_text
+from mutator.errors.display import seconds_text, without_secrets
 from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def _files(arguments: argparse.Namespace, table: str | None, *, looks: bool = Fa
     facts, base = partial(measures, arguments.base, table), arguments.base.rstrip("/")
     inputs = [("feed", f"{base}/incr"), *([("master", f"{base}/master")] if table is None else [])]
     events = LineageEvents(arguments, f"mutator workflow {base}", inputs, table)
-    return ReportFiles(arguments, arguments.base, places, facts, events=events, looks=looks)
+    later = f"see what was merged with: mutator workflow report {shlex.quote(without_secrets(arguments.base))}"
+    return ReportFiles(arguments, arguments.base, places, facts, events=events, looks=looks, later=later)
 
 
 def _observe(observed: Observed, outcome: Outcome | TableOutcome) -> None:
@@ -103,19 +105,21 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
             ):
                 outcome = run()
                 _observe(observed, outcome)
+            arguments.committed = None  # a signal stops the wait, and not this merge
             warn(arguments, files.warnings)
             if outcome is None:  # another run merges the files that have arrived, or others change the same records
                 time.sleep(interval)
                 continue
             if outcome.version is not None or outcome.claimed or outcome.recovered:
-                yield _report(outcome, outcome.json_line() if arguments.json else outcome.text(), files)
-                if outcome.stopped:
-                    return  # a signal came too late to stop this run
                 if outcome.version is not None and left is not None:
                     left -= 1
-            arguments.committed = None  # a signal stops the wait, and not this merge
+                signal = outcome.stopped if left != 0 else None  # else all runs are done
+                yield _report(outcome, outcome.json_line() if arguments.json else outcome.text(), files, signal)
+                if outcome.stopped:
+                    return  # a signal came too late to stop this run
             for compacted in pause(outcome) if left != 0 else ():
-                yield _report(compacted, compacted.json_line() if arguments.json else compacted.text())
+                text = compacted.json_line() if arguments.json else compacted.text()
+                yield _report(compacted, text, signal=compacted.stopped)
                 if compacted.stopped:
                     return
 
@@ -199,10 +203,13 @@ def _applied(arguments: argparse.Namespace, table: OpenTable, files: ReportFiles
     return to_table.run(arguments.base, config, replace(target, apply=files.started(target.apply)))
 
 
-def _report(outcome: Outcome | TableOutcome, text: str, files: ReportFiles | None = None) -> Report:
+def _report(
+    outcome: Outcome | TableOutcome, text: str, files: ReportFiles | None = None, signal: int | None = None
+) -> Report:
+    """Return the report of a run. signal: that ends a command with more to do than this run, which is done."""
     written = () if files is None else files.warnings
     warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings, *written)
-    return Report(text, warnings, code=128 + outcome.stopped if outcome.stopped else 0)
+    return Report(text, warnings, code=0 if signal is None else 128 + signal)
 
 
 def _status(arguments: argparse.Namespace) -> Iterator[Answer]:

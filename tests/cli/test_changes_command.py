@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import signal
 from pathlib import Path
 
 import pytest
 
 from mutator.cli import main
+from mutator.pipeline import kept_changes
 from mutator.pipeline.kept_changes import read_kept_changes
 from tests.support.child_process import in_child
 
@@ -65,18 +68,38 @@ def test_a_signal_after_the_commit_says_how_to_get_the_changes(capsys, monkeypat
     def stopped(*_):
         raise KeyboardInterrupt
 
-    words = f"{RUN} --output out --changes changed --metrics m.prom".split()
+    words = [*RUN.split(), "--output", "out", "--changes", "changed $rows", "--metrics", "m.prom", "--html", "m.html"]
     with monkeypatch.context() as patch:
         patch.setattr("mutator.pipeline.kept_changes.keep_changes", stopped)
-        assert main(words) == 0
+        assert main(words) == 130
 
-    said = "stopped from outside; the merge was committed; put its changed rows into their directory with: "
-    assert f"{said}mutator changes out --files changed\n" in capsys.readouterr().err
-    assert "} 1.0" in next(
-        line for line in Path("m.prom").read_text().splitlines() if line.startswith("mutator_success")
+    said = capsys.readouterr().err
+    begin, cure = said.rsplit(" with: mutator ", 1)
+    assert begin == (
+        "mutator: stopped from outside; the merge was committed; m.html was not written: run the command again with "
+        "another --output; put its changed rows into their directory"
     )
-    assert main(["changes", "out", "--files", "changed"]) == 0
-    assert printed(capsys, "changes changed --format json") == printed(capsys, "changes out --format json")
+    metrics = Path("m.prom").read_text().splitlines()
+    for name, value in (("success", 0.0), ("exit_code", 130.0)):
+        assert next(line for line in metrics if line.startswith(f"mutator_{name}{{")).endswith(f"}} {value}")
+    assert main(shlex.split(cure)) == 0
+    assert [*map(json.loads, rows_at("changed $rows", capsys))] == printed(capsys, "changes out --format json")
+
+
+@pytest.mark.parametrize(("point", "code"), [("changes.linked", 143), ("changes.kept", 0)])
+def test_a_signal_is_without_effect_once_the_changes_are_there(capsys, monkeypatch, point, code):
+    monkeypatch.setattr(kept_changes, "failpoint", lambda name: name == point and os.kill(os.getpid(), 15))
+
+    assert main(f"{RUN} --output out --changes changed".split()) == code
+
+    assert "mutator: stopped from outside; the merge was committed" in capsys.readouterr().err
+    assert (read_kept_changes("changed") is None) == bool(code)
+
+
+def rows_at(place, capsys):
+    capsys.readouterr()
+    assert main(["changes", place, "--format", "json"]) == 0
+    return capsys.readouterr().out.splitlines()
 
 
 def test_places_that_cannot_get_or_have_changes_are_refused(capsys):

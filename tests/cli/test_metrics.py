@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import sys
 import time
@@ -10,8 +12,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mutator.cli import main
+from mutator.dataset.commit import publish
 from mutator.dataset.version_log import Arrived
 from mutator.pipeline.version_point import lags
+from mutator.workflow.directory import run_phases
 from tests.support.cluster import SAMPLE
 
 CONFIG = ["--config", str(SAMPLE / "bumu.properties")]
@@ -155,6 +159,9 @@ def test_metrics_that_cannot_be_written_are_a_warning(tmp_path, capsys):
     assert "warning: the metrics were not written: " in capsys.readouterr().err
 
 
+LATER = "mutator.prom was not written: run the command again with another --output\n"
+
+
 @pytest.mark.parametrize(("more", "said"), [([], "the merge was committed"), (["--dry-run"], "nothing was published")])
 def test_a_signal_while_files_are_written_says_what_was_committed(tmp_path, file, capsys, monkeypatch, more, said):
     def stopped(*_):
@@ -162,10 +169,81 @@ def test_a_signal_while_files_are_written_says_what_was_committed(tmp_path, file
 
     monkeypatch.setattr("mutator.cli.report_files._replace", stopped)
 
-    assert run(tmp_path, file, *more) == (130 if more else 0)
+    assert run(tmp_path, file, *more) == 130
 
-    assert f"stopped from outside; {said}" in capsys.readouterr().err
+    found = capsys.readouterr().err
+    assert f"stopped from outside; {said}" in found
+    assert found.endswith(LATER) == (not more)
     assert (tmp_path / "out").exists() == (not more)
+
+
+def test_a_signal_while_the_page_is_written_leaves_metrics(tmp_path, file, capsys, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    page = tmp_path / "page.html"
+    monkeypatch.setattr("mutator.pipeline.report.Report.html", stopped)
+    assert run(tmp_path, file, "--html", page) == 130
+
+    assert capsys.readouterr().err.endswith(
+        f"the merge was committed; {page} was not written: run the command again with another --output\n"
+    )
+    found, _ = read(file)
+    assert (found["exit_code",], found["success",]) == (130, 0)
+    assert found["rows", "feed", "inserted"] == 30
+
+
+@pytest.mark.parametrize(("more", "code"), [([], 0), (["--html"], 130)])
+def test_a_signal_during_the_publication_does_not_undo_it(tmp_path, file, capsys, monkeypatch, more, code):
+    words = [*more, tmp_path / "page.html"] if more else []
+    monkeypatch.setattr(publish, "failpoint", lambda name: name == "publish.renamed" and os.kill(os.getpid(), 2))
+
+    assert run(tmp_path, file, *words) == code
+
+    found = capsys.readouterr().err
+    assert "mutator: stopped from outside; the merge was committed" in found
+    assert ("page.html was not written" in found) == bool(more)
+    assert read(file)[0]["exit_code",] == code
+    monkeypatch.undo()
+    assert main(["verify", str(tmp_path / "out"), "--quiet"]) == 0
+
+
+def test_a_signal_after_all_files_are_written_changes_nothing(tmp_path, file, capsys, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mutator.cli.options.shown", stopped)
+    assert run(tmp_path, file) == 0
+    assert capsys.readouterr().err.endswith("mutator: stopped from outside; the merge was committed\n")
+    assert read(file)[0]["exit_code",] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["run"], 0), (["watch"], 143), (["watch", "--runs", "1"], 0)], ids=["run", "watch", "last"]
+)
+def test_a_run_of_a_base_that_a_signal_cannot_stop_has_its_metrics(base, file, capsys, monkeypatch, words, code):
+    monkeypatch.setattr(run_phases, "failpoint", lambda name: name == "commit.done" and os.kill(os.getpid(), 15))
+
+    more = ["-D", "claim.min.age=0s", "--metrics", file, "--json"]
+    assert main([str(word) for word in ("workflow", words[0], base, *words[1:], *CONFIG, *more)]) == code
+
+    out, err = capsys.readouterr()
+    assert json.loads(out)["stopped"] == 15
+    assert "a signal came too late to stop this run: all of it is done" in err
+    found, _ = read(file)
+    assert (found["exit_code",], found["rows", "feed", "inserted"]) == (0, 30)
+
+
+def test_a_signal_while_the_metrics_of_a_base_are_written_says_what_is_missing(base, file, capsys, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mutator.cli.report_files._replace", stopped)
+    words = ("workflow", "run", base, *CONFIG, "-D", "claim.min.age=0s", "--metrics", file)
+    assert main([str(word) for word in words]) == 130
+    assert capsys.readouterr().err.endswith(
+        f"the merge was committed; {file} was not written: see what was merged with: mutator workflow report {base}\n"
+    )
 
 
 def test_metrics_without_their_library_are_refused_before_the_merge(tmp_path, file, capsys, monkeypatch):
@@ -183,3 +261,20 @@ def test_the_lag_counts_from_the_arrival_of_merged_files_to_the_commit():
     assert lags(150.0, claimed, {"a", "b"}) == (50.0, 20.0)
     assert lags(150.0, claimed, {"ahead"}) == (0.0, 0.0)
     assert lags(150.0, claimed, set()) == (None, None)
+
+
+def test_a_signal_while_the_page_of_an_apply_is_written_says_what_is_missing(tmp_path, file, capsys, monkeypatch):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    table, feed, page = tmp_path / "a table", tmp_path / "f_1.csv", tmp_path / "page.html"
+    feed.write_text("id,at\n1,1\n2,1\n")
+    assert main(["table", "create", str(table), "--key", "id", "--order-by", "at", "--quiet"]) == 0
+    monkeypatch.setattr("mutator.table.report.ApplyReport.html", stopped)
+    words = ("table", "apply", table, "--feed", feed, "--metrics", file, "--html", page)
+    assert main([str(word) for word in words]) == 130
+    assert capsys.readouterr().err.endswith(
+        f"the merge was committed; {page} was not written: see what was merged with: mutator table log '{table}'\n"
+    )
+    found, _ = read(file)
+    assert (found["exit_code",], found["rows", "feed", "inserted"]) == (130, 2)

@@ -116,7 +116,9 @@ def test_a_signal_during_a_compaction_ends_a_run_that_is_done(base: TableBase, m
         raise Interrupted(15)
 
     monkeypatch.setattr(idle, "compact_table", stopped)
-    assert kept(base, base.run(), **{"compact.after": "0s"}).stopped == 15
+    done = kept(base, base.run(), **{"compact.after": "0s"})
+    assert done.stopped == 15
+    assert done.warnings[-1] == "the compaction after it failed: a signal stopped it; the next one goes on"
     assert set(kinds(base)) == {"create", "apply"}
 
 

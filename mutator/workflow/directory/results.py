@@ -51,6 +51,7 @@ class RunOutcome:
         """What an operator should know although the run succeeded."""
         which = "an earlier version" if self.version is None else f"version {self.version}"
         return (
+            *(["a signal came too late to stop this run: all of it is done"] if self.stopped is not None else []),
             *(f"{name} is not merged: it {why}" for name, why in self.stuck),
             *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
         )

@@ -63,4 +63,5 @@ def kept(outcome: Outcome, upkeep: Upkeep, is_quiet: Callable[[], bool]) -> Outc
         fault = f"{type(found).__name__}: {found}"
     except Interrupted as stop:  # the run itself is done
         stopped = stop.number
+        fault = "a signal stopped it; the next one goes on"
     return replace(outcome, compactions=tuple(reports), compaction_fault=fault, stopped=stopped)
