@@ -72,6 +72,17 @@ def test_the_page_of_an_apply_has_samples_of_changed_rows(table: Table, tmp_path
     assert "secret" not in hidden
 
 
+def test_a_page_of_many_updates_has_samples_of_them(table: Table, tmp_path: Path) -> None:
+    """All old images come before the new ones, which are in another order."""
+    for at in (6, 7):
+        rows = "".join(f"{number},{at},x{at}\n" for number in range(0, 1000, at - 5))
+        report = table.apply(feed_of(tmp_path, f"at_{at}", rows))
+    assert report.counts["feed updated"] == 500
+    found = samples(report.html())
+    assert [kind for kind, _ in found] == ["update"] * 6
+    assert all(fields.endswith(" at 6 7 name x6 x7") for _, fields in found)
+
+
 def test_a_page_of_many_changes_reads_no_rows(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply_page, "MOST_CHANGED", 3)
     few = table.apply(feed_of(tmp_path, "second", "1,6,c\n2,6,c\n3,6,c\n")).html()

@@ -23,7 +23,7 @@ _FIELDS = 12  # of a row
 _TEXT = 60  # characters of a value
 _EACH = 6  # rows of each kind
 _READ = 20_000  # rows that are looked at
-_HALVES = 64  # rows that wait for their other half
+_HALVES = 64  # rows that wait for their other half: the first ones, and as many of the last ones
 
 
 class Field(NamedTuple):
@@ -83,7 +83,8 @@ def _changes(
     """Yield the first changes: insert, delete or update, and the fields before and after.
 
     The two rows of a record that moved to another partition are in different files, where each may be beside a row of
-    another record.
+    another record. A table has all rows before the changes first, so the first ones must wait; of a run, most pairs
+    follow each other, so the last ones must.
     """
     halves: dict[tuple[str, ...], Mapping[str, Any]] = {}  # rows whose other half was not read yet
     for row in islice(_rows(batches), _READ):
@@ -95,8 +96,8 @@ def _changes(
         elif (other := halves.pop(key, None)) is not None:
             yield "update", *((other, values) if kind == "update_postimage" else (values, other))
         elif can_pair:
-            if len(halves) == _HALVES:
-                del halves[next(iter(halves))]
+            if len(halves) == 2 * _HALVES:
+                del halves[next(islice(halves, _HALVES, None))]
             halves[key] = values
 
 
