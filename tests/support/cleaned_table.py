@@ -1,0 +1,62 @@
+"""A table of some versions with much to clean, and what is asked of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from mutator.dataset.versions import opening
+from mutator.errors import error
+from mutator.table import apply, turn
+from mutator.table.table import Table
+
+AGAIN: dict[str, Any] = {"keep_versions": 1, "grace": "0s"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let versions have files apart from the log, checkpoints often, and other writers act in the turn of one."""
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    monkeypatch.setattr(apply, "INLINE", 0)
+    monkeypatch.setattr(opening, "_EVERY", 4)
+    monkeypatch.setattr(turn, "_PATIENCE", 0)
+
+
+def rows(ids: str, at: int, op: str = "U") -> pa.Table:
+    return pa.table({"id": list(ids), "at": [at] * len(ids), "op": [op] * len(ids)})
+
+
+@pytest.fixture(name="table")
+def table_of_some_versions(tmp_path: Path) -> Table:
+    table = Table.create(tmp_path / "t", key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
+    table.apply(rows("abcdef", 1))
+    for at in range(2, 6):
+        table.apply(rows("ab", at))
+    table.apply(rows("c", 6, "D"))
+    table.compact(everything=True)
+    return table  # version 7
+
+
+def rows_of(table: Table, version: int | None = None) -> list[Any]:
+    """Return the rows of a version, in any fixed order."""
+    return sorted(table.scan(version=version).to_pylist(), key=repr)
+
+
+def paths(table: Table) -> set[str]:
+    """Return the paths of the files of a table, but for those of its log."""
+    root = Path(table.path)
+    found = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    return {path for path in found if not path.startswith(("_mutator/table/log", "_mutator/table/checkpoints"))}
+
+
+def data(table: Table) -> set[str]:
+    """Return the paths of the data files of a table."""
+    return {path for path in paths(table) if path.endswith(".parquet") and path.startswith("version_id")}
+
+
+def stop(table: str, waiting: Any) -> None:
+    """Stand in for a function of a cleaning, and fail."""
+    raise error("storage", path=table, why="stopped")
