@@ -1,9 +1,14 @@
 """Text as messages and reports may show it: without secrets, and safe for terminals and logs."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 
+OUT = "…"  # in place of a value that must not be shown
+
+_HIDES = ContextVar("_HIDES", default=False)
 _USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
 _QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*["])""")  # not from the apostrophe of "a file's"
 _SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
@@ -110,13 +115,41 @@ def without_quotes(text: str, instead: str) -> str:
 
 
 def quoted(value: bytes, most: int = 40) -> str:
-    """Show a field's bytes in a message.
+    """Show a field's bytes in the reason of a reject, which reports cut where values must not be shown.
 
     >>> quoted(b"12,x")
     "'12,x'"
     """
-    text = value[:most].decode("utf-8", "backslashreplace")
-    return in_quotes(one_line(text) + ("…" if len(value) > most else ""))
+    return in_quotes(_start(value, most))
+
+
+def quoted_value(value: bytes, most: int = 40) -> str:
+    """Show a field's bytes in a message, or ``…`` where values are hidden.
+
+    >>> with hidden_values():
+    ...     print(quoted_value(b"lamp"), quoted(b"lamp"))
+    '…' 'lamp'
+    """
+    return value_in_quotes(_start(value, most))
+
+
+def value_in_quotes(text: str) -> str:
+    """Put a value of a row between quotes, or ``…`` where values are hidden."""
+    return in_quotes(OUT if _HIDES.get() else text)
+
+
+def _start(value: bytes, most: int) -> str:
+    return one_line(value[:most].decode("utf-8", "backslashreplace")) + (OUT if len(value) > most else "")
+
+
+@contextmanager
+def hidden_values() -> Iterator[None]:
+    """Hide the values of rows in messages that are made within the ``with`` block, by this thread."""
+    token = _HIDES.set(True)
+    try:
+        yield
+    finally:
+        _HIDES.reset(token)
 
 
 def seconds_text(seconds: float) -> str:

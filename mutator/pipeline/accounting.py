@@ -94,9 +94,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
     _count_lost(counts, lost)
     highest = max((receipt.highest for receipt in tallies if receipt.highest is not None), default=None)
     expired = [receipt.expired for receipt in tallies] + (_known_orders(plan, lost, highest) if lost else [])
-    if counts["met twice"]:  # reported only now, because a damaged file might look the same
-        shown = "; ".join(map(key_text, samples["met twice"]))
-        raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples=shown)
+    check_unique(plan, counts, samples)  # only now, because a damaged file might look the same
     files = [part for receipt in merges for part in receipt.files]
     beside = [*(part for receipt in tallies for part in receipt.beside), *ledger.beside]
     taken_over = [part for index in carried for part in _parts_of(plan.inputs[index].source)]
@@ -133,6 +131,13 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         },
         read=_feed_rows(plan, splits),
     )
+
+
+def check_unique(plan: Plan, counts: Counter[str], samples: Mapping[str, Sequence[Key]]) -> None:
+    """Raise DataError where the master has several rows of an ID, and ``master.unique`` promises one."""
+    if counts["met twice"]:
+        shown = "; ".join(key_text(plan.shown.key(key)) for key in samples["met twice"])
+        raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples=shown)
 
 
 def _parts_of(source: Source) -> list[Part]:

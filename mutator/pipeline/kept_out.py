@@ -2,21 +2,28 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from mutator.config import Config
-from mutator.engine.receipts import Key, RejectSample
-from mutator.errors import DataError
-from mutator.errors.display import without_quotes
+from mutator.engine.receipts import RejectSample
+from mutator.errors import DataError, MutatorError
+from mutator.errors.display import OUT, hidden_values, one_line, without_quotes, without_secrets
 from mutator.errors.exceptions import rebuilt
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 
-OUT = "…"
-_OUT = OUT.encode()
 _VALUE = re.compile(r"""(?s): ['"].*""")  # at the end of the reason of a reject
+# Members of errors with the text of another program, or of a task, which may quote values.
+_FOREIGN: Mapping[str, str] = {
+    "damaged": "why",
+    "manifest.damage": "why",
+    "overwrite.damage": "why",
+    "schema.field": "what",
+    "schema.value": "why",
+    "table.rows": "what",
+}
 
 
 def without_values(plan: Plan, result: Result) -> Result:
@@ -26,27 +33,50 @@ def without_values(plan: Plan, result: Result) -> Result:
         return result
     return replace(
         result,
-        samples={name: [_key(shown.ids, key) for key in keys] for name, keys in result.samples.items()},
-        rejects={side: [_reject(row) for row in rows] for side, rows in result.rejects.items()},
+        samples={name: [shown.key(key) for key in keys] for name, keys in result.samples.items()},
+        rejects={side: shown_samples(plan, rows) for side, rows in result.rejects.items()},
         partitions=_joined(shown.partitions, result.partitions),
         late=result.late if shown.order else None,
     )
 
 
-def shown_text(plan: Plan, text: str) -> str:
-    """Return a sentence without the values that it quotes, unless all may be shown."""
-    return text if plan.shown.rows else without_quotes(text, OUT)
+def shown_samples(plan: Plan, rows: Sequence[RejectSample]) -> Sequence[RejectSample]:
+    """Return rejected rows without their values, unless all may be shown."""
+    if plan.shown.rows:
+        return rows
+    return [row._replace(reason=without_value(row.reason), row=OUT.encode()) for row in rows]
 
 
 @contextmanager
-def kept_out_of_errors(config: Config) -> Iterator[None]:
-    """Leave the values that a message quotes out of errors of data, unless all may be shown."""
-    try:
+def values_kept_out(config: Config) -> Iterator[None]:
+    """Leave the values of rows out of warnings and errors of the ``with`` block, unless all may be shown.
+
+    Values are hidden where they enter a message. The text of another program is here without all that it quotes.
+    """
+    if config.report_fields.all:
         yield
-    except DataError as fault:
-        if config.report_fields.all:
+        return
+    try:
+        with hidden_values():
+            yield
+    except MutatorError as fault:
+        without = _without_foreign_values(fault)
+        if without is fault:
             raise
-        raise rebuilt(fault.kind, without_quotes(str(fault), OUT), fault.fields) from None
+        raise without from None
+
+
+def _without_foreign_values(fault: MutatorError) -> MutatorError:
+    """Return an error without the values that another program quotes."""
+    if not fault.fields and isinstance(fault, DataError):  # of a task of Spark
+        return rebuilt(fault.kind, without_quotes(str(fault), OUT))
+    name = _FOREIGN.get(fault.kind, "")
+    if name not in fault.fields:
+        return fault
+    text, message = without_quotes(fault.fields[name], OUT), str(fault)
+    shown = one_line(without_secrets(fault.fields[name]))
+    message = message.replace(shown, one_line(text)) if shown in message else without_quotes(message, OUT)
+    return rebuilt(fault.kind, message, {**fault.fields, name: text})
 
 
 def without_value(reason: str) -> str:
@@ -56,14 +86,6 @@ def without_value(reason: str) -> str:
     'field 1 (order value) is no date'
     """
     return _VALUE.sub("", reason)
-
-
-def _key(ids: tuple[bool, ...], key: Key) -> Key:
-    return tuple(value if number < len(ids) and ids[number] else _OUT for number, value in enumerate(key))
-
-
-def _reject(row: RejectSample) -> RejectSample:
-    return row._replace(reason=without_value(row.reason), row=_OUT)
 
 
 def shown_directories(plan: Plan, directories: Iterable[str]) -> tuple[str, ...]:

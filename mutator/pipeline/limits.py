@@ -38,9 +38,8 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     below = counts["below horizon"]
     if below and not plan.limits.inserts_below_horizon:
         shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
-        raise error(
-            "horizon", count=f"{below:,}", horizon=order_text(plan.rows.order_type, plan.horizon), samples=shown
-        )
+        horizon = plan.shown.order_text(order_text(plan.rows.order_type, plan.horizon))
+        raise error("horizon", count=f"{below:,}", horizon=horizon, samples=shown)
     problems = check_sums(counts)
     if counts["tombstones read"] != counts["tombstones in"]:
         problems.append(f"tombstones read: {counts['tombstones read']:,}, tombstones met: {counts['tombstones in']:,}")
@@ -173,6 +172,6 @@ def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
     if result.highest is not None and result.highest < before:
         raise error(
             "snapshot.older",
-            now=order_text(plan.rows.order_type, result.highest) or "the lowest one",
-            before=known.snapshot,
+            now=plan.shown.order_text(order_text(plan.rows.order_type, result.highest)),
+            before=plan.shown.order_text(known.snapshot),
         )

@@ -26,7 +26,7 @@ from mutator.frames.rejected import Rejects
 from mutator.frames.scratch import Scratch
 from mutator.pipeline.accounting import Result, add_up, check_written
 from mutator.pipeline.decisions import plan_text, survey_text
-from mutator.pipeline.kept_out import kept_out_of_errors, shown_text, without_values
+from mutator.pipeline.kept_out import values_kept_out, without_values
 from mutator.pipeline.limits import check
 from mutator.pipeline.next_manifest import next_manifest
 from mutator.pipeline.report import Report, report_of
@@ -126,14 +126,14 @@ def prepare(
     """
     times = StepTimes()
     path = _check_paths(master, feed, output)
-    with renamed_in_errors(config.names), kept_out_of_errors(config):
+    with renamed_in_errors(config.names), values_kept_out(config):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
         new_id, now = identity(survey.manifest)
         plan = make_plan(config, survey, run or new_id, now, engine)
         plan = replace(plan, changes=change_form(config, plan.rows, now, version))
-    warnings = (renamed(shown_text(plan, warning), config.names) for warning in plan.warnings)
+    warnings = (renamed(warning, config.names) for warning in plan.warnings)
     plan = replace(plan, warnings=tuple(warnings))
     times.end("plan")
     _log.info("planned %s: %s", plan.run, plan_text(plan))
@@ -147,7 +147,7 @@ def prepare(
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
     """Carry out a plan: merge, verify and publish."""
-    with renamed_in_errors(prepared.config.names), kept_out_of_errors(prepared.config):
+    with renamed_in_errors(prepared.config.names), values_kept_out(prepared.config):
         return _carried_out(prepared, merge_on, dry_run)
 
 

@@ -24,5 +24,6 @@ def check_order_units(plan: Plan, result: Result) -> None:
             if unit in of_side:
                 count, lowest = of_side[unit]
                 rows = text.format(rows=counted(count, "row"))
-                found.append(f"{unit} in {rows}, such as {order_text(plan.rows.order_type, lowest)}")
+                example = plan.shown.order_text(order_text(plan.rows.order_type, lowest))
+                found.append(f"{unit} in {rows}, such as {example}")
     raise error("order.units", found="; ".join(found))

@@ -7,13 +7,13 @@ from typing import Any
 
 from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
 from mutator.errors import error
-from mutator.errors.display import counted, text_of, with_warnings, without_secrets
+from mutator.errors.display import OUT, counted, text_of, with_warnings, without_secrets
 from mutator.frames.change_feed import change_files
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.html_report.notebook import html_of
-from mutator.pipeline.kept_out import OUT, shown_text, without_values
+from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.report_lines import (
     feed_files_of,
     ignored_lines,
@@ -247,8 +247,8 @@ def report_of(
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
         litter=tuple(map(without_secrets, litter)),
-        notes=_texts(plan, (*plan.notes, *_search_notes(result))),
-        warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
+        notes=_texts((*plan.notes, *_search_notes(result))),
+        warnings=_texts((*plan.warnings, *merge_warnings(plan, survey, result))),
         horizon=made.horizon if plan.shown.order else OUT,
         seconds=times.total,
         runner=None if runner is None else runner.text(),
@@ -260,8 +260,8 @@ def report_of(
     )
 
 
-def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(shown_text(plan, without_secrets(text)) for text in texts)
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(without_secrets, texts))
 
 
 def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from mutator.errors.display import option, quoted
+from mutator.errors.display import option, quoted_value
 from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.op_codes import counted_codes, looks_like_delete, most_frequent
@@ -50,8 +50,8 @@ def date_hint(values: Values) -> str | None:
     if not dates or len(dates) < _MOST * len(values):
         return None
     return (
-        f"{len(dates):,} of {len(values):,} order values are dates such as {quoted(dates[0])}, which are not ISO 8601: "
-        "have them delivered as in 2026-01-31"
+        f"{len(dates):,} of {len(values):,} order values are dates such as {quoted_value(dates[0])}, which are not "
+        "ISO 8601: have them delivered as in 2026-01-31"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.sources import suggestion
 from mutator.errors import error
+from mutator.errors.display import OUT
 from mutator.plan.rows.row_plan import RowPlan
 
 
@@ -19,6 +20,21 @@ class ShownValues:
     partitions: tuple[bool, ...] = ()
     rows: bool = True  # every field may be shown
     kept_out: str | None = None  # in words, what is kept out
+
+    def key(self, key: tuple[bytes, ...]) -> tuple[bytes, ...]:
+        """Return the values of a record ID, with ``…`` in place of those that may not be shown.
+
+        >>> ShownValues(ids=(True, False), rows=False).key((b"7", b"Ann"))
+        (b'7', b'\\xe2\\x80\\xa6')
+        """
+        if self.rows:
+            return key
+        shown = dict(enumerate(self.ids))
+        return tuple(value if shown.get(number) else OUT.encode() for number, value in enumerate(key))
+
+    def order_text(self, text: str | None) -> str:
+        """Return the text of an order value, or ``…`` if it may not be shown. None: it has no text."""
+        return (text or "the lowest one") if self.order else OUT
 
 
 def shown_values(config: Config, rows: RowPlan) -> ShownValues:

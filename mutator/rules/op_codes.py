@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from mutator.errors.display import in_quotes
+from mutator.errors.display import value_in_quotes
 
 MOST_CODES = 24  # different ones in an op code field; more are values of another field
 _KEPT = MOST_CODES + 8
@@ -122,7 +122,7 @@ def counted_codes(counts: Iterable[tuple[bytes, int]], most: int = 5) -> str:
     "'U' (2,000), 'I' (1)"
     """
     found = list(counts)
-    shown = [f"{in_quotes(_shown(code))} ({count:,})" for code, count in found[:most]]
+    shown = [f"{value_in_quotes(_shown(code))} ({count:,})" for code, count in found[:most]]
     return ", ".join(shown) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 

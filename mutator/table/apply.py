@@ -22,7 +22,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up
-from mutator.pipeline.kept_out import kept_out_of_errors, without_values
+from mutator.pipeline.kept_out import values_kept_out, without_values
 from mutator.pipeline.limits import check
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.inspect.table_inputs import TableInput
@@ -75,7 +75,12 @@ def apply_feed(
     feed. Raises the errors of the catalogue; then there is no new version.
     """
     started = time.monotonic()
-    with in_words_of_tables(snapshot), renamed_in_errors(config.names), kept_out_of_errors(config), _with_cure(config):
+    with (
+        in_words_of_tables(snapshot),
+        renamed_in_errors(config.names),
+        values_kept_out(config),
+        _with_cure(config),
+    ):
         for _ in range(_STARTS):
             try:
                 found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction, run)

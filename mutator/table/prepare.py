@@ -14,7 +14,6 @@ from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.pipeline.kept_out import shown_text
 from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
 from mutator.plan.inspect.survey import Survey, survey_feed
 from mutator.plan.inspect.table_inputs import TableInput
@@ -42,7 +41,7 @@ def prepare(
     many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     groups = _of_whole_buckets(groups, snapshot.version.buckets)
-    warnings = tuple(renamed(shown_text(plan, warning), config.names) for warning in plan.warnings)
+    warnings = tuple(renamed(warning, config.names) for warning in plan.warnings)
     return survey, replace(plan, groups=groups, warnings=warnings)
 
 

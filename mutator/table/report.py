@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.errors.display import counted, text_of, without_secrets
-from mutator.pipeline.kept_out import shown_directories, shown_text, without_values
+from mutator.errors.display import counted, hidden_values, text_of, without_secrets
+from mutator.pipeline.kept_out import shown_directories, without_values
 from mutator.pipeline.report_lines import (
     feed_files_of,
     ignored_lines,
@@ -20,7 +21,6 @@ from mutator.pipeline.report_lines import (
     samples_of,
 )
 from mutator.pipeline.text_tables import listed
-from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.compact_report import CompactionReport
 from mutator.table.printed_report import PrintedReport
@@ -110,6 +110,8 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
     partitions = None if replaced is None else replaced.partitions
     rejected = next((one.path for one in version.rejected), None) if version is not None else None
     table = without_secrets(applied.snapshot.table)
+    with nullcontext() if plan.shown.rows else hidden_values():
+        warnings = [*plan.warnings, *merge_warnings(plan, survey, result)]
     return ApplyReport(
         table=table,
         version=applied.snapshot.version.number,
@@ -129,8 +131,8 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         lost=0 if replaced is None else replaced.lost,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
-        notes=_texts(plan, plan.notes),
-        warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
+        notes=_texts(plan.notes),
+        warnings=_texts(warnings),
         seconds=round(applied.seconds, 3),
         runner=None if applied.runner is None else applied.runner.text(),
         feed_files=feed_files_of(result),
@@ -139,5 +141,5 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
     )
 
 
-def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(of_tables(shown_text(plan, without_secrets(text))) for text in texts)
+def _texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(of_tables(without_secrets(text)) for text in texts)

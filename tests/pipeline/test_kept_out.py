@@ -9,7 +9,7 @@ import mutator
 from mutator.cli import main
 from mutator.config import parse
 from mutator.errors import ConfigError, DataError, error
-from mutator.pipeline.kept_out import kept_out_of_errors
+from mutator.pipeline.kept_out import values_kept_out
 from mutator.rules.shown_fields import parse_shown
 
 TEXT = {"key": [0, 1], "order_by": 2, "delimiter": ",", "field_count": 4, "max_delete_fraction": 1}
@@ -110,7 +110,7 @@ def test_a_warning_on_the_terminal_has_no_value(places, capsys):
 
 def test_an_error_of_data_has_no_value():
     for fields, shown in (("all", "a is '7'"), ("none", "a is '…'")):
-        with pytest.raises(DataError, match=shown), kept_out_of_errors(parse({"key": 0, "report.fields": fields})):
+        with pytest.raises(DataError, match=shown), values_kept_out(parse({"key": 0, "report.fields": fields})):
             raise error("table.rows", table="t", what="a is '7'", cure="")
 
 

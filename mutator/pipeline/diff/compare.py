@@ -16,10 +16,10 @@ from mutator.engine.receipts import Receipts
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
-from mutator.errors.display import counted
+from mutator.pipeline.accounting import check_unique, sum_of_receipts
 from mutator.pipeline.diff.records import Diff, read_diff
 from mutator.pipeline.diff.shown import shows_of, without_hidden
-from mutator.pipeline.kept_out import kept_out_of_errors, shown_text
+from mutator.pipeline.kept_out import shown_samples, values_kept_out
 from mutator.pipeline.limits import check_rejects
 from mutator.pipeline.merge import identity
 from mutator.pipeline.runners import Engine
@@ -70,7 +70,19 @@ def compare(
     directory that all workers share. tables: those of the paths that have the rows of tables in memory. Files of
     managed datasets with equal checksums are not read. Raises the errors of the catalogue.
     """
-    config = replace(config, **_without_feed(config))
+    with values_kept_out(config):
+        return _difference(replace(config, **_without_feed(config)), old, new, merge_on, rows, scratch, tables)
+
+
+def _difference(
+    config: Config,
+    old: str,
+    new: str,
+    merge_on: Engine,
+    rows: int,
+    scratch: str | None,
+    tables: Sequence[TableInput],
+) -> Diff:
     before, after = _known(old), _known(new)
     equal = _checksums(before) & _checksums(after)
     feed = _files(new, after, equal)
@@ -156,25 +168,12 @@ def compare_feed(
 
     config: that of the merge, with the settings ``LENIENT``. The others: as for ``compare``.
     """
-    survey = survey_inputs(config, old, feed, tables)
-    return _compared(config, survey, old, ", ".join(feed), merge_on, rows, scratch, frozenset())
+    with values_kept_out(config):
+        survey = survey_inputs(config, old, feed, tables)
+        return _compared(config, survey, old, ", ".join(feed), merge_on, rows, scratch, frozenset())
 
 
 def _compared(
-    config: Config,
-    survey: Survey,
-    old: str,
-    new: str,
-    merge_on: Engine,
-    rows: int,
-    scratch: str | None,
-    equal: frozenset[str],
-) -> Diff:
-    with kept_out_of_errors(config):
-        return _difference(config, survey, old, new, merge_on, rows, scratch, equal)
-
-
-def _difference(
     config: Config,
     survey: Survey,
     old: str,
@@ -190,7 +189,6 @@ def _difference(
         survey = replace(survey, feed=tuple(feed_files))
     run, now = identity(survey.manifest)
     plan = make_plan(config, survey, run, now)
-    plan = replace(plan, warnings=tuple(shown_text(plan, warning) for warning in plan.warnings))
     form = change_form(config, plan.rows, now, None)
     assert form is not None
     plan = without_files(replace(plan, changes=replace(form, alone=True)), equal)
@@ -262,9 +260,7 @@ def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[SideFile], Counter
     damage = [*receipts.ledger.damage, *(fault for receipt in receipts.merges for fault in receipt.damage)]
     if damage:
         raise min(damage, key=lambda fault: (fault.path, str(fault.error))).error
-    counts: Counter[str] = Counter()
-    for receipt in tallies:
-        counts.update(receipt.counts)
+    counts, samples = sum_of_receipts(tallies)
     plan = with_units(plan, receipts.touched) if plan.is_partitioned else plan
     splits = dict(receipts.ledger.splits)
     for receipt in receipts.merges:
@@ -277,8 +273,7 @@ def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[SideFile], Counter
     for side in ("master", "feed"):
         of_side = [receipt for (number, _), receipt in splits.items() if plan.inputs[number].side == side]
         rejected, rows = sum(one.rejected for one in of_side), sum(one.rows for one in of_side)
-        check_rejects(side, plan.limits, rejected, rows, receipts.ledger.rejects.get(side, ()))
-    if counts["met twice"]:
-        raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples="")
+        check_rejects(side, plan.limits, rejected, rows, shown_samples(plan, receipts.ledger.rejects.get(side, ())))
+    check_unique(plan, counts, samples)
     parts = [part for receipt in tallies for part in receipt.beside if part.role == CHANGES]
     return sorted(parts, key=lambda part: part.path), counts

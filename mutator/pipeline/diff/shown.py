@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
+from mutator.errors.display import OUT
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.pipeline.diff.records import Diff
-from mutator.pipeline.kept_out import OUT
 from mutator.plan.run_plan import Plan
 
 Shows = Callable[[str], bool]  # whether the values of a field may be shown, by the name of its column

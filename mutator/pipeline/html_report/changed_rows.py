@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest, SideFile
 from mutator.errors import MutatorError
+from mutator.errors.display import OUT
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, change_files, schema_of_changes
 from mutator.pipeline.html_report.cut import cut_text
-from mutator.pipeline.kept_out import OUT
 from mutator.rules.changes import CHANGE, FIELD_NAMES
 from mutator.storage import located
 

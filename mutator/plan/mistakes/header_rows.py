@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mutator.config import Config
 from mutator.errors import MutatorError, error
-from mutator.errors.display import quoted
+from mutator.errors.display import quoted_value
 from mutator.plan.mistakes.samples import Row, Sample
 from mutator.plan.mistakes.value_forms import (
     all_numbers_or_times,
@@ -47,7 +47,7 @@ def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) 
     contrary = [at for at in range(len(first)) if all_numbers_or_times(row[at] for row in rest)]
     if contrary:
         at = contrary[0]
-        why = f"field {at} is {quoted(first[at])} there, and {quoted(rest[0][at])} in the next row"
+        why = f"field {at} is {quoted_value(first[at])} there, and {quoted_value(rest[0][at])} in the next row"
     elif _names_the_id(sample, first, _other_ids(sample, samples)):
         why = "its ID is the name of a field"
     else:
@@ -143,7 +143,7 @@ def _rows_like(sample: Sample, other: Sample, line: Row) -> list[Row]:
 
 
 def _shown(row: Row) -> str:
-    return quoted(b",".join(row), 60)
+    return quoted_value(b",".join(row), 60)
 
 
 def _error(sample: Sample, what: str, cure: str) -> MutatorError:

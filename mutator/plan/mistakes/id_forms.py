@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mutator.dataset.manifest import Manifest
-from mutator.errors.display import in_quotes, key_text
+from mutator.errors.display import key_text, value_in_quotes
 from mutator.plan.mistakes.samples import Row, Sample
 
 _ENOUGH = 3  # IDs of a side that show its form
@@ -99,4 +99,4 @@ def _differs(has: Callable[[bytes], bool], values: Sequence[bytes], others: Sequ
 
 
 def _shown(row: Row) -> str:
-    return in_quotes(key_text(row))
+    return value_in_quotes(key_text(row))

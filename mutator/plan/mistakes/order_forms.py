@@ -14,7 +14,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
-from mutator.errors.display import quoted
+from mutator.errors.display import quoted_value
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.timestamps import parse_timestamp
@@ -93,7 +93,7 @@ def _out_of_order(values: Sequence[bytes], parse: Callable[[bytes], Any]) -> str
         return ""
     for (one, text), (other, next_text) in pairwise(found):
         if one > other:
-            return f"{quoted(next_text)} counts as newer than {quoted(text)}"
+            return f"{quoted_value(next_text)} counts as newer than {quoted_value(text)}"
     return ""
 
 
@@ -110,8 +110,8 @@ def _zone_warnings(values: Sequence[bytes]) -> Iterator[str]:
     if zoned and plain:
         yield (
             f"order values with and without a zone: in the first rows {len(zoned):,} have one, such as "
-            f"{quoted(zoned[0])}, and {len(plain):,} have none, such as {quoted(plain[0])}, and count as UTC; if these "
-            "are local times, have them delivered with their zone"
+            f"{quoted_value(zoned[0])}, and {len(plain):,} have none, such as {quoted_value(plain[0])}, and "
+            "count as UTC; if these are local times, have them delivered with their zone"
         )
 
 
@@ -129,9 +129,9 @@ def _other_form(
             continue
         if known is not None and form != known[0]:
             yield (
-                f"the order values of {sample.source.name} look like {form} ({quoted(values[0])}), and those of "
-                f"{known[1].source.name} like {known[0]} ({quoted(known[2])}): they are compared as they are, so one "
-                "of them always wins"
+                f"the order values of {sample.source.name} look like {form} ({quoted_value(values[0])}), and those of "
+                f"{known[1].source.name} like {known[0]} ({quoted_value(known[2])}): they are compared as they "
+                "are, so one of them always wins"
             )
             return
         known = known or (form, sample, values[0])

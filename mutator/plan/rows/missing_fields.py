@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.errors.display import quoted
+from mutator.errors.display import quoted_value
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.headers import is_name
 from mutator.plan.inspect.source import Source
@@ -43,8 +43,8 @@ def check_first_rows(
         raise error(
             "format",
             path=version.path,
-            what=f"its first row, {quoted(','.join(names).encode(), 60)}, is read as a header, and names none of the "
-            f"fields {', '.join(wanted)}",
+            what=f"its first row, {quoted_value(','.join(names).encode(), 60)}, is read as a header, and names none "
+            f"of the fields {', '.join(wanted)}",
             cure="if the file has no header, set field.names to the names of its fields in order, and header.lines=0; "
             "otherwise have it delivered with a header of these names",
         )
