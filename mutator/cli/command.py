@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
+_PATHS = {"DIR", "FILE", "PATH", "BASE", "PLACE", "OLD", "NEW", "TABLE"}  # what options and arguments are called
 Option = Callable[[Any], Any]  # adds itself to a parser, or to a group of one
 
 
@@ -106,10 +107,19 @@ def add_commands(parser: argparse.ArgumentParser, commands: Sequence[Command | G
 def option(*names: str, **settings: Any) -> Option:
     """Return an option or argument of a command. names, settings: as ``add_argument`` of argparse takes them.
 
-    Without an ``action``, an option may be given only once.
+    Without an ``action``, an option may be given only once. An empty path is an error: it is a variable of a shell that
+    is not set, and would be the current directory.
     """
-    once = {"action": _Once} if names[0].startswith("-") else {}
-    return lambda parser: parser.add_argument(*names, **{**once, **settings})
+    given: dict[str, Any] = {"action": _Once} if names[0].startswith("-") else {}
+    if settings.get("metavar", names[0].upper()) in _PATHS:
+        given["type"] = _path
+    return lambda parser: parser.add_argument(*names, **{**given, **settings})
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return text
 
 
 class _Once(argparse.Action):

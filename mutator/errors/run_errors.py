@@ -12,12 +12,12 @@ RUNS: dict[int, dict[str, str]] = {
         "path.missing": "{path}: there is no such {what}; check the path",
         "path.scheme": "{path}: '{scheme}' is not a known storage scheme; the known ones are: {known}",
         "path.extra": (
-            "{path}: {scheme}:// needs packages that are not installed: pip install '.[{extra}]' in a checkout of "
+            "{path}: {scheme}:// needs packages that are not installed: pip install -e '.[{extra}]' in a checkout of "
             "mutator, or its wheel with [{extra}]"
         ),
         "extra": (
-            "{what} needs {package}, which is not installed: pip install '.[{extra}]' in a checkout of mutator, or its "
-            "wheel with [{extra}]"
+            "{what} needs {package}, which is not installed: pip install -e '.[{extra}]' in a checkout of mutator, or "
+            "its wheel with [{extra}]"
         ),
         "path.transport": (
             "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'"

@@ -17,7 +17,7 @@ TABLES: dict[int, dict[str, str]] = {
         "table.place": "{path}: {why}; {cure}",
         "hive.pandas": (
             "Spark returns the rows of tables as Arrow columns only where pandas is installed, but {where} has no "
-            "pandas that it can use: pip install '.[hive]' in a checkout of mutator, or its wheel with [hive]"
+            "pandas that it can use: pip install -e '.[hive]' in a checkout of mutator, or its wheel with [hive]"
         ),
     },
     3: {  # data

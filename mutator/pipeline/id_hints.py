@@ -1,8 +1,8 @@
 """The fields whose values tell rows apart: the diagnosis where many rows have the same record ID.
 
 >>> rows = FirstRows("base.txt", 3, {"0": [b"a", b"b", b"c"], "1": [b"x", b"x", b"y"]})
->>> id_hint(rows, ["1"], ())
-"in the first 3 rows of base.txt, field 1 has 2 distinct values, and field 0 is unique: use -D 'id.field.ordinals=0'"
+>>> id_hint(rows, ["1"], ()).partition(", and ")[2]
+"field 0 is unique: use -D 'id.field.ordinals=0' if that is the record ID"
 """
 
 from collections.abc import Collection, Sequence
@@ -58,7 +58,7 @@ def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) 
     if unique is None:
         return f"{shown}, and no other field is unique, nor are two of them together: the ID may need more fields"
     cure = option("id.field.ordinals", ",".join(unique))
-    return f"{shown}, and {_called(unique)} {_is_unique(unique)}: use {cure}"
+    return f"{shown}, and {_called(unique)} {_is_unique(unique)}: use {cure} if that is the record ID"
 
 
 def _called(fields: Sequence[str]) -> str:

@@ -559,7 +559,7 @@ def test_faults_are_named(hive):
         ):
             code, printed = mutator("bridge", *command)
             assert code == 2, printed
-            assert "pip install '.[hive]'" in printed
+            assert "pip install -e '.[hive]'" in printed
 
     dropping(hive, case)
 

@@ -302,3 +302,22 @@ def test_python_m(module):
 
     assert done.returncode == 0
     assert done.stdout.startswith(f"mutator {__version__} (")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--master", "", "--feed", "f", "--output", "o"],
+        ["run", "--master", "m", "--feed", "", "--output", "o"],
+        ["run", "--master", "m", "--feed", "f", "--output", ""],
+        ["diff", "", "new"],
+        ["workflow", "status", ""],
+        ["table", "scan", ""],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_path_is_an_error(words, tmp_path, monkeypatch, capsys):
+    """A variable of a shell that is not set would choose the current directory."""
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert "the path is empty" in capsys.readouterr().err

@@ -264,5 +264,5 @@ def test_events_without_their_library_are_refused_before_the_merge(tmp_path, fil
 
     assert run(tmp_path, file) == 2
 
-    assert "pip install '.[lineage]'" in capsys.readouterr().err
+    assert "pip install -e '.[lineage]'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -251,7 +251,7 @@ def test_metrics_without_their_library_are_refused_before_the_merge(tmp_path, fi
 
     assert run(tmp_path, file) == 2
 
-    assert "pip install '.[metrics]'" in capsys.readouterr().err
+    assert "pip install -e '.[metrics]'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

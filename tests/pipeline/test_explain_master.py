@@ -46,6 +46,12 @@ def test_a_delete_is_read_as_one_without_any_option(tmp_path, capsys):
     assert explained(capsys, tmp_path, master, "b", "--before", first) == [("delete", "deleted", "2")]
 
 
+def test_an_earlier_master_that_does_not_exist(tmp_path, capsys):
+    master = merged(tmp_path, 1, ["U,a,1,x"], *SETTINGS)
+
+    assert "nowhere: there is no such dataset" in explained(capsys, tmp_path, master, "a", "--before", "nowhere")
+
+
 def test_each_run_is_read_by_its_own_settings(tmp_path, capsys):
     merged(tmp_path, 1, ["a,1,x", "b,1,x"], "--key", "0", "--order-by", "1")
     merged(tmp_path, 2, ["U,a,2,y", "D,b,2,x"], *SETTINGS, master="m1")

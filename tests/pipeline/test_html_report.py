@@ -193,7 +193,7 @@ def test_a_page_without_its_library_is_refused_before_the_merge(tmp_path, capsys
 
     assert run(tmp_path, tmp_path / "page.html") == 2
 
-    assert "--html needs Jinja2, which is not installed: pip install '.[report]'" in capsys.readouterr().err
+    assert "--html needs Jinja2, which is not installed: pip install -e '.[report]'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -32,7 +32,8 @@ def test_an_id_with_few_values(job):
     message = (
         "the master has 196 duplicates (rows with the ID of another row) among 200 rows, so that 4 records would "
         "remain, but max.duplicate.fraction is 0.1: in the first 200 rows of base.txt, field 1 has 4 distinct values, "
-        "and field 0 is unique: use -D 'id.field.ordinals=0'. If such rows are versions of one record, run again with "
+        "and field 0 is unique: use -D 'id.field.ordinals=0' if that is the record ID. If such rows "
+        "are versions of one record, run again with "
         "-D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
     )
     settings = {**CONFIG, "id.field.ordinals": "1"}
@@ -68,7 +69,7 @@ def test_fields_are_numbered_as_in_the_feed(job):
 
     job.refused(
         DataError,
-        "field 1 has 4 distinct values, and field 2 is unique: use -D 'id.field.ordinals=2'",
+        "field 1 has 4 distinct values, and field 2 is unique: use -D 'id.field.ordinals=2' if that is the record ID",
         settings=settings,
     )
 
@@ -343,7 +344,7 @@ def test_a_first_feed_with_a_wrong_id(job):
     hint = "in the first 200 rows of all_1.txt, field 1 has 4 distinct values, and field 0 is unique: use -D 'id.field"
     warning = (
         "196 of 200 feed rows are superseded by another row of the same ID, so this first master has 4 records: "
-        f"{hint}.ordinals=0'"
+        f"{hint}.ordinals=0' if that is the record ID"
     )
 
     assert job.run(settings, dry_run=True).warnings == (warning,)

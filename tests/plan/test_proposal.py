@@ -80,6 +80,32 @@ def test_the_id_is_unique_and_occurs_in_the_feed():
     assert found.why == "50 distinct values in 50 rows of the master; 25 of 50 IDs of the feed occur there"
 
 
+def _new_products_of_one_name(field):
+    """Return a master whose names are unique, too, and a feed of 20 updates and 10 inserts of one name."""
+    columns = {field: [b"%d" % n for n in range(50)], "name": [b"product %d" % n for n in range(50)]}
+    keys, names = [b"%d" % n for n in (*range(20), *range(50, 60))], columns["name"][:20] + [b"new product"] * 10
+    return Inputs((Table("m", columns, 50),), (Table("f", {field: keys, "name": names}, 30),), named=True)
+
+
+def test_values_that_new_records_share_are_no_id():
+    found = record_id(_new_products_of_one_name("id"), None)
+    assert (found.fields, found.certain) == (("id",), True)
+    assert [fields for fields, _ in found.others] == [("name",)]
+
+
+def test_two_fields_that_may_be_the_id_are_a_question():
+    found = record_id(_new_products_of_one_name("part"), None)
+    assert (found.fields, found.certain) == (("part",), False)
+
+
+def test_a_name_such_as_order_id_makes_up_for_some_rows():
+    """Another field occurs in a few more rows, as names do that a new record has, too."""
+    columns = {"label": [b"l%d" % n for n in range(50)], "order_id": [b"%d" % n for n in range(50)]}
+    feed = {"label": [*columns["label"][:28], b"x", b"y"], "order_id": [b"%d" % (n + 30) for n in range(30)]}
+    found = record_id(Inputs((Table("m", columns, 50),), (Table("f", feed, 30),), named=True), None)
+    assert (found.fields, found.certain) == (("order_id",), True)
+
+
 def test_a_price_is_no_order_value():
     master = table([b"a", b"b", b"c"], [b"10", b"20", b"30"], [b"1700000000", b"1700000001", b"1700000002"])
     feed = table([b"a", b"b"], [b"90", b"5"], [b"1800000000", b"1800000001"])

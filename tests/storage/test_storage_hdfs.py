@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install '.[hdfs]'")
+pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install -e '.[hdfs]'")
 
 from mutator.errors import MutatorError
 from mutator.storage import blocks

@@ -126,6 +126,21 @@ def test_a_base_finds_the_archived_files_of_its_table(tmp_path, capsys):
     assert found["kind"] == "table"
 
 
+def test_a_dataset_of_another_program_is_the_first_version(tmp_path, capsys):
+    (master := tmp_path / "master").mkdir()
+    (master / "rows.csv").write_text("id,time,price\n7,1,79\n8,1,5\n")
+    path = str(tmp_path / "made")
+    settings = {"key": "id", "order_by": "time", "header": True}
+    mutator.Table.create(path, settings, dataset=str(master))
+
+    found = explained(capsys, path, "7")
+    assert cli.main(["explain", path, "7"]) == 0
+
+    assert said(found) == [(1, "create", [])]
+    assert not found["versions"][0]["differs"]
+    assert "create\n  then a record, order value 1\n" in capsys.readouterr().out
+
+
 def test_wrong_calls(tmp_path, table, capsys):
     assert cli.main(["explain", table.path, "7"]) == 3
     assert "nothing is known of this key" in capsys.readouterr().out
@@ -146,5 +161,10 @@ def test_a_diff_of_two_versions_says_what_an_apply_changed(tmp_path, table, caps
     second = json.loads(capsys.readouterr().out)
 
     assert [one["key"] for one in first["changed"]] == [{"id": "7"}]
+    table.tag("first", version=1)
+    assert cli.main(["diff", f"{table.path}@first", f"{table.path}@2", "--json"]) == 0
+    assert [one["key"] for one in json.loads(capsys.readouterr().out)["changed"]] == [{"id": "7"}]
+    assert cli.main(["diff", f"{table.path}@other", table.path]) == 2
+    assert "other" in capsys.readouterr().err
     assert first["added"] == first["removed"] == second["removed"] == second["changed"] == []
     assert [one["id"] for one in second["added"]] == ["8"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,14 @@ from mutator.table.table import Table
 from tests.table.test_several_writers import at_phase
 
 WIDE = 0o777
+
+
+def time_with(sleep: Any) -> SimpleNamespace:
+    """Return the module ``time`` with another ``sleep``, for one module: threads of Spark's client sleep, too."""
+    return SimpleNamespace(**{**vars(time), "sleep": sleep})
+
+
+NO_SLEEP = time_with(pytest.fail)
 
 
 @pytest.fixture(name="table")
@@ -85,7 +95,7 @@ def test_a_writer_waits_until_the_others_turn_ends(table: Table, where: str, mon
         if len(looks) == 3:
             locks.clear()
 
-    monkeypatch.setattr(turn.time, "sleep", pause)
+    monkeypatch.setattr(turn, "time", time_with(pause))
     commit(table, 1)
     assert len(looks) == 3
 
@@ -99,7 +109,7 @@ def test_a_writer_that_waits_too_long_goes_on(table: Table, monkeypatch: Any) ->
 
 
 def test_no_process_waits_for_a_turn_that_has_ended(table: Table, monkeypatch: Any) -> None:
-    monkeypatch.setattr(turn.time, "sleep", pytest.fail)
+    monkeypatch.setattr(turn, "time", NO_SLEEP)
 
     commit(table, 3)
     assert Table(table.path).apply(rows(9)).version == 4
@@ -114,7 +124,7 @@ def test_the_turn_ends_before_the_entry_is_confirmed(table: Table, slow: list[in
             assert Table(table.path).apply(rows(9)).version == 2
         confirm(log, version, known)
 
-    monkeypatch.setattr(turn.time, "sleep", pytest.fail)
+    monkeypatch.setattr(turn, "time", NO_SLEEP)
     monkeypatch.setattr(TableLog, "confirm", confirming)
     commit(table, 1)
     assert (done, table.refresh().version) == ([0], 2)
@@ -344,7 +354,7 @@ def test_a_turn_ends_although_a_forked_process_goes_on(table: Table) -> None:
 
 
 def test_a_writer_does_not_wait_for_a_directory_that_is_gone(table: Table, monkeypatch: Any) -> None:
-    monkeypatch.setattr(turn.time, "sleep", pytest.fail)
+    monkeypatch.setattr(turn, "time", NO_SLEEP)
 
     with turn.turn("s3://lake/t", str(Path(table.path, "gone"))):
         pass

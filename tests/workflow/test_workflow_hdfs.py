@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install '.[hdfs]'")
+pytest.importorskip("hdfs_native", reason="hdfs-native is not installed: pip install -e '.[hdfs]'")
 
 from hdfs_native import Client
 

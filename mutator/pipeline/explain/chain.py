@@ -9,6 +9,7 @@ from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.overwritten import absent, decide_overwritten
 
 COMPACTION = "compact"
+_CREATION = "create"
 NO_ROWS = FeedRows((), ())
 
 
@@ -74,6 +75,8 @@ def steps_of(
             computed = states[max(number for number in states if number is not None and number <= run.restored)]
         elif run.action == COMPACTION:
             computed = state if run.held is None else None  # it may let tombstones expire
+        elif run.action == _CREATION and not run.rows.mutations:
+            computed = run.held  # the rows of a dataset that another program wrote
         else:
             decided = _decided(state, run, by_partition, is_partitioned)
             computed = _after(state, decided)
@@ -84,7 +87,8 @@ def steps_of(
             if run.overwrites:
                 decided = {name: absent(decided[name]) for name in decided}
         before, state = state, computed if run.held is None else run.held
-        is_other = (run.restored is not None or run.action == COMPACTION) and _differ(before, state)
+        is_given = run.restored is not None or run.action in (COMPACTION, _CREATION)
+        is_other = is_given and not decided and _differ(before, state)
         steps.append(Step(run, decided, state, is_other, differs))
         states[run.number] = state
     return steps

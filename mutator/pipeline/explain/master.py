@@ -118,6 +118,8 @@ def _before(
     """Return the manifest of the master before the runs, what it held, and why that is not known."""
     if before is not None:
         storage, path = located(before)
+        if storage.stat(path) is None and storage.renames:  # others have no directories
+            raise error("path.missing", path=path, what="dataset")
         earlier = read_manifest(storage, path)
         held, why = held_or_why(config, place, path, earlier, ())
         return earlier, held, why and f"what {before} held: {why}"

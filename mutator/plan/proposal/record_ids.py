@@ -12,6 +12,7 @@ from mutator.plan.proposal.tables import Inputs, Rows, Table, present
 _ENOUGH = 10  # rows that show whether values are unique
 _FIELDS = 12  # of which several are tried together
 _SCREENED = 2000  # rows that most combinations of fields do not survive
+_NAMED = 0.3  # fraction of the feed's rows for which a name such as order_id makes up
 _SOME = 0.02  # fraction of rows with the ID of another row that a master may have
 
 
@@ -24,7 +25,9 @@ class _Candidate:
     distinct: int
     feed_ids: int  # different ones in the feed
     known: int  # of these, in the master
-    named: bool  # the first field is called like an ID
+    feed_rows: int
+    known_rows: int  # of these, with an ID of the master
+    named: float  # the first field is called like an ID: 1, like another key: 0.5, or else 0
     plain: bool  # no field is empty, a time or a fraction
     at: int
 
@@ -38,7 +41,8 @@ class _Candidate:
 
     @property
     def overlap(self) -> float:
-        return self.known / self.feed_ids if self.feed_ids else 0.0
+        # Of rows: of different values, a field that all new records share would have a greater fraction than the ID.
+        return self.known_rows / self.feed_rows if self.feed_rows else 0.0
 
     def rank(self) -> tuple[bool | float, ...]:
         """Return the sort key; the highest is the best."""
@@ -48,7 +52,7 @@ class _Candidate:
             self.plain,
             self.overlap > 0,
             # A few rows show no more than that there is an overlap.
-            round(max(self.overlap, 0.5 * self.named), 1) if self.rows >= _ENOUGH else 0,
+            round(max(self.overlap + _NAMED * self.named, 0.5 * self.named), 1) if self.rows >= _ENOUGH else 0,
             self.named,
             -len(self.fields),
             -self.at,
@@ -103,7 +107,8 @@ def _chosen(best: _Candidate, found: Sequence[_Candidate], base: Rows) -> Record
     if rivals and certain:
         rival = rivals[0]
         clearer = best.overlap - rival.overlap > 0.2 and base.count >= _ENOUGH
-        certain = clearer or (best.named and not rival.named)
+        most = max(one.named for one in rivals)
+        certain = (clearer and best.named >= most) or best.named > most
     others = tuple((one.fields, one.why(has_master=True)) for one in rivals[:3])
     why = best.why(has_master=True)
     if base.count < _ENOUGH:
@@ -115,7 +120,8 @@ def _without_master(found: Sequence[_Candidate], feed: Rows) -> RecordId:
     """Return a field of the feed: a record may have several mutations, so nothing shows that an ID is unique."""
     singles = [one for one in found if len(one.fields) == 1]
     plain = [one for one in singles if one.plain] or singles
-    named = [one for one in plain if one.named]
+    most = max(one.named for one in plain)
+    named = [one for one in plain if one.named == most > 0]
     if feed.count < _ENOUGH:
         best = (named or plain)[0]
     else:
@@ -128,7 +134,8 @@ def _without_master(found: Sequence[_Candidate], feed: Rows) -> RecordId:
 def _candidate(fields: tuple[str, ...], base: Rows, feed: Rows, has_master: bool, at: int) -> _Candidate:
     keys = base.keys(fields)
     known = set(keys)
-    mutated = set(feed.keys(fields)) if has_master else set()
+    feed_keys = feed.keys(fields) if has_master else []
+    mutated = set(feed_keys)
     values = [value for name in fields for value in base.columns[name]]
     return _Candidate(
         fields,
@@ -136,10 +143,25 @@ def _candidate(fields: tuple[str, ...], base: Rows, feed: Rows, has_master: bool
         len(known),
         len(mutated),
         len(mutated & known),
-        names_an_id(fields[0].encode(), [b"1"]) and not fields[0].isdigit(),
+        len(feed_keys),
+        sum(key in known for key in feed_keys),
+        _named(fields[0]),
         bool(present(values)) and all(values) and not any(_is_no_id(base, name) for name in fields),
         at,
     )
+
+
+def _named(field: str) -> float:
+    """Return how much a field is called like an ID.
+
+    >>> [_named(field) for field in ("order_id", "sku", "name", "0")]
+    [1.0, 0.5, 0.0, 0.0]
+    """
+    name = field.encode()
+    if names_an_id(name, [b"a"]):
+        return 1.0
+    # Names of people and products are rarely unique, even if those of the first rows are.
+    return 0.5 if names_an_id(name, [b"1"]) and not field.lower().endswith("name") else 0.0
 
 
 def _is_no_id(base: Rows, name: str) -> bool:
