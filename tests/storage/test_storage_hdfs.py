@@ -440,6 +440,6 @@ def test_names_of_the_configuration_directory(hdfs, tmp_path):
 def test_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "hdfs_native", None)
     monkeypatch.setattr(backend, "_clients", {})
-    with pytest.raises(MutatorError, match=r"pip install '\.\[hdfs\]' in a checkout of mutator") as caught:
+    with pytest.raises(MutatorError, match=r"pip install -e '\.\[hdfs\]' in a checkout of mutator") as caught:
         STORAGE.stat("hdfs://name:8020/master")
     assert caught.value.exit_code == 2
