@@ -74,7 +74,7 @@ CASES = {
     "no order field": Case({"second_2.csv": "id,op,name\n3,U,x\n"}, "schema.field"),
     "removed field": Case({"second_2.csv": "id,at,op\n3,1790000100,U\n"}, "schema.lost"),
     "added field": Case({"second_2.csv": "id,at,op,name,more\n3,1790000100,U,x,y\n"}, None),
-    "semicolons": Case({"second_2.csv": "id;at;op;name\n3;1790000100;U;x\n"}, "width"),
+    "semicolons": Case({"second_2.csv": "id;at;op;name\n3;1790000100;U;x\n"}, "format"),
     "header twice": Case({"second_2.csv": HEAD + "id,at,op,name\n" + SOON}, "rejects"),
     "missing feed": Case({}, None),
     "empty file": Case({"second_2.csv": ""}, None),
