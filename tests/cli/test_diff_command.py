@@ -63,6 +63,53 @@ def test_the_op_code_of_the_runs_may_be_an_ordinal(capsys, op, settings, managed
     assert found["fields"] == {"field_1": 1, "field_2": 1}
 
 
+@pytest.mark.parametrize("managed", [True, False])
+def test_only_the_new_dataset_has_the_op_code(capsys, managed):
+    """It is a copy of feed files."""
+    Path("none").mkdir()
+    Path("one_1.txt").write_text("a,5,1,U\nb,6,1,U\n")
+    words = ["--key", "0", "--order-by", "2", "--op", "3"]
+    made = [
+        "run",
+        "--master",
+        "none",
+        "--feed",
+        "one_1.txt",
+        "--output",
+        "out",
+        *words,
+        "-D",
+        "allow.empty.master=true",
+    ]
+    assert main([*made, "--quiet"]) == 0
+    if not managed:
+        shutil.rmtree("out/_mutator")
+    Path("two_2.txt").write_text("a,7,2,U\nc,8,2,U\n")
+    capsys.readouterr()
+
+    assert main(["diff", "out", "two_2.txt", *words, "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["counts"] == {"added": 1, "removed": 1, "changed": 1, "moved": 0}
+
+
+@pytest.mark.parametrize("setting", ["field.count=4", "field.names=id,price,op,at"])
+def test_the_number_of_fields_of_a_feed_shows_that_datasets_lack_the_op_code(capsys, setting):
+    Path("m.txt").write_text("a,5,7\n")
+    Path("n.txt").write_text("a,6,7\n")
+    words = ["--key", "0", "--order-by", "2", "--op", "1", "-D", setting, "--json"]
+
+    assert main(["diff", "m.txt", "n.txt", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["changed"] == 1
+
+
+@pytest.mark.parametrize("settings", [["--key", "id", "--header", "true"], ["--key", "0"]])
+def test_two_empty_datasets_have_no_differences(capsys, settings):
+    for name in ("e1", "e2"):
+        Path(name).mkdir()
+    assert main(["diff", "e1", "e2", *settings]) == 0
+    assert capsys.readouterr().out == "no differences\n"
+
+
 def test_values_that_must_not_be_shown_are_kept_out(capsys):
     words = ["--key", "id", "--header", "true", "--rows", "9", "-D", "report.fields=-price,-at"]
     for more in ([], ["--json"]):

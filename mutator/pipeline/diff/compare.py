@@ -17,6 +17,7 @@ from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.pipeline.accounting import check_unique, sum_of_receipts
+from mutator.pipeline.diff.op_code import lack_op, without_op
 from mutator.pipeline.diff.records import Diff, read_diff
 from mutator.pipeline.diff.shown import shows_of, without_hidden
 from mutator.pipeline.kept_out import shown_samples, values_kept_out
@@ -28,7 +29,6 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
-from mutator.plan.rows.partitioning import moved
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.splits import Split
@@ -90,13 +90,15 @@ def _difference(
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
     survey = survey_inputs(config, old, feed, tables)
+    if not (survey.master or survey.feed or survey.manifest):
+        return Diff(old, new, {})
     ours, theirs = _field_names(survey.master), _field_names(survey.feed)
     removed = tuple(name for name in ours if theirs and name not in theirs)
     added = tuple(name for name in theirs if ours and name not in ours)
     config = replace(config, removed_fields=(*config.removed_fields, *removed))
     if isinstance(config.op_field, str) and (ours or theirs) and config.op_field not in {*ours, *theirs}:
         config = replace(config, op_field=None)  # datasets have no op code; the configuration is that of their runs
-    elif isinstance(config.op_field, int) and _lacks_op(config, survey, len(ours or theirs)):
+    elif isinstance(config.op_field, int) and lack_op(config, survey, (len(ours), len(theirs))):
         config = without_op(config, config.op_field)
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
@@ -107,45 +109,6 @@ def _without_feed(config: Config) -> dict[str, Any]:
     """Return the settings that say what a feed has beside records, unset: control files, and op codes by name."""
     has_name = config.op_field is not None and not isinstance(config.op_field, int)
     return {"control_suffix": None, **({"op_field": None} if has_name and not config.op_keep else {})}
-
-
-def _lacks_op(config: Config, survey: Survey, names: int) -> bool:
-    """Return whether the rows of a dataset lack the op code of the feeds. names: the number of fields with a name."""
-    known = survey.manifest
-    if known is not None:
-        return known.spec["op code"] is None
-    if config.op_keep or config.op_in_master is not None:
-        return not (config.op_keep or config.op_in_master)
-    ordinals = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, int)]
-    widths = [one.width for one in (*survey.master, *survey.feed) if one.width is not None]
-    width = names or (min(widths) if widths else None)
-    return width is not None and max(ordinals) >= width  # too narrow for a row of the feed
-
-
-def without_op(config: Config, op: int) -> Config:
-    """Return the configuration of rows that lack the op code of the feed: each field after it is one place earlier.
-
-    >>> from mutator.config import parse
-    >>> config = without_op(parse({"key": "0,4", "order_by": 1, "op": 2, "report.fields": "-4"}), 2)
-    >>> config.id_fields, config.order_field, sorted(config.report_fields.named)
-    ((0, 3), 1, ['3'])
-    """
-
-    def earlier(one: Any) -> Any:
-        return one - 1 if isinstance(one, int) and one > op else one
-
-    shown = config.report_fields
-    numbers = frozenset(str(earlier(int(one))) if one.isdigit() else one for one in shown.named if one != str(op))
-    return replace(
-        config,
-        op_field=None,
-        id_fields=tuple(map(earlier, config.id_fields)),
-        order_field=earlier(config.order_field),
-        field_names=(*config.field_names[:op], *config.field_names[op + 1 :]),
-        field_count=earlier(config.field_count),
-        partitioned_by=moved(config.partitioned_by, earlier),
-        report_fields=replace(shown, named=numbers),
-    )
 
 
 def _field_names(sources: Sequence[Source]) -> tuple[str, ...]:
