@@ -1,4 +1,4 @@
-"""What a command still has to write once its merge is committed, and what a signal then leaves undone."""
+"""The files that a command writes after the commit of its merge, and the message if a signal leaves some unwritten."""
 
 from __future__ import annotations
 

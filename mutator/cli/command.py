@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
-_PATHS = {"DIR", "FILE", "PATH", "BASE", "PLACE", "OLD", "NEW", "TABLE"}  # what options and arguments are called
+_PATHS = {
+    "DIR",
+    "FILE",
+    "PATH",
+    "BASE",
+    "PLACE",
+    "OLD",
+    "NEW",
+    "TABLE",
+    "TARGET",
+    "IN_PATHS",
+    "OUT_PATH",
+}  # what options and arguments are called
 Option = Callable[[Any], Any]  # adds itself to a parser, or to a group of one
 
 

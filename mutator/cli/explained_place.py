@@ -40,7 +40,7 @@ class Question:
 
 
 def explained(question: Question) -> Explanation:
-    """Return why a record is what it is. Raises MutatorError for a place, a key or options that cannot be used."""
+    """Explain a record. Raises MutatorError for a place, a key or options that cannot be used."""
     from mutator.dataset.manifest import TABLE
     from mutator.workflow.directory.verification import is_base
 

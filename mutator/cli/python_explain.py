@@ -40,7 +40,7 @@ def explain(
     config: Config | Mapping[str, Any] | PathLike | None = None,
     **settings: object,
 ) -> Explanation:
-    """Return why a record is what it is: every mutation of its key that can still be found, and what decided.
+    """Explain a record: return every mutation of its key that can still be found, and the rule that decided.
 
     place: the base of a workflow, a master, or a table. values: the value of the key, or a list or tuple of the values
     of its fields. feed: of a master or table, where merged feed files still are. before: of a master, an earlier one,

@@ -206,12 +206,14 @@ class _Search:
     def _checkpoints(self) -> None:
         """Name the checkpoints of versions that are gone, and the packs that only these name."""
         stay = {self._earliest, *self._tagged}
-        for number, name in self._log.checkpoints():
+        found = list(entries_of(posixpath.join(self._table, DIRECTORY, "checkpoints")))
+        for name in (entry.name for entry in found):
             # Another writer may have written it, which has packed the contents of earlier versions by itself.
-            contents = self._log.contents_of(name) if number >= self._earliest else None
+            is_left = version_of_checkpoint(name) >= self._earliest
+            contents = self._log.contents_of(name) if is_left else None
             if contents is not None:
                 self._need_packs(contents)
-        for entry in entries_of(posixpath.join(self._table, DIRECTORY, "checkpoints")):
+        for entry in found:
             digits, name = entry.name[:20], entry.name
             if not digits.isdecimal():
                 continue

@@ -1,4 +1,4 @@
-"""What the reports of commands on tables have in common: text for people, JSON for programs."""
+"""The two forms of the reports of commands on tables: text for people, JSON for programs."""
 
 from __future__ import annotations
 
