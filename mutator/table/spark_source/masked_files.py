@@ -1,7 +1,7 @@
 """The rows of Parquet files that a version does not hide, as DataFrames of which Spark reads the files itself.
 
 Hidden rows are known by their positions: ``_metadata.row_index``, which Spark has for Parquet. The bits of 16 words say
-which of 1,024 successive rows, a block, are hidden. They are found by a broadcast join. Its key is a whole number, the
+which of 1,024 successive rows, a block, are hidden. A broadcast anti-join removes these. Its key is a whole number, the
 fastest kind: the number of the block, and the size of the file, or, for further files of the same size, a hash of the
 path.
 """
@@ -21,7 +21,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.table.spark_source.arrow_frames import frame_of_arrow
 
 Read = Callable[[Sequence[str]], DataFrame]  # returns the rows of files; their paths as Hadoop knows them
-_ROW, _KEY, _WORDS = "mutator row", "mutator key", "mutator words"  # columns
+_ROW, _ROW_KEY, _KEY, _WORDS = "mutator row", "mutator row key", "mutator key", "mutator words"  # columns
 _WIDTH, _ROWS = 16, 10  # words of a block; bits of a position for the row in it
 _BLOCKS = types.StructType(
     [
@@ -80,11 +80,13 @@ def _without_hidden(spark: SparkSession, rows: DataFrame, files: Mapping[int, Ma
     starts = pa.array(np.arange(0, len(words) + 1, _WIDTH, dtype=np.int32))
     hidden = pa.table({_KEY: keys, _WORDS: pa.ListArray.from_arrays(starts, pa.array(words))})
     key = functions.expr(f"shiftleft({number}, {_PLACES}) | shiftright(_metadata.row_index, {_ROWS})")
-    placed = rows.withColumns({_KEY: key, _ROW: functions.col("_metadata.row_index")})
-    joined = placed.join(functions.broadcast(frame_of_arrow(spark, [hidden], _BLOCKS)), _KEY, "left")
+    # Spark 3.5 cannot resolve ``_metadata`` in the condition of a join.
+    placed = rows.withColumns({_ROW_KEY: key, _ROW: functions.col("_metadata.row_index")})
     word = f"get(`{_WORDS}`, CAST(shiftright(`{_ROW}`, 6) & {_WIDTH - 1} AS INT))"
-    is_live = functions.expr(f"`{_WORDS}` IS NULL OR (shiftright({word}, CAST(`{_ROW}` & 63 AS INT)) & 1) = 0")
-    return joined.where(is_live).drop(_KEY, _ROW, _WORDS)
+    is_hidden = f"`{_ROW_KEY}` = `{_KEY}` AND (shiftright({word}, CAST(`{_ROW}` & 63 AS INT)) & 1) = 1"
+    blocks = functions.broadcast(frame_of_arrow(spark, [hidden], _BLOCKS))
+    # The words of a block stay on the side of the blocks: an anti-join adds them to no row.
+    return placed.join(blocks, functions.expr(is_hidden), "left_anti").drop(_ROW_KEY, _ROW)
 
 
 def _blocks(key: int, hidden: Ints) -> tuple[Ints, Ints]:
