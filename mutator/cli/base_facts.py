@@ -60,6 +60,7 @@ def base_report(base: str, table: str | None, status: Status | TableStatus) -> B
         ready=status.ready,
         waiting=status.waiting,
         problems=status.problems,
+        failed=() if status.failed is None else status.failed.feed,
     )
 
 

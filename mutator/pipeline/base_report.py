@@ -25,6 +25,7 @@ class BaseReport:
     ready: Sequence[str] | None  # feed files that the next run claims
     waiting: Sequence[tuple[str, str]] | None  # feed files that have to wait, and why
     problems: Sequence[str]
+    failed: Sequence[str] = ()  # feed files with which the last run failed
 
     def json(self) -> str:
         """Return a JSON document."""
@@ -48,7 +49,9 @@ class BaseReport:
             lag = "" if one.lag is None else f"{one.lag:,.1f} s"
             rows.append((f"{one.number:,}", one.kind, f"{one.files:,}", f"{one.rows:,}", late, rejected, lag))
         lines += aligned(rows, right={0, 2, 3, 4, 5, 6})
-        lines += listed("ready", list(self.ready or ()))
+        again = set(self.failed)
+        lines += listed("ready", [name for name in self.ready or () if name not in again])
+        lines += listed("ready, failed in the last run", [name for name in self.ready or () if name in again])
         lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting or ()])
         lines += [f"problem: {problem}" for problem in self.problems]
         return text_of(lines)

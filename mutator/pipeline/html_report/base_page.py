@@ -94,8 +94,9 @@ class BasePage:
 
     @property
     def ready(self) -> Cut:
-        """Feed files that the next run claims."""
-        return cut(self.report.ready or (), _FILES, "ready file")
+        """Feed files that the next run claims, first those with which the last one failed."""
+        failed = set(self.report.failed)
+        return cut(sorted(self.report.ready or (), key=lambda name: name not in failed), _FILES, "ready file")
 
     @property
     def needs(self) -> Cut:

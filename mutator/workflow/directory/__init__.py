@@ -6,6 +6,7 @@ claim           feed files moved: claimed, given back, archived
 claimed_feed    the feed files of one run
 merged_content  claimed files compared with what was merged
 sightings       notes of runs on files in incr/
+failed_run      the last run, if it failed, and why
 target_note     the table that the feed files of a base go into, if it is not the master
 journal         the files that a run has claimed and not yet merged
 lock            one run at a time, as a courtesy

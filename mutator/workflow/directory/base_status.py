@@ -14,6 +14,7 @@ from mutator.rules import file_names
 from mutator.workflow.directory.arrivals import Arrivals, arrivals
 from mutator.workflow.directory.cures import has_whole_copy, lost_master, master_faults
 from mutator.workflow.directory.damage import forget_repaired
+from mutator.workflow.directory.failed_run import failed_run
 from mutator.workflow.directory.lock import holder
 from mutator.workflow.directory.paths import Base, master_of, open_base
 from mutator.workflow.directory.recovery import Recovered, locked_with_room, recover
@@ -140,6 +141,9 @@ def status(path: str, config: Config) -> Status:
         if recovered is not None and not recovered.stopped:  # it may have left a version's dataset in output/
             view.see(view.check_outputs)
         stuck = (view.see(lambda: view.stuck(found)) if found is not None else None) or set()
+        failed = view.see(lambda: failed_run(base))
+        if failed is not None:
+            view.add(failed.problem())
         return Status(
             base=base.given,
             running=view.see(lambda: holder(base)) if recovered is None else None,
@@ -150,6 +154,7 @@ def status(path: str, config: Config) -> Status:
             waiting=None if found is None else found.waiting,
             recovered=tuple(recovered.actions) if recovered else (),
             problems=tuple(view.problems),
+            failed=failed,
             oldest_check=None if master is None else _oldest_check(base, master),
         )
 

@@ -17,6 +17,7 @@ from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.workflow.directory import cures, damage, journal, versions
 from mutator.workflow.directory.claimed_feed import PATIENCE
+from mutator.workflow.directory.failed_run import noted
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.lock import patient
 from mutator.workflow.directory.paths import Base, Dataset, given_master, open_base, probe_dataset
@@ -46,10 +47,11 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
                 raise problem
         _check_noted(base, config)
         one = Run(base, config, merge)
-        found = one.arrivals()
-        if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
-            sleep(found.seconds + 0.01)
-        return _run(one, tuple(recovered.actions))
+        with noted(base, one.id, lambda: one.feed.names):
+            found = one.arrivals()
+            if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
+                sleep(found.seconds + 0.01)
+            return _run(one, tuple(recovered.actions))
 
 
 def _check_noted(base: Base, config: Config) -> None:

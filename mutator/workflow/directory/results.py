@@ -10,6 +10,7 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned, listed
+from mutator.workflow.directory.failed_run import FailedRun
 
 _UNSEEN = "cannot be seen, see below"
 _ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}
@@ -124,6 +125,7 @@ class Status:
     waiting: tuple[tuple[str, str], ...] | None
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
+    failed: FailedRun | None = None  # the last run, if it failed
     oldest_check: tuple[str, str | None] | None = None  # file of the master that was checked longest ago, and when
 
     def json(self) -> str:
@@ -153,15 +155,26 @@ class Status:
         if self.oldest_check is not None:
             path, checked = self.oldest_check
             lines.append(f"checked  longest ago: {checked or 'never'}, {path}")
-        if self.ready is None or self.waiting is None:
-            lines.append(f"feed     {_UNSEEN}")
-        else:
-            lines.append(f"feed     {counted(len(self.ready), 'file')} ready, {len(self.waiting)} waiting")
-            lines += listed("ready", self.ready)
-            lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
+        lines += feed_lines(self.ready, self.waiting, self.failed)
         lines += [f"recovered: {action}" for action in self.recovered]
         lines += [f"problem: {problem}" for problem in self.problems]
         return text_of(lines)
+
+
+def feed_lines(
+    ready: Sequence[str] | None, waiting: Sequence[tuple[str, str]] | None, failed: FailedRun | None
+) -> list[str]:
+    """Return lines of a status on the feed files of a base. None: they cannot be seen."""
+    if ready is None or waiting is None:
+        return [f"feed     {_UNSEEN}"]
+    again = set(failed.feed).intersection(ready) if failed is not None else set()
+    tried = f" ({len(again):,} of them failed in the last run)" if again else ""
+    return [
+        f"feed     {counted(len(ready), 'file')} ready{tried}, {len(waiting)} waiting",
+        *listed("ready", [name for name in ready if name not in again]),
+        *listed("ready, failed in the last run", [name for name in ready if name in again]),
+        *listed("waiting", [f"{name}: {why}" for name, why in waiting]),
+    ]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory.claimed_feed import PATIENCE
+from mutator.workflow.directory.failed_run import failed_run, noted
 from mutator.workflow.directory.lock import holder, locked, patient
 from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.directory.sightings import sightings
@@ -35,10 +36,11 @@ def run(path: str, config: Config, target: TargetTable, *, sleep: Callable[[floa
     with patient(base, lambda: locked(base, "run", config.lock_timeout), sleep):
         recovered = recover(base, target)
         one = TableRun(base, config, target)
-        found = one.arrivals()
-        if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
-            sleep(found.seconds + 0.01)
-        return _run(one, tuple(recovered))
+        with noted(base, one.id, lambda: one.feed.names):
+            found = one.arrivals()
+            if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
+                sleep(found.seconds + 0.01)
+            return _run(one, tuple(recovered))
 
 
 def opened(path: str, target: TargetTable) -> Base:
@@ -138,10 +140,13 @@ def status(path: str, config: Config, target: TargetTable) -> Status:
         notes = sightings(base).stuck
         stuck = {one.feed.name: notes[one.feed.path] for one in found.ready if one.feed.path in notes} if found else {}
         problems += [base.shown(f"{base.at('incr', name)}: {why}") for name, why in stuck.items()]
+        running = holder(base) if recovered is None and not problems else None
+        failed = failed_run(base)
+        problems += [failed.problem()] if failed is not None else []
         return Status(
             base=base.given,
             table=base.shown(target.path),
-            running=holder(base) if recovered is None and not problems else None,
+            running=running,
             version=None if newest is None else newest.number,
             committed=None if newest is None else newest.committed,
             records=None if newest is None else newest.records,
@@ -149,4 +154,5 @@ def status(path: str, config: Config, target: TargetTable) -> Status:
             waiting=None if found is None else found.waiting,
             recovered=tuple(recovered or ()),
             problems=tuple(problems),
+            failed=failed,
         )

@@ -7,8 +7,8 @@ from typing import Any
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.errors.display import counted, text_of
-from mutator.pipeline.text_tables import listed
-from mutator.workflow.directory.results import RunOutcome
+from mutator.workflow.directory.failed_run import FailedRun
+from mutator.workflow.directory.results import RunOutcome, feed_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,7 @@ class Status:
     waiting: tuple[tuple[str, str], ...] | None
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
+    failed: FailedRun | None = None  # the last run, if it failed
 
     def json(self) -> str:
         """Return a JSON document."""
@@ -74,12 +75,7 @@ class Status:
             lines.append("version  cannot be seen, see below")
         else:
             lines.append(f"version  {self.version}, {counted(self.records, 'record')}, {self.committed}")
-        if self.ready is None or self.waiting is None:
-            lines.append("feed     cannot be seen, see below")
-        else:
-            lines.append(f"feed     {counted(len(self.ready), 'file')} ready, {len(self.waiting)} waiting")
-            lines += listed("ready", self.ready)
-            lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting])
+        lines += feed_lines(self.ready, self.waiting, self.failed)
         lines += [f"recovered: {action}" for action in self.recovered]
         lines += [f"problem: {problem}" for problem in self.problems]
         return text_of(lines)

@@ -1,0 +1,99 @@
+"""The last run of a base that failed: when, why, and with which feed files. The next run that succeeds forgets it.
+
+The feed files of a failed run are back in incr/, so without this note they look as those that have just arrived. It is
+written as well as the storage lets it: a run ends as it would without the note.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from mutator.dataset import checksummed_json
+from mutator.errors import MutatorError
+from mutator.errors.display import one_line, without_secrets
+from mutator.errors.exceptions import BUSY
+from mutator.storage import read_if_exists
+from mutator.workflow.directory.paths import Base
+
+_FORMAT = "mutator failed run"
+_NAMES, _CHARACTERS = 100, 2000  # that a note has at most
+_LINE_END = re.compile(r"\n\s*")
+# Kinds of errors after which nobody needs to do anything about the feed files: another run merges them, or the next
+# command completes this one.
+_SETTLED = {*BUSY, "base.lost", "table.given_up", "table.outrun", "publish.later", "commit.uncertain"}
+_OF_THE_BASE = ("base.", "manifest.")  # first parts of kinds: the status looks for such damage itself
+
+
+@dataclass(frozen=True)
+class FailedRun:
+    """A run that failed."""
+
+    run: str
+    failed: str  # when: ISO 8601, in UTC
+    kind: str  # of its error
+    message: str
+    feed: tuple[str, ...]  # names of the first feed files that the message names; if it names none, of all claimed ones
+    files: int  # number of all of these
+
+    def problem(self) -> str:
+        """Return what happened, as one of the problems of a base."""
+        return f"the last run failed at {self.failed}: {self.message}"
+
+
+@contextmanager
+def noted(base: Base, run: str, claimed: Callable[[], Sequence[str]]) -> Iterator[None]:
+    """Note the error that ends a ``with`` block; without one, forget the last note.
+
+    claimed: returns the names of the feed files that the run has claimed.
+    """
+    try:
+        yield
+    except MutatorError as fault:
+        if fault.kind not in _SETTLED and not fault.kind.startswith(_OF_THE_BASE):
+            _note(base, run, fault.kind, str(fault), claimed())
+        raise
+    except Exception as fault:
+        # Its text may have values of rows.
+        _note(base, run, "bug", f"a bug in mutator: {type(fault).__name__}", claimed())
+        raise
+    with suppress(MutatorError):
+        if base.storage.stat(_path(base)) is not None:
+            base.storage.remove(_path(base))
+
+
+def failed_run(base: Base) -> FailedRun | None:
+    """Return the last run, if it failed. A damaged note is forgotten. Raises StorageError."""
+    data = read_if_exists(_path(base))
+    if data is None:
+        return None
+    try:
+        members = checksummed_json.parse(data, _FORMAT, 1)
+        names = ("run", "failed", "kind", "message", "files")
+        return FailedRun(feed=tuple(members["feed"]), **{name: members[name] for name in names})
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _note(base: Base, run: str, kind: str, message: str, claimed: Sequence[str]) -> None:
+    text = one_line(_LINE_END.sub(" ", without_secrets(message)))
+    feed = _named(text, claimed) or list(claimed)
+    text = text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    note = FailedRun(run, now, kind, text, tuple(feed[:_NAMES]), len(feed))
+    with suppress(MutatorError):
+        base.storage.replace(_path(base), checksummed_json.dump(_FORMAT, 1, asdict(note)))
+
+
+def _named(text: str, names: Sequence[str]) -> list[str]:
+    """Return those of some file names that a text has.
+
+    >>> _named("/base/incr/ups_1.txt: byte 0: field 2 is missing", ["ups_1.txt", "s_1.txt", "ups_2.txt"])
+    ['ups_1.txt']
+    """
+    return [name for name in names if re.search(rf"(?<![\w.-]){re.escape(one_line(name))}(?![\w-]|\.\w)", text)]
+
+
+def _path(base: Base) -> str:
+    return base.at("_mutator", "failed_run.json")

@@ -1,0 +1,168 @@
+"""The last run that failed is noted in a base: why, and with which feed files, until a run succeeds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from mutator.cli import main
+from mutator.dataset.version_log import lost
+from mutator.errors import MutatorError, error
+from mutator.storage.local import LocalStorage
+from tests.support.html_page import check
+from tests.support.workflow_base import BY_FIELD, Place
+
+GOOD, BAD = "ups_1.csv", "ups_2.csv"
+TEXT = "ups_1.txt"
+KEY = ("--key", "id", "--order-by", "at", "--op", "op")
+WORKFLOW = ("-D", "claim.min.age=0s", "-D", "runner=local")
+HEAD = "id,at,op,note\n"
+
+
+def said(capsys, *words):
+    code = main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(params=["master", "table"])
+def base(request, tmp_path, capsys):
+    base = tmp_path / "base"
+    (base / "incr").mkdir(parents=True)
+    if request.param == "table":
+        assert main(["table", "create", str(base / "table"), *KEY, "--buckets", "2"]) == 0
+        capsys.readouterr()
+        return base, WORKFLOW
+    (base / "master").mkdir()
+    return base, (*KEY, *WORKFLOW, "-D", "allow.empty.master=true")
+
+
+def arrive(base, bad="9,soon,U,secret"):
+    (base / "incr" / GOOD).write_text(f"{HEAD}1,1,U,a\n2,1,U,b\n")
+    (base / "incr" / BAD).write_text(f"{HEAD}{bad}\n")
+
+
+def test_a_failed_feed_file_is_shown_with_its_message_until_a_run_succeeds(base, tmp_path, capsys):
+    path, settings = base
+    arrive(path)
+    code, _, err = said(capsys, "workflow", "run", path, *settings)
+    assert code == 3
+    message = re.sub(r"\n *", " ", err.partition("error: ")[2].strip())
+
+    code, out, _ = said(capsys, "workflow", "status", path, *settings)
+
+    assert code == 5
+    assert "state    needs attention, see below\n" in out
+    assert "feed     2 files ready (1 of them failed in the last run), 0 waiting\n" in out
+    assert f"ready: {GOOD}\nready, failed in the last run: {BAD}\n" in out
+    assert re.search(rf"problem: the last run failed at \d{{4}}-\d\d-\d\dT[\d:+]+: {re.escape(message)}\n", out)
+    found = json.loads(said(capsys, "workflow", "status", path, *settings, "--json")[1])
+    assert found["ready"] == [GOOD, BAD]
+    failed = found["failed"]
+    assert (failed["kind"], failed["message"]) == ("rejects", message)
+    assert (failed["feed"], failed["files"]) == ([BAD], 1)
+    page = tmp_path / "page.html"
+    code, out, _ = said(capsys, "workflow", "report", path, *settings, "--html", page)
+    assert (code, f"ready, failed in the last run: {BAD}\n" in out) == (0, True)
+    text = check(page.read_text()).text
+    assert f"{BAD} failed in the last run; the next one claims it again {GOOD} ready: the next run claims it" in text
+    assert "the last run failed at " in text
+
+    (path / "incr" / BAD).write_text(f"{HEAD}9,1,U,c\n")
+    assert said(capsys, "workflow", "run", path, *settings)[0] == 0
+    code, out, _ = said(capsys, "workflow", "status", path, *settings, "--json")
+    assert (code, json.loads(out)["failed"]) == (0, None)
+    assert not (path / "_mutator" / "failed_run.json").exists()
+
+
+def test_the_note_hides_values_that_reports_hide(base, capsys):
+    path, settings = base
+    arrive(path, "9,hidden-order,U,hidden-note")
+    assert said(capsys, "workflow", "run", path, *settings, "-D", "report.fields=none")[0] == 3
+
+    note = (path / "_mutator" / "failed_run.json").read_text()
+
+    assert BAD in note
+    assert "hidden" not in note
+
+
+def test_an_error_that_names_no_file_is_of_all_claimed_files(tmp_path):
+    place = Place(tmp_path / "base", BY_FIELD | {"max.delete.fraction": "0.1"})
+    (place.path / "master" / "part.txt").write_text("1,1,a\n2,1,b\n")
+    for number in range(120):
+        place.arrive(f"ups_{number:03}.txt", "1,2,D,a")
+
+    for _ in range(2):
+        with pytest.raises(MutatorError):
+            place.run()
+
+    failed = place.status().failed
+    assert failed is not None
+    assert (len(failed.feed), failed.files, failed.kind) == (100, 120, "deletes")
+
+
+def test_a_run_ends_as_without_the_note_where_it_cannot_be_written(tmp_path, monkeypatch):
+    place = Place(tmp_path / "base", BY_FIELD)
+    (place.path / "master" / "part.txt").write_text("1,1,a\n")
+    place.arrive(TEXT, "1,soon,U,a")
+    real = LocalStorage.replace
+
+    def full(storage, path, data, *more):
+        if path.endswith("failed_run.json"):
+            raise error("storage", path=path, why="No space left on device")
+        return real(storage, path, data, *more)
+
+    monkeypatch.setattr(LocalStorage, "replace", full)
+    with pytest.raises(MutatorError, match=TEXT) as caught:
+        place.run()
+    assert caught.value.kind == "rejects"
+    assert place.status().failed is None
+
+
+def test_a_damaged_note_is_forgotten(tmp_path):
+    place = Place(tmp_path / "base", BY_FIELD)
+    (place.path / "master" / "part.txt").write_text("1,1,a\n")
+    place.arrive(TEXT, "1,soon,U,a")
+    with pytest.raises(MutatorError):
+        place.run()
+    note = place.path / "_mutator" / "failed_run.json"
+    assert place.status().failed is not None
+    note.write_bytes(note.read_bytes().replace(b"rejects", b"rejectz"))
+
+    assert place.status().failed is None
+    assert place.status().problems == ()
+
+
+def taken():
+    raise lost("base", 1)
+
+
+def test_a_signal_and_a_faster_run_are_no_failures(tmp_path, monkeypatch):
+    place = Place(tmp_path / "base", BY_FIELD)
+    (place.path / "master" / "part.txt").write_text("1,1,a\n")
+    place.arrive(TEXT, "1,2,U,b")
+    monkeypatch.setattr("mutator.workflow.directory.run_phases.Run.verify", lambda _: os.kill(os.getpid(), 2))
+    with pytest.raises(KeyboardInterrupt):
+        place.run()
+    assert place.status().failed is None
+    monkeypatch.setattr("mutator.workflow.directory.run_phases.Run.verify", lambda _: taken())
+    with pytest.raises(MutatorError):
+        place.run()
+    assert place.status().failed is None
+
+
+def test_a_bug_is_noted_without_its_text(tmp_path, monkeypatch):
+    place = Place(tmp_path / "base", BY_FIELD)
+    (place.path / "master" / "part.txt").write_text("1,1,a\n")
+    place.arrive(TEXT, "1,2,U,b")
+    monkeypatch.setattr("mutator.workflow.directory.run_phases.Run.verify", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        place.run()
+
+    failed = place.status().failed
+
+    assert failed is not None
+    assert (failed.kind, failed.message, failed.feed) == ("bug", "a bug in mutator: ZeroDivisionError", (TEXT,))
