@@ -61,14 +61,16 @@ class LineageEvents:
 
     def complete(self, report: Any) -> list[str]:
         """Send COMPLETE, if START was sent; return warnings. report: of the merge; None without one."""
-        return self._events.complete(self._work(report)) if self._has_begun() else []
+        return self._events.complete(self._work(report)) if self.has_begun else []
 
     def fail(self, fault: BaseException) -> list[str]:
         """Send FAIL, if START was sent; return warnings."""
         message = f"{fault}" or type(fault).__name__
-        return self._events.fail(self._work(None), message) if self._has_begun() else []
+        return self._events.fail(self._work(None), message) if self.has_begun else []
 
-    def _has_begun(self) -> bool:
+    @property
+    def has_begun(self) -> bool:
+        """Whether START was sent, and no event after it."""
         return self._events is not None and self._events.has_begun
 
     def _work(self, report: Any) -> Work:

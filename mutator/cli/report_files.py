@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ METRICS = option(
 )
 FILES = (HTML, METRICS, LINEAGE)
 Result = TypeVar("Result")
+_EVENT = "the last OpenLineage event"
 _DIRECTORIES = ("incr", "working", "output", "archive", "backup", "master", "table", "_mutator")  # of a base
 
 
@@ -96,21 +97,33 @@ class ReportFiles:
             self._is_written(self._html)
         except BaseException as fault:
             committed: AfterCommit | None = self._arguments.committed if isinstance(fault, KeyboardInterrupt) else None
-            is_complete = committed is not None and committed.changes is None and self._html not in committed.files
+            rest = {self._metrics, _EVENT}  # is written now
+            is_complete = (
+                committed is not None
+                and replace(committed, files=[one for one in committed.files if one not in rest]).is_complete
+            )
             self._write_metrics(observed, self._code if is_complete else _exit_code(fault))
             if self._events is not None:
                 failed, done = partial(self._events.fail, fault), partial(self._events.complete, observed.report)
                 self.warnings += self._sent(failed if committed is None else done)
+                self._is_written(_EVENT)
             warn(self._arguments, self.warnings)
             raise
-        self._write_metrics(observed, self._code)
-        if self._events is not None:
-            self.warnings += self._sent(partial(self._events.complete, observed.report))
+        try:
+            self._write_metrics(observed, self._code)
+        finally:  # also if a signal stops that: without its last event the run would seem to go on for ever
+            if self._events is not None:
+                self.warnings += self._sent(partial(self._events.complete, observed.report))
+                self._is_written(_EVENT)
 
-    def note_commit(self, changes: str | None = None) -> None:
-        """Note that the merge is committed. changes: command that puts its changed rows where they should be."""
+    def note_commit(self, changes: str | None = None, compaction: str | None = None) -> None:
+        """Note that the merge is committed. Commands: changes: puts its changed rows where they should be.
+
+        compaction: does the compaction that was to follow.
+        """
         files = [path for path in (self._html, self._metrics) if path is not None]
-        self._arguments.committed = AfterCommit(self._later, files, changes)
+        files += [_EVENT] if self._events is not None and self._events.has_begun else []
+        self._arguments.committed = AfterCommit(self._later, files, changes, compaction)
 
     def _is_written(self, path: str | None) -> None:
         """Note that a file is written, or cannot be, which a warning says."""

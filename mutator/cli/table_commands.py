@@ -54,17 +54,21 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
+    from mutator.dataset.versions.version import COMPACT
     from mutator.pipeline.version_point import seconds_of
+    from mutator.table.commit import telling_commits
     from mutator.table.recorded import SOURCE, recorded_settings
     from mutator.table.table import Table
 
     feed = [("feed", path) for path in arguments.feed]
     events = LineageEvents(arguments, f"mutator table {operation} {arguments.table}", feed, arguments.table)
-    later = f"see what was merged with: mutator table log {shlex.quote(without_secrets(arguments.table))}"
+    place = shlex.quote(without_secrets(arguments.table))
+    later, compaction = f"see what was merged with: mutator table log {place}", None
     files = ReportFiles(arguments, arguments.table, [("table", arguments.table), *feed], events=events, later=later)
     settings, others = options.settings_of(arguments), {}
     if operation == "apply":
         others = {"compact_after": arguments.compact_after}
+        compaction = f"mutator table compact {place}" if arguments.compact_after else None
     else:
         settings.append(f"write.operation={operation}")
     with files.watch() as observed:
@@ -72,13 +76,14 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
         table = Table(arguments.table)
         config = options.loaded(arguments, settings, partial(recorded_settings, table.snapshot), source=SOURCE)
         warn(arguments, config.warnings)
-        observed.report = report = getattr(table, operation)(
-            arguments.feed,
-            config=config,
-            dry_run=arguments.dry_run,
-            open_runner=table_runner(config.runner, arguments),
-            **others,
-        )
+        with telling_commits(lambda made: files.note_commit(compaction=None if made.action == COMPACT else compaction)):
+            observed.report = report = getattr(table, operation)(
+                arguments.feed,
+                config=config,
+                dry_run=arguments.dry_run,
+                open_runner=table_runner(config.runner, arguments),
+                **others,
+            )
         if not arguments.dry_run:
             version = table.snapshot.version
             observed.known = {"version": version.number, "committed": seconds_of(version.committed)}

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
@@ -15,6 +16,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
+from mutator.errors.interrupts import deferred_signals
 from mutator.rules.file_names import run_of
 from mutator.storage import storage_for
 from mutator.table.follow import newest, passed_on
@@ -26,6 +28,7 @@ _WAITS = 8  # times the duration of a try, that a writer waits at most before th
 
 # (the newest snapshot, the versions that it has and the last call's had not) -> the version that follows it
 NextVersion = Callable[[Snapshot, Sequence[TableVersion]], TableVersion]
+_TELL = ContextVar[Callable[[TableVersion], None] | None]("_TELL", default=None)
 
 
 class StartOver(Exception):
@@ -34,6 +37,16 @@ class StartOver(Exception):
 
 class Outdated(StartOver):
     """The version that an operation began with is gone: other writers have committed many since, and cleaned these."""
+
+
+@contextmanager
+def telling_commits(tell: Callable[[TableVersion], None]) -> Iterator[None]:
+    """Call a function for each version that the ``with`` block commits, before a signal can end the block."""
+    token = _TELL.set(tell)
+    try:
+        yield
+    finally:
+        _TELL.reset(token)
 
 
 def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Snapshot:
@@ -60,20 +73,36 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
                 raise
             _check_alive(snapshot.table, version, cleanings)
             tried, after = time.monotonic(), head.after(version)
-            if committed(after, version):
-                nearby.add(version)  # the turn ends here, so the next writer need not wait for the check
-                break
+            if _has_committed(after, version, snapshot.version, nearby, turns):
+                return hinted(after)
             if lost:  # writers elsewhere are faster, so those on this machine need not wait
                 turns.close()
             time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
-        else:
-            raise StartOver
-    try:
-        confirm(after, version, snapshot.version)
-    except Outdated:
-        nearby.remove(version)
-        raise
-    return hinted(after)
+    raise StartOver
+
+
+def _has_committed(
+    after: Snapshot, version: TableVersion, known: TableVersion, nearby: NearbyEntries, turns: ExitStack
+) -> bool:
+    """Commit a version; return False if another writer has committed its number. Raises Outdated.
+
+    after: its snapshot. known: an earlier version that was in the log before. turns: end once the version exists. A
+    signal is raised at the end, so that it is known whether the version exists.
+    """
+    with deferred_signals():
+        if not committed(after, version):
+            return False
+        nearby.add(version)
+        turns.close()  # so the next writer need not wait for the check
+        try:
+            confirm(after, version, known)
+        except Outdated:
+            nearby.remove(version)
+            raise
+        tell = _TELL.get()
+        if tell is not None:
+            tell(version)
+        return True
 
 
 def _check_alive(table: str, version: TableVersion, cleanings: Sequence[TableVersion]) -> None:

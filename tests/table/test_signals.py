@@ -1,0 +1,118 @@
+"""A signal just after the log entry of a version: it exists, so the exit code and the message say what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from mutator.cli import main
+from mutator.dataset.versions.log import TableLog
+
+SIGTERM = 15
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for number in range(3):
+        (tmp_path / f"f_{number}.csv").write_text(f"id,at,op\n{number},1,U\n9,{number},U\n")
+    assert main(["table", "create", "t", "--key", "id", "--order-by", "at", "--op", "op", "--buckets", "2"]) == 0
+    for number in range(2):
+        assert main(["table", "apply", "t", "--feed", f"f_{number}.csv"]) == 0
+    capsys.readouterr()
+    return tmp_path
+
+
+def stopped(monkeypatch, capsys, words):
+    """Run a command that gets a signal just after it has created its first log entry; return its code and message."""
+    real, made = TableLog.commit, []
+
+    def commit(log, version):
+        found = real(log, version)
+        if not made:
+            os.kill(os.getpid(), SIGTERM)
+        made.append(version.number)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableLog, "commit", commit)
+        code = main(["table", *words.split()])
+    return code, capsys.readouterr().err.splitlines()[-1].removeprefix("mutator: stopped from outside; ")
+
+
+LOG = "was not written: see what was merged with: mutator table log t"
+APPLY = "--feed f_2.csv --runner local"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (f"apply t {APPLY}", 0, "the merge was committed"),
+        (f"insert-overwrite t {APPLY}", 0, "the merge was committed"),
+        (f"insert-overwrite-table t {APPLY}", 0, "the merge was committed"),
+        ("compact t --all --runner local", 0, "the compaction was committed"),
+        ("restore t --to 1", 0, "the restore was committed"),
+        ("tag t first", 0, "the tag was committed"),
+        (f"apply t {APPLY} --html page.html", 143, f"the merge was committed; page.html {LOG}"),
+        (f"apply t {APPLY} --metrics m.prom", 0, "the merge was committed"),
+        (f"apply t {APPLY} --lineage e.jsonl", 0, "the merge was committed"),
+        (
+            f"apply t {APPLY} --compact-after",
+            143,
+            "the merge was committed; the compaction after it may be missing: mutator table compact t",
+        ),
+    ],
+)
+def test_a_signal_after_the_entry_does_not_undo_the_version(place, monkeypatch, capsys, words, code, message):
+    assert stopped(monkeypatch, capsys, words) == (code, message)
+
+    assert main(["table", "verify", "t", "--runner", "local", "--quiet"]) == 0
+    assert main(["table", "log", "t", "--json"]) == 0
+    assert [one["version"] for one in json.loads(capsys.readouterr().out)] == [0, 1, 2, 3]
+
+
+def test_the_files_of_an_apply_say_how_it_ended(place, monkeypatch, capsys):
+    more = "--html page.html --metrics m.prom --lineage e.jsonl"
+
+    assert stopped(monkeypatch, capsys, f"apply t {APPLY} {more}")[0] == 143
+
+    assert 'mutator_exit_code{dataset="t"} 143.0' in (place / "m.prom").read_text()
+    events = [json.loads(line)["eventType"] for line in (place / "e.jsonl").read_text().splitlines()]
+    assert events == ["START", "COMPLETE"]
+
+
+def test_a_signal_before_the_entry_commits_nothing(place, monkeypatch, capsys):
+    monkeypatch.setattr("mutator.table.apply.check_signals", lambda: os.kill(os.getpid(), SIGTERM), raising=True)
+
+    assert main(["table", *f"apply t {APPLY} --lineage e.jsonl".split()]) == 143
+
+    assert capsys.readouterr().err.endswith("mutator: stopped from outside; no version was committed\n")
+    events = [json.loads(line)["eventType"] for line in (place / "e.jsonl").read_text().splitlines()]
+    assert events == ["START", "FAIL"]
+
+
+def test_an_event_that_a_signal_leaves_unsent_is_missing(place, monkeypatch, capsys):
+    def hanging(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mutator.cli.lineage_events.LineageEvents.complete", hanging)
+
+    assert main(["table", *f"apply t {APPLY} --lineage e.jsonl".split()]) == 130
+
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"mutator: stopped from outside; the merge was committed; the last OpenLineage event {LOG}"
+
+
+def test_the_last_event_is_sent_though_a_signal_stops_the_metrics(place, monkeypatch, capsys):
+    def hanging(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mutator.cli.report_files._replace", hanging)
+
+    assert main(["table", *f"apply t {APPLY} --lineage e.jsonl --metrics m.prom".split()]) == 130
+
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"the merge was committed; m.prom {LOG}")
+    events = [json.loads(line)["eventType"] for line in (place / "e.jsonl").read_text().splitlines()]
+    assert events == ["START", "COMPLETE"]
