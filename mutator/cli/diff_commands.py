@@ -27,6 +27,8 @@ def _diff(arguments: argparse.Namespace) -> Iterator[Answer]:
 
     if (arguments.new is None) != bool(arguments.feed):
         raise error("usage", what="give either NEW, or --feed with what would be merged into OLD")
+    if arguments.rows is not None and arguments.rows < 0:
+        raise error("usage", what=f"--rows is {arguments.rows}, but must be a number from 0")
     rows = arguments.rows if arguments.rows is not None else _FIRST if arguments.verbose or arguments.json else 0
     with ExitStack() as stack:
         old = dataset_at(arguments.old, stack)

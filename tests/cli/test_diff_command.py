@@ -37,6 +37,11 @@ def test_a_dataset_that_does_not_exist_is_named_first(words, capsys):
     assert "/none: there is no such dataset; check the path" in capsys.readouterr().err
 
 
+def test_a_negative_number_of_records_to_show_is_refused(capsys):
+    assert main(["diff", "old", "new", "--key", "id", "--rows", "-1"]) == 2
+    assert "--rows is -1, but must be a number from 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("managed", [True, False])
 @pytest.mark.parametrize(
     ("op", "settings"), [(3, ["--key", "0", "--order-by", "2"]), (1, ["--key", "0", "--order-by", "3"])]
