@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from mutator.config import Config
+from mutator.config.feed_settings import feed_settings
 from mutator.config.written_names import renamed_in_errors
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot, refreshed
@@ -138,7 +139,8 @@ def _applied(
             return Applied(plan, survey, result, version.counts, version, after, choice, seconds, replaced)
         if run is not None:
             run.check(version.feed, tuple(source.name for source in survey.consumed))
-        version = replace(placed(snapshot.table, version, INLINE, new), transaction=transaction)
+        version = placed(snapshot.table, version, INLINE, new)
+        version = replace(version, transaction=transaction, settings=feed_settings(config))
         read = snapshot, config, feed, tables, run
         merge = _Merge(*read, receipts, written, new, seconds, plan, survey, result, version, replaced)
         merge.decide_with(SecondDecisions(plan, snapshot, target, written, version))
@@ -205,7 +207,8 @@ class _Merge:
             self._follow(head, winners)
         first, as_of = self._first, snapshot.version.number
         version = version_of_result(head, self.plan, self.result, self.written, as_of, self.seconds, self.replaced)
-        version = replace(version, files=first.files, index=first.index, transaction=first.transaction)
+        version = replace(version, files=first.files, index=first.index)
+        version = replace(version, transaction=first.transaction, settings=first.settings)
         if run is not None:
             version = replace(version, run=run.claim.run, claim=run.claim)
         self.version = self.revision.version(version)

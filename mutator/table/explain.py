@@ -26,13 +26,14 @@ from mutator.pipeline.explain.feed_plan import feed_plan
 from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
-from mutator.pipeline.explain.not_known import horizon_note, versions_note
+from mutator.pipeline.explain.not_known import horizon_note, settings_note, versions_note
 from mutator.pipeline.explain.paths import with_paths
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
 from mutator.table.find import Finder
 from mutator.table.prepare import for_tables, manifest_of, survey_of_table
 from mutator.table.record_rows import Record
+from mutator.table.recorded import config_of_version
 
 _WITHOUT_ROWS = (ABANDON, CLEAN, TAG)
 _MEMORY = "a table in memory"
@@ -76,6 +77,7 @@ class _Versions:
         self._order_type = plan.rows.order_type
         self._record = Record(snapshot, key, plan)
         self._unknown: list[str] = []
+        self._read_as_now: list[int] = []  # versions whose feed files are read with the settings of this call
         self._files_read = self._excluded = 0
 
     def explain(self) -> Explanation:
@@ -96,7 +98,7 @@ class _Versions:
             is_partitioned=self._survey.partitioned is not None,
         )
         self._note_cleaned(versions, is_first=is_first)
-        unknown = [*self._unknown, *versions_note(steps)]
+        unknown = [*self._unknown, *settings_note(self._read_as_now), *versions_note(steps)]
         values = [value.decode("utf-8", "backslashreplace") for value in self._wanted.values]
         return Explanation(
             place=self._paths.place,
@@ -188,7 +190,7 @@ class _Versions:
                 paths.append(path)
         if not version.feed and version.counts.get("feed rows"):
             gone[_MEMORY] = "it was no file"
-        rows = self._rows(paths)
+        rows = self._rows(paths, self._config_of(version)) if paths else FeedRows((), ())
         self._files_read += len(paths)
         found = {(one.order, one.is_delete) for one in rows.mutations}
         also = tuple(one for one in _mutations(version, own) if (one.order, one.is_delete) not in found)
@@ -197,12 +199,21 @@ class _Versions:
         may_have_more = not own or version.counts.get("feed superseded") or version.counts.get("feed rejected")
         return replace(run, rows=rows, gone=gone if may_have_more else {}, is_winner_known=bool(own))
 
-    def _rows(self, paths: Sequence[str]) -> FeedRows:
-        """Return the rows of the key in feed files."""
-        if not paths:
-            return FeedRows((), ())
+    def _config_of(self, version: TableVersion) -> Config:
+        """Return how the feed files of a version were read; where that is not known, how they are read now."""
+        if version.settings:
+            try:
+                config = for_tables(config_of_version(self._snapshot, version.settings), self._snapshot)
+                return replace(config, report_fields=self._config.report_fields)
+            except MutatorError:  # settings of another release
+                pass
+        self._read_as_now.append(version.number)
+        return self._config
+
+    def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
+        """Return the rows of the key in feed files. config: how they were read."""
         try:
-            return feed_rows(feed_plan(self._config, self._survey, paths), self._wanted)
+            return feed_rows(feed_plan(config, self._survey, paths), self._wanted)
         except MutatorError as fault:
             return FeedRows((), (), tuple((path, str(fault)) for path in paths))
 

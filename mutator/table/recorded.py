@@ -44,6 +44,11 @@ def config_of_snapshot(snapshot: Snapshot) -> Config:
     return completed({}, recorded_settings(snapshot, {}), "mutator.Table", source=SOURCE)
 
 
+def config_of_version(snapshot: Snapshot, settings: Mapping[str, Any]) -> Config:
+    """Return the configuration of an earlier apply. settings: those that its version has recorded."""
+    return completed(settings, recorded_settings(snapshot, settings), CALL, source=SOURCE)
+
+
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a table that a user has not set. settings: those of the user.
 

@@ -28,7 +28,7 @@ def feed(tmp_path, number, *rows):
 def explained(capsys, place, key, *words):
     """Return what ``mutator explain --json`` prints."""
     capsys.readouterr()
-    assert cli.main(["explain", str(place), key, *words, "--json"]) in (0, 3)
+    assert cli.main(["explain", str(place), key, *map(str, words), "--json"]) in (0, 3)
     return json.loads(capsys.readouterr().out)
 
 
@@ -38,6 +38,53 @@ def said(found):
         (one["version"], one["action"], [row["outcome"] for part in one["decided"] for row in part["mutations"]])
         for one in found["versions"]
     ]
+
+
+def test_feed_files_are_read_with_the_settings_of_their_apply(tmp_path, capsys):
+    table = mutator.Table.create(tmp_path / "own", key="id", order_by="at", buckets=2)
+    feeds = [feed(tmp_path, 1, "7,1,U,79", "8,1,U,5"), feed(tmp_path, 2, "7,2,X,0", "7,1,X,0")]
+    table.apply(feeds[0], header=True, op="op")
+    table.apply(feeds[1], header=True, op="op", delete_codes=["X", "Z"], max_delete_fraction=1)
+    table.apply(pa.table({"id": ["9"], "at": ["3"], "price": ["1"]}))
+    where = ("--feed", feeds[0], "--feed", feeds[1])
+
+    found = explained(capsys, table.path, "7", *where)
+
+    assert said(found) == [(1, "apply", ["inserted"]), (2, "apply", ["superseded", "deleted"])]
+    assert found["unknown"] == []
+    assert said(explained(capsys, table.path, "7", *where, "-D", "deleted.op.code=D")) == said(found)
+    kept = [
+        json.loads(path.read_text())["settings"] for path in sorted((tmp_path / "own/_mutator/table/log").glob("*"))
+    ]
+    assert [one.get("deleted.op.code") for one in kept] == [None, None, ["X", "Z"], None]
+    assert "max.delete.fraction" not in kept[2]
+
+
+def test_versions_that_recorded_no_settings_are_read_with_those_of_the_call(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mutator.table.apply.feed_settings", lambda _: {})
+    table = mutator.Table.create(tmp_path / "own", key="id", order_by="at", op="op", buckets=2)
+    feeds = [feed(tmp_path, 1, "7,1,U,79"), feed(tmp_path, 2, "7,2,X,0")]
+    table.apply(feeds[0])
+    table.apply(feeds[1], deleted_op_code="X", max_delete_fraction=1)
+    where = ("--feed", feeds[0], "--feed", feeds[1])
+
+    found = explained(capsys, table.path, "7", *where, "-D", "deleted.op.code=X")
+
+    assert said(found) == [(1, "apply", ["inserted"]), (2, "apply", ["deleted"])]
+    assert found["unknown"] == [
+        "by which settings the feed files of versions 1, 2 were read: the present ones are used"
+    ]
+
+
+def test_settings_of_an_unknown_release_are_replaced_by_those_of_the_call(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("mutator.table.apply.feed_settings", lambda _: {"no.such.setting": "1"})
+    table = mutator.Table.create(tmp_path / "own", key="id", order_by="at", op="op", buckets=2)
+    table.apply(feed(tmp_path, 1, "7,1,U,79"))
+
+    found = explained(capsys, table.path, "7", "--feed", tmp_path / "feed1")
+
+    assert said(found) == [(1, "apply", ["inserted"])]
+    assert found["unknown"] == ["by which settings the feed files of version 1 were read: the present ones are used"]
 
 
 def test_each_version_of_a_record_is_shown_with_its_feed_file(tmp_path, table, capsys):

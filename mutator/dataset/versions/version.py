@@ -118,7 +118,8 @@ class TableVersion:
     snapshot: str | None
     records: int  # live after this version
     tombstones: int
-    # Of version 0, for the rows that are to come: texts, and lists of texts and numbers.
+    # Of version 0, for the rows that are to come; of one that merged a feed, those by which its files were read and
+    # merged, since releases that record them: texts, and lists of texts and numbers.
     settings: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     feed: tuple[FeedFile, ...] = ()  # merged by this version

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted
 from mutator.pipeline.explain.chain import Step
+from mutator.rules.file_names import first_few
 
 
 def versions_note(steps: Sequence[Step]) -> list[str]:
@@ -42,3 +43,16 @@ def horizon_note(known: Manifest | None) -> list[str]:
         return []
     highest = known.horizon or "the lowest"
     return [f"deletes with order values up to {highest}: their tombstones may have expired (tombstone.retention)"]
+
+
+def settings_note(versions: Sequence[int]) -> list[str]:
+    """Return a line if the settings of versions whose feed files were read are not known.
+
+    >>> settings_note([3])
+    ['by which settings the feed files of version 3 were read: the present ones are used']
+    """
+    if not versions:
+        return []
+    numbers = first_few([f"{number:,}" for number in versions])
+    which = f"version{'' if len(versions) == 1 else 's'} {numbers}"
+    return [f"by which settings the feed files of {which} were read: the present ones are used"]
