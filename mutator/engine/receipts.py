@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mutator.dataset.manifest import DataFile, SideFile
+from mutator.engine.file_outcomes import Packed
 from mutator.errors import MutatorError
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.order_units import NO_UNITS, Units
@@ -74,6 +75,7 @@ class MergeReceipt:
     """Counts and files of one merge: of a bucket, a group of buckets, or a unit of a partition."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
+    won: Packed | None = field(default_factory=dict)  # outcomes of winners by feed file; None: not known
     samples: Mapping[str, Sequence[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired
     highest: Any = None  # highest order value of a winner

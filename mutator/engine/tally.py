@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from mutator.engine.file_outcomes import FileOutcomes
 from mutator.engine.receipts import Key, LateOrders, MergeReceipt
 from mutator.plan.run_plan import SAMPLES
 from mutator.rules.order_units import UnitCounter, Units, joined
@@ -27,6 +28,7 @@ class Tally:
     # The units of the order values of records and tombstones that mutations met, and a counter of such values.
     units: Units = field(default_factory=dict)
     orders: UnitCounter = field(default_factory=UnitCounter)
+    won: FileOutcomes = field(default_factory=FileOutcomes)
 
     def count(self, decision: Decision, count: int) -> None:
         """Count the outcomes of a decision about some keys."""
@@ -77,6 +79,7 @@ class Tally:
         """Return the receipt that travels to the driver. members: other fields of ``MergeReceipt``."""
         return MergeReceipt(
             counts=dict(self.counts),
+            won=self.won.packed(),
             samples=self.samples,
             expired=self.expired,
             highest=self.highest,

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import CHANGES, DataFile, Part, SideFile
@@ -28,6 +28,7 @@ from mutator.engine.receipts import (
 from mutator.engine.split_content import checksum_of
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text
+from mutator.pipeline.feed_rows import FileRows, feed_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
@@ -36,15 +37,6 @@ from mutator.rules.changes import changed_counts
 from mutator.rules.order_units import Units, joined
 
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
-
-
-class FileRows(NamedTuple):
-    """The rows of a feed file."""
-
-    source: Source
-    rows: int
-    rejected: int
-    ignored: int  # blank lines and headers
 
 
 @dataclass(frozen=True)
@@ -129,7 +121,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
             "feed": joined(receipt.units for receipt in splits.values()),
             "master": joined(receipt.units for receipt in tallies),
         },
-        read=_feed_rows(plan, splits),
+        read=feed_rows(plan, splits, tallies),
     )
 
 
@@ -211,16 +203,6 @@ def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[t
         if one.side == "feed" and not source.is_table:
             feed.append((source.name, source.bytes, text))
     return tuple(feed)
-
-
-def _feed_rows(plan: Plan, splits: Splits) -> list[FileRows]:
-    """Return the rows of each feed file, in the order of the plan."""
-    found = {number: [0, 0, 0] for number, one in enumerate(plan.inputs) if one.side == "feed"}
-    for (index, _), receipt in splits.items():
-        if index in found:
-            rows = (receipt.rows, receipt.rejected, receipt.ignored)
-            found[index] = [before + more for before, more in zip(found[index], rows, strict=True)]
-    return [FileRows(plan.inputs[index].source, *rows) for index, rows in found.items()]
 
 
 def _kept_parts(plan: Plan, receipts: Receipts) -> list[Part]:

@@ -11,6 +11,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import error
 from mutator.errors.display import counted, key_text, text_of
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.feed_rows import check_files
 from mutator.pipeline.op_codes import check_op_codes
 from mutator.pipeline.order_units import check_order_units
 from mutator.pipeline.reject_hints import reject_hints
@@ -40,7 +41,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
         horizon = plan.shown.order_text(order_text(plan.rows.order_type, plan.horizon))
         raise error("horizon", count=f"{below:,}", horizon=horizon, samples=shown)
-    problems = check_sums(counts)
+    problems = [*check_sums(counts), *check_files(counts, result.read)]
     if counts["tombstones read"] != counts["tombstones in"]:
         problems.append(f"tombstones read: {counts['tombstones read']:,}, tombstones met: {counts['tombstones in']:,}")
     if problems:

@@ -74,7 +74,7 @@ class Report:
     seconds: float
     runner: str | None = None  # where the tasks ran, and why
     steps: Mapping[str, float] = field(default_factory=dict)  # seconds of each step
-    feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
+    feed_files: Sequence[Mapping[str, Any]] = ()  # rows, bytes and outcomes of each feed file that was read
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
     changes: str | None = None  # directory of the changed rows; None: they were not written, or there are none
     kept_out: str | None = None  # values that the report may not show, in words

@@ -38,7 +38,7 @@ def reject_members(path: str, offset: int, line: int, position: str, reason: str
 
 
 def feed_files_of(result: Result) -> list[Mapping[str, Any]]:
-    """Return the rows and bytes of each feed file that was read, as the JSON of a report has them."""
+    """Return the rows, bytes and outcomes of each feed file that was read, as the JSON of a report has them."""
     return [
         {
             "path": without_secrets(source.shown_path),
@@ -47,8 +47,9 @@ def feed_files_of(result: Result) -> list[Mapping[str, Any]]:
             "rows": rows,
             "rejected": rejected,
             "ignored": ignored,
+            "outcomes": outcomes,
         }
-        for source, rows, rejected, ignored in result.read
+        for source, rows, rejected, ignored, outcomes in result.read
     ]
 
 

@@ -98,8 +98,8 @@ def _elements(plan: Plan, splits: Sequence[Split]) -> Iterator[Element]:
 def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
     """Yield the mutations of one record. elements: sorted, as a bucket has them."""
     tally = Tally()
-    how = {"full": plan.full, "replaced": plan.replaces(None)}
-    for _ in merge_bucket(iter(elements), tally, lambda _: None, None, now=plan.now, **how, horizon=plan.horizon):
+    how: dict[str, Any] = {"now": plan.now, "full": plan.full, "replaced": plan.replaces(None), "horizon": plan.horizon}
+    for _ in merge_bucket(iter(elements), tally, lambda _: None, **how):
         pass
     counts = Counter(tally.counts)
     before = next((_shown(plan, value[1]) for (_, _, side, _), value in reversed(elements) if side == MASTER), None)

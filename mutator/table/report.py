@@ -54,7 +54,7 @@ class ApplyReport(PrintedReport):
     seconds: float
     runner: str | None = None  # where the tasks ran, and why
     compaction: CompactionReport | None = None  # that followed, if it made a version
-    feed_files: Sequence[Mapping[str, Any]] = ()  # rows and bytes of each feed file that was read
+    feed_files: Sequence[Mapping[str, Any]] = ()  # rows, bytes and outcomes of each feed file that was read
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
     kept_out: str | None = None  # values that the report may not show, in words
 

@@ -29,6 +29,21 @@ def test_order_of_files_does_not_decide_between_equal_names(file_format, engine,
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("buckets", ["2", "7"])
+def test_equal_rows_of_equal_names_are_those_of_the_last_file(engine, buckets, tmp_path):
+    work = Work(tmp_path, engine)
+    row = pa.table({"id": ["a"], "at": pa.array([1])})
+    for number in range(3):
+        work.put(f"feed/{number}/f_1", row, "csv")
+    work.put("master/m", row.slice(1), "csv")
+    report = work.run({"num.reducer": buckets, "split.bytes": "1"}, feed="feed/*")
+
+    outcomes = [file["outcomes"] for file in report.feed_files]
+    assert [one["superseded"] for one in outcomes] == [1, 1, 0]
+    assert [one["inserted"] for one in outcomes] == [0, 0, 1]
+
+
 @pytest.mark.parametrize("file_format", TYPED)
 def test_a_field_may_have_any_name(file_format, tmp_path):
     for engine in ENGINES:

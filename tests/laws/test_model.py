@@ -21,6 +21,7 @@ from tests.support.text_runs import (
     horizon_text,
     local,
     make_speed,
+    outcomes_by_file,
     scratch,
 )
 from tests.support.text_worlds import (
@@ -48,6 +49,7 @@ def compare(made: Dataset, master: list[Row], merged: model.Merged, buckets: int
     counted = {name: made.counts[name] for name in made.counts if not name.endswith((" rows", " ignored", " rejected"))}
     assert counted == {name: merged.counts[name] for name in counted}
     assert set(merged.counts) - set(counted) == {"output rows"}
+    assert outcomes_by_file(made.report) == merged.by_file
     shown = {
         note: [",".join(value.decode("utf-8", "backslashreplace") for value in key) for key in keys[:5]]
         for note, keys in merged.notes.items()

@@ -22,7 +22,16 @@ from tests.support.overwrite_model import overwrite, replaced_by
 from tests.support.partition_model import NOWHERE, NULL, Partitioned
 from tests.support.partition_worlds import Made, Table, TableRuns, draw_table, files_of
 from tests.support.partition_worlds import make_speed as make_partition_speed
-from tests.support.text_runs import Dataset, Runs, few_hashes, horizon_text, local, make_speed, scratch
+from tests.support.text_runs import (
+    Dataset,
+    Runs,
+    few_hashes,
+    horizon_text,
+    local,
+    make_speed,
+    outcomes_by_file,
+    scratch,
+)
 from tests.support.text_worlds import make_files, make_world
 
 OPERATIONS = ["insert_overwrite", "insert_overwrite_table"]
@@ -165,6 +174,7 @@ def compare_merged(made: Made, expected: Partitioned) -> None:
     assert {key: made.places[key] for key in made.records} == {key: expected.places[key] for key in made.records}
     counted = {name: n for name, n in made.counts.items() if not name.endswith((" rows", " ignored", " rejected"))}
     assert counted == {name: merged.counts[name] for name in counted}
+    assert outcomes_by_file(made.report) == merged.by_file
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

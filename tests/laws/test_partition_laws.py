@@ -14,7 +14,7 @@ from tests.support.effort import law
 from tests.support.model import Key
 from tests.support.partition_model import Partitioned, merge_partitions, merge_table, scoped
 from tests.support.partition_worlds import Made, TableRuns, draw_table, files_of, make_speed
-from tests.support.text_runs import few_hashes, horizon_text, read_back, scratch
+from tests.support.text_runs import few_hashes, horizon_text, outcomes_by_file, read_back, scratch
 
 STARTS = ["flat", "tree", "none", "managed", "partitioned"]
 
@@ -58,6 +58,7 @@ def compare(made: Made, expected: Partitioned, *, certain: bool, decided: bool) 
         assert made.places[key] == expected.places[key]
     counted = {name: made.counts[name] for name in made.counts if not name.endswith((" rows", " ignored", " rejected"))}
     assert counted == {name: merged.counts[name] for name in counted}
+    assert outcomes_by_file(made.report) == merged.by_file
     shown = {
         note: [",".join(value.decode("utf-8", "backslashreplace") for value in key) for key in keys[:5]]
         for note, keys in merged.notes.items()

@@ -53,8 +53,11 @@ def test_every_outcome_and_every_sum_is_on_the_page(tmp_path, master):
     for step in report.steps:
         assert step in page.text
     assert report.reason in page.text
-    for file in ("ups.txt", "del_1.txt"):
-        assert file in page.text
+    names = "rows inserted updated deleted no-op superseded late delete of unknown rejected ignored size"
+    assert f"file {names}" in page.text
+    assert "del_1.txt 2 0 0 1 0 0 0 1 0 0 " in page.text
+    assert "ups.txt 6 1 1 0 1 1 1 0 1 0 " in page.text
+    assert "all files 8 1 1 1 1 1 1 1 1 0 " in page.text
 
 
 def test_values_are_escaped_wherever_they_are(tmp_path):

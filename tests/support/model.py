@@ -33,11 +33,27 @@ class Merged(NamedTuple):
     counts: Counter[str]
     notes: dict[str, list[Key]]  # note -> its keys, sorted
     horizon: Any  # highest order value ever expired, or None
+    by_file: Counter[tuple[bytes, str]]  # (base name of a feed file, outcome) -> its rows
 
 
 def last(rows: Iterable[Row]) -> dict[Key, Row]:
     """Return the row of each key that has the highest precedence (3.1)."""
     return {row.key: row for row in sorted(rows, key=lambda r: (r.order, r.sequence, r.name, r.offset, r.row))}
+
+
+def superseded(feed: list[Row], winners: Mapping[Key, Row]) -> Counter[tuple[bytes, str]]:
+    """Return the rows of each file that are no winners."""
+    rows = Counter((row.name, "superseded") for row in feed)
+    rows.subtract((row.name, "superseded") for row in winners.values())
+    return rows
+
+
+def sum_of_files(by_file: Counter[tuple[bytes, str]]) -> Counter[str]:
+    """Return the rows of each outcome."""
+    counts = Counter({"feed superseded": 0})
+    for (_, outcome), rows in by_file.items():
+        counts[f"feed {outcome}"] += rows
+    return counts
 
 
 def merge(
@@ -57,13 +73,13 @@ def merge(
     notes: defaultdict[str, list[Key]] = defaultdict(list)
     before, winners = last(master), last(feed)
     counts["master duplicate"] = len(master) - len(before)
-    counts["feed superseded"] = len(feed) - len(winners)
+    by_file = superseded(feed, winners)
 
     for key in sorted({*before, *tombstones, *winners}):
         m, t, w = before.get(key), tombstones.get(key), winners.get(key)
         if w is None or (m and m.order > w.order) or (t and t[0] > w.order):  # the record or tombstone stays
             if w is not None:
-                counts["feed late"] += 1
+                by_file[w.name, "late"] += 1
             if m and w is None and full:
                 buried[key] = (m.order, now)
                 counts["master deleted by absence"] += 1
@@ -75,12 +91,12 @@ def merge(
         elif w.is_delete:
             # The same delete again does not renew the tombstone, so its commit time stays.
             buried[key] = (w.order, t[1] if t and t[0] == w.order else now)
-            counts["feed deleted" if m else "feed no-op" if t else "feed delete of unknown"] += 1
+            by_file[w.name, "deleted" if m else "no-op" if t else "delete of unknown"] += 1
             counts["master removed"] += bool(m)
         else:
             records[key] = (w.order, w.written)
             same = m is not None and m.written == w.written
-            counts["feed no-op" if same else "feed updated" if m else "feed inserted"] += 1
+            by_file[w.name, "no-op" if same else "updated" if m else "inserted"] += 1
             if m:
                 counts["master kept" if same else "master replaced"] += 1
             else:
@@ -107,5 +123,6 @@ def merge(
     left = {key: tombstone for key, tombstone in buried.items() if key not in expired}
     counts["tombstones in"], counts["tombstones out"], counts["expired"] = len(tombstones), len(left), len(expired)
     counts["output rows"] = len(records)
+    counts.update(sum_of_files(by_file))
     counts.update({name: len(keys) for name, keys in notes.items()})
-    return Merged(records, left, counts, dict(notes), max(highest, default=None))
+    return Merged(records, left, counts, dict(notes), max(highest, default=None), +by_file)

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.support.model import Key, Merged, Row, last
+from tests.support.model import Key, Merged, Row, last, sum_of_files, superseded
 from tests.support.partition_model import NOWHERE, Partitioned, summed
 
 # The directory of a row, or None for a delete whose row does not say where its record is.
@@ -50,7 +50,7 @@ def overwrite(
     notes: defaultdict[str, list[Key]] = defaultdict(list)
     touched: defaultdict[str, Counter[str]] = defaultdict(Counter, {directory: Counter() for directory in replaced})
     counts["master duplicate"] = len(master) - len(before)
-    counts["feed superseded"] = len(feed) - len(winners)
+    by_file = superseded(feed, winners)
     for key in sorted({*before, *tombstones, *winners}):
         m, t, w = before.get(key), tombstones.get(key), winners.get(key)
         home = homes.get(key, own(w) or NOWHERE if w and by_partition else NOWHERE)
@@ -62,7 +62,7 @@ def overwrite(
         places[key] = home
         if w is None or (older and not inside):
             if w is not None:
-                counts["feed late"] += 1
+                by_file[w.name, "late"] += 1
             if m and w is None and inside:
                 buried[key] = (m.order, now)
                 counts["master deleted by absence"] += 1
@@ -75,14 +75,14 @@ def overwrite(
         elif w.is_delete:
             order = old if older else w.order
             buried[key] = (order, t[1] if t and t[0] == order else now)
-            counts["feed deleted" if m else "feed no-op" if t else "feed delete of unknown"] += 1
+            by_file[w.name, "deleted" if m else "no-op" if t else "delete of unknown"] += 1
             counts["master removed"] += bool(m)
             touched[home]["deleted"] += bool(m)
         else:
             new = own(w) or NOWHERE
             same = m is not None and m.written == w.written
             records[key], places[key] = (w.order, w.written), new
-            counts["feed no-op" if same else "feed updated" if m else "feed inserted"] += 1
+            by_file[w.name, "no-op" if same else "updated" if m else "inserted"] += 1
             if m:
                 counts["master kept" if same else "master replaced"] += 1
             elif t:
@@ -95,11 +95,12 @@ def overwrite(
                 notes["below horizon"].append(key)
         note(notes, key, [row for row in master if row.key == key], [row for row in feed if row.key == key], m, t, w)
     counts["tombstones in"] = len(tombstones)
+    counts.update(sum_of_files(by_file))
     counts.update({name: len(keys) for name, keys in notes.items()})
     if by_partition:
         notes.update({name: sorted(key[1:] for key in keys) for name, keys in notes.items()})
     places = {key: place for key, place in places.items() if key in records or key in buried}
-    merged = Merged(records, buried, counts, dict(notes), horizon)
+    merged = Merged(records, buried, counts, dict(notes), horizon, +by_file)
     sizes = Counter(homes[key] for key in before)
     found = summed(merged, places, dict(touched), sizes, expire_before, horizon)
     found.merged.counts["output rows"] = len(records)

@@ -27,7 +27,7 @@ from mutator.rules.bloom_filter import may_contain
 from tests.support import local_engine, text_runs
 from tests.support.model import Key, Row
 from tests.support.partition_model import Field, directory_of, scoped
-from tests.support.text_runs import canonical_place, check_accounting, place_of, put, sequences_of
+from tests.support.text_runs import canonical_place, check_accounting, check_feed_files, place_of, put, sequences_of
 from tests.support.text_worlds import (
     BY_NAME,
     FIRST_IDS,
@@ -268,6 +268,7 @@ class TableRuns:
         report = self.run(master, feed, **options)
         made = read_partitions(self.table, report.output, report)
         check_accounting(report.counts, SimpleNamespace(records=made.rows, tombstones=made.tombstones))
+        check_feed_files(report)
         check_rows_by_partition(made, self.table.scope)
         return made
 

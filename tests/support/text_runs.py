@@ -24,6 +24,7 @@ from mutator.dataset import checksum
 from mutator.dataset.side_columns import read_sequences, read_tombstones
 from mutator.rules import key_hash
 from mutator.rules.key_hash import bucket_of
+from mutator.rules.truth_table import FEED_OUTCOMES
 from tests.support import local_engine
 from tests.support.model import Key, Row
 from tests.support.text_worlds import (
@@ -144,6 +145,7 @@ class Runs:
             report = self.engine(config=config, master=master, feed=places, output=output, **of_run)
         made = read_back(self.shape, output, report)
         check_accounting(report.counts, made)
+        check_feed_files(report)
         return made
 
 
@@ -234,6 +236,25 @@ def check_accounting(counts: dict[str, int], made: Dataset) -> None:
     assert n["master removed"] == n["feed deleted"]
     buried = n["feed deleted"] + n["master deleted by absence"] + n["feed delete of unknown"]
     assert n["tombstones out"] == n["tombstones in"] + buried - n["revived"] - n["expired"] == len(made.tombstones)
+
+
+def check_feed_files(report: mutator.Report) -> None:
+    """Check that the outcomes by feed file add up to the rows of each file, and to the totals."""
+    totals = Counter[str]()
+    for file in report.feed_files:
+        assert sum(file["outcomes"].values()) == file["rows"]
+        assert file["outcomes"]["rejected"] == file["rejected"]
+        totals.update(file["outcomes"])
+    assert all(report.counts[f"feed {name}"] == totals[name] for name in FEED_OUTCOMES)
+
+
+def outcomes_by_file(report: mutator.Report) -> Counter[tuple[bytes, str]]:
+    """Return the rows of each base name of a feed file and outcome, but for rejected rows."""
+    found = Counter[tuple[bytes, str]]()
+    for file in report.feed_files:
+        name = os.fsencode(os.path.basename(file["path"]))
+        found.update({(name, outcome): rows for outcome, rows in file["outcomes"].items() if outcome != "rejected"})
+    return +found
 
 
 def horizon_text(shape: RowPlan, horizon: int | None) -> str | None:

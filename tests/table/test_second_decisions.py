@@ -135,6 +135,25 @@ def new_outrun(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     return table
 
 
+def test_outcomes_by_file_are_not_known(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "table"), BY_FIELD)
+    table.apply(put(tmp_path, "base.csv", "1,1,1,U,x\n2,1,1,U,x\n"))
+    faster = put(tmp_path, "faster.csv", "1,1,2,U,z\n")
+    with at_phase("commit", partial(Table(table.path).apply, faster)):
+        outrun = table.apply(put(tmp_path, "slower.csv", "1,1,3,U,x\n2,1,3,U,x\n2,1,2,U,y\n"))
+
+    assert [file["outcomes"] for file in outrun.feed_files] == [None]
+    assert "not known for each file" in outrun.html()
+    alone = table.apply(put(tmp_path, "alone.csv", "1,1,4,U,y\n2,1,1,U,x\n3,1,1,U,x\n3,1,2,D,\n"))
+    (file,) = alone.feed_files
+    assert {name: rows for name, rows in file["outcomes"].items() if rows} == {
+        "updated": 1,
+        "superseded": 1,
+        "late": 1,
+        "delete of unknown": 1,
+    }
+
+
 def test_withdrawn_rows_were_never_there(outrun: Table) -> None:
     assert [row[0] for row in history(outrun, 1)] == [1, 2]
     assert [row[:2] for row in history(outrun, 4)] == [(2, True)]

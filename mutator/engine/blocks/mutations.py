@@ -253,7 +253,8 @@ def _last_of_each(plan: Plan, columns: _Columns, rows: Ints) -> tuple[Ints, dict
     for column in by:
         equal &= column[sort[1:]] == column[sort[:-1]]
     if equal.any():  # files of one name in several directories, or rows of a table: the row's bytes decide
-        sort = np.lexsort([_content_ranks(plan, columns, rows, sort, equal), *by])
+        # Equal rows are one mutation, of the last file: which one decides nothing but the outcomes by file.
+        sort = np.lexsort([inputs, _content_ranks(plan, columns, rows, sort, equal), *by])
     key, order, sequence = key[sort], order[sort], sequence[sort]
     begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     lengths = np.diff(np.append(begins, len(sort)))

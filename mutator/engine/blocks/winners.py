@@ -126,7 +126,7 @@ class Winners:
         self.mixed[positions] |= level & ~same
         for decision, chosen in _cases("record", self.found.deletes[positions], older, same, replaced):
             actions[chosen] = _ACTIONS[decision.result]
-            self.tally.count(decision, int(chosen.sum()))
+            self._count(decision, positions[chosen])
         return actions
 
     def older(self, old_orders: Any, orders: Any, replaced: Flags | None = None) -> Flags:
@@ -165,7 +165,7 @@ class Winners:
         for decision, chosen in _cases("tombstone", deletes, older, np.zeros(len(positions), np.bool_), replaced):
             chosen &= stays
             decided.append((decision, chosen))
-            self.tally.count(decision, int(chosen.sum()))
+            self._count(decision, positions[chosen])
             if decision.winner == "inserted":
                 self.note("revived", positions[chosen])
                 self.note_horizon(positions[chosen])
@@ -179,13 +179,14 @@ class Winners:
             raise AssertionError("a record that should leave its partition is not there")
         arrive = rest[moves == ARRIVES]
         self.tally.counts["feed updated"] += len(arrive)
+        self.tally.won.add("updated", self.found.inputs[arrive])
         self.tally.counts["moved in"] += len(arrive)
         self.note("revived", rest[moves == REVIVES])
         rest = rest[moves != ARRIVES]
         deletes = self.found.deletes[rest]
         insert = bury = rest[:0]
         for decision, chosen in _cases("nothing", deletes, np.zeros(len(rest), bool), np.zeros(len(rest), bool)):
-            self.tally.count(decision, int(chosen.sum()))
+            self._count(decision, rest[chosen])
             if decision.result == "write":
                 insert = rest[chosen]
                 self.note_horizon(insert)
@@ -264,6 +265,10 @@ class Winners:
             horizon = to_column(self.plan.rows.order_type, [self.plan.horizon])[0]
             below = flags(pc.less(self.found.orders.take(pa.array(positions)), horizon))
             self.note("below horizon", positions[below])
+
+    def _count(self, decision: Decision, positions: Ints) -> None:
+        self.tally.count(decision, len(positions))
+        self.tally.won.add(decision.winner, self.found.inputs[positions])
 
     def _slots(self, hashes: Hashes) -> Any:
         return (hashes >> self._shift).view(np.int64)

@@ -24,6 +24,7 @@ def merge_bucket(
     tally: Tally,
     bury: Callable[[Tombstone], None],
     changed: Callable[[bytes | None, bytes | None], None] | None = None,
+    won: Callable[[str, Precedence], None] | None = None,
     *,
     now: int,
     full: bool,
@@ -34,8 +35,9 @@ def merge_bucket(
     """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
-    key. changed: called with each row that changes, before and after; None where there is none. full: the feed is a
-    full snapshot. replaced: the feed replaces all records. horizon, expire_before: None where tombstones never expire.
+    key. changed: called with each row that changes, before and after; None where there is none. won: called with the
+    outcome and the precedence of each winner. full: the feed is a full snapshot. replaced: the feed replaces all
+    records. horizon, expire_before: None where tombstones never expire.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -63,6 +65,8 @@ def merge_bucket(
             tied = order == winner.order and (not winner.is_delete if record is None else not same)
             _note_winner(tally, key, winner, decision.winner, known, known != "nothing" and tied, horizon)
         decided[decision] += 1
+        if won is not None and winner is not None and decision.winner is not None:
+            won(decision.winner, winner.place)
         result = decision.result
         if duplicates:
             tally.note("duplicate IDs", key)
@@ -88,6 +92,7 @@ class _Winner(NamedTuple):
     """The mutation of a key with the highest precedence, and remarks on the others."""
 
     order: Any
+    place: Precedence
     is_delete: bool
     row: bytes
     mutations: int
@@ -127,7 +132,7 @@ def _collect(
             winner, content = precedence, value
             mutations += 1
             upserts = upserts or not value[0]
-    last = None if winner is None else _Winner(winner[0], content[0], content[1], mutations, mixed, upserts)
+    last = None if winner is None else _Winner(winner[0], winner, content[0], content[1], mutations, mixed, upserts)
     return record, record_row, tombstone, last, duplicates
 
 

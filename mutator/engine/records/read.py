@@ -7,8 +7,8 @@ together, first its tombstone, then the master's record, then its mutations, the
     ((bucket, key, MASTER, precedence), (False, row))
     ((bucket, key, FEED, precedence), (is delete, row))
 
-The precedence of a row of a table in memory has no offset (0), and ends with the position of the row, which decides
-only between equal rows.
+The precedence of a row of a table in memory has no offset (0), and then the position of the row, which decides only
+between equal rows. That of a mutation ends with the number of its file, which decides only between equal rows, too.
 
 The ledger, one partition more than there are buckets, gets everything else (``engine.split_content``).
 """
@@ -92,6 +92,8 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
             place: tuple[Any, ...] = (*precedence(order, sequence, rank, 0, row), offset)
         else:
             place = precedence(order, sequence, rank, offset, row)
+        if side == FEED:
+            place = (*place, split.input)
         if filtered:
             yield from keys.add([hash_key(key)])
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written)

@@ -49,6 +49,7 @@ def write_bucket(
             tally,
             tombstones.append,
             None if changes is None else changes.append,
+            lambda outcome, place: tally.won.add_one(outcome, place[-1]),
             now=plan.now,
             full=plan.full,
             replaced=plan.units[bucket].replaced,

@@ -161,7 +161,8 @@ class SecondDecisions:
             tuple(writer.files),
             self._stored("hidden", [_without(indexed, self._indexed)]),
             self._stored("withdrawn", withdrawn),
-            replace(tally.receipt(), counts=dict(counts)),
+            # The files of these winners are not known any more: an apply keeps hashes of its keys, no more.
+            replace(tally.receipt(), counts=dict(counts), won=None),
             frozenset(keys),
         )
 

@@ -14,6 +14,7 @@ from mutator.pipeline.html_report.page import page_of
 from mutator.pipeline.html_report.reject_file import RejectedRows, rejected_rows
 from mutator.pipeline.html_report.sums import Sum, feed_sum, master_sum, output_sum, tombstone_sum
 from mutator.pipeline.report_lines import REMARKS
+from mutator.rules.truth_table import FEED_OUTCOMES
 
 _FILES = 100
 _PARTITIONS = 100
@@ -109,6 +110,12 @@ class MergePage:
         if len(files) > _FILES:
             files = sorted(files, key=lambda one: (-one["rejected"], -one["rows"]))
         return cut(files, _FILES, "feed file", "those without rejects that have the fewest rows")
+
+    @property
+    def file_outcomes(self) -> Sequence[str]:
+        """The outcomes that are known for each feed file."""
+        known = all(file["outcomes"] is not None for file in self.feed_files)
+        return FEED_OUTCOMES if known else ("rejected",)
 
     @property
     def shown_partitions(self) -> Cut:

@@ -1,0 +1,62 @@
+"""The rows and outcomes of each feed file, and the check that they add up to those of the run."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from mutator.engine.file_outcomes import joined_outcomes
+from mutator.engine.receipts import MergeReceipt, SplitNumber, SplitReceipt
+from mutator.plan.inspect.source import Source
+from mutator.plan.run_plan import Plan
+from mutator.rules.truth_table import FEED_OUTCOMES
+
+
+class FileRows(NamedTuple):
+    """The rows of a feed file."""
+
+    source: Source
+    rows: int
+    rejected: int
+    ignored: int  # blank lines and headers
+    outcomes: Mapping[str, int] | None = None  # rows by outcome; None: not known
+
+
+def feed_rows(
+    plan: Plan, splits: Mapping[SplitNumber, SplitReceipt], tallies: Sequence[MergeReceipt]
+) -> list[FileRows]:
+    """Return the rows and outcomes of each feed file, in the order of the plan."""
+    found = {number: [0, 0, 0] for number, one in enumerate(plan.inputs) if one.side == "feed"}
+    for (index, _), receipt in splits.items():
+        if index in found:
+            more = (receipt.rows, receipt.rejected, receipt.ignored)
+            found[index] = [one + other for one, other in zip(found[index], more, strict=True)]
+    won = joined_outcomes(receipt.won for receipt in tallies)
+    return [
+        FileRows(
+            plan.inputs[index].source,
+            rows,
+            rejected,
+            ignored,
+            None if won is None else _outcomes(won.get(index, {}), rows, rejected),
+        )
+        for index, (rows, rejected, ignored) in found.items()
+    ]
+
+
+def _outcomes(won: Mapping[str, int], rows: int, rejected: int) -> dict[str, int]:
+    """Return the rows of a feed file by outcome. won: its winners; what else was not rejected is superseded."""
+    known = {**won, "rejected": rejected}
+    known["superseded"] = rows - sum(known.values())
+    return {name: known.get(name, 0) for name in FEED_OUTCOMES}
+
+
+def check_files(counts: Mapping[str, int], files: Sequence[FileRows]) -> list[str]:
+    """Return a message for each outcome whose rows are not those of all feed files, as far as these are known."""
+    known = [file.outcomes for file in files if file.outcomes is not None]
+    if len(known) < len(files):
+        return []
+    problems = []
+    for name in FEED_OUTCOMES:
+        rows = [outcomes[name] for outcomes in known]
+        if sum(rows) != counts.get(f"feed {name}", 0) or min(rows, default=0) < 0:
+            problems.append(f"feed {name} {counts.get(f'feed {name}', 0):,}, and by feed file {sum(rows):,}")
+    return problems
