@@ -13,6 +13,7 @@ from mutator.errors.display import OUT, hidden_values, one_line, without_quotes,
 from mutator.errors.exceptions import rebuilt
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
+from mutator.plan.shown_values import ShownValues
 
 _VALUE = re.compile(r"""(?s): ['"].*""")  # at the end of the reason of a reject
 # Members of errors with the text of another program, or of a task, which may quote values.
@@ -35,7 +36,7 @@ def without_values(plan: Plan, result: Result) -> Result:
         result,
         samples={name: [shown.key(key) for key in keys] for name, keys in result.samples.items()},
         rejects={side: shown_samples(plan, rows) for side, rows in result.rejects.items()},
-        partitions=_joined(shown.partitions, result.partitions),
+        partitions=_joined(shown, result.partitions),
         late=result.late if shown.order else None,
     )
 
@@ -92,20 +93,12 @@ def shown_directories(plan: Plan, directories: Iterable[str]) -> tuple[str, ...]
     """Return directories of partitions without the values that the report may not show."""
     if plan.shown.rows:
         return tuple(directories)
-    return tuple(dict.fromkeys(_directory(plan.shown.partitions, one) for one in directories))
+    return tuple(dict.fromkeys(map(plan.shown.directory, directories)))
 
 
-def _joined(shown: tuple[bool, ...], partitions: Mapping[str, Counter[str]]) -> dict[str, Counter[str]]:
+def _joined(shown: ShownValues, partitions: Mapping[str, Counter[str]]) -> dict[str, Counter[str]]:
     """Return the counts of partitions; those that differ only in values that are kept out are one."""
     found: dict[str, Counter[str]] = {}
     for directory, counts in partitions.items():
-        found.setdefault(_directory(shown, directory), Counter()).update(counts)
+        found.setdefault(shown.directory(directory), Counter()).update(counts)
     return found
-
-
-def _directory(shown: tuple[bool, ...], directory: str) -> str:
-    levels = directory.split("/") if directory else []
-    return "/".join(
-        level if number < len(shown) and shown[number] else f"{level.partition('=')[0]}={OUT}"
-        for number, level in enumerate(levels)
-    )

@@ -32,6 +32,20 @@ class ShownValues:
         shown = dict(enumerate(self.ids))
         return tuple(value if shown.get(number) else OUT.encode() for number, value in enumerate(key))
 
+    def directory(self, directory: str) -> str:
+        """Return the directory of a partition with ``…`` in place of the values that may not be shown.
+
+        >>> ShownValues(partitions=(True, False), rows=False).directory("year=2026/shop=Cork")
+        'year=2026/shop=…'
+        """
+        if self.rows:
+            return directory
+        shown = dict(enumerate(self.partitions))
+        levels = directory.split("/") if directory else []
+        return "/".join(
+            level if shown.get(number) else f"{level.partition('=')[0]}={OUT}" for number, level in enumerate(levels)
+        )
+
     def order_text(self, text: str | None) -> str:
         """Return the text of an order value, or ``…`` if it may not be shown. None: it has no text."""
         return (text or "the lowest one") if self.order else OUT

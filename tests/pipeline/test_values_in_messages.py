@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,39 @@ def test_a_whole_row_is_kept_out_of_a_difference(capsys):
     code, text = answer(capsys, *words, "-D", "field.count=any", "-D", "report.fields=0")
     assert code == 0, text
     assert "secret" not in text
+
+
+def test_the_highest_expired_order_value_is_kept_out():
+    Path("m.txt").write_text("a,5,1\n")
+    Path("f_2.txt").write_text("a,5,7777,D\n")
+    settings = {"key": 0, "order_by": 2, "op": 3, "max_delete_fraction": 1}
+    mutator.merge(master="m.txt", feed="f_2.txt", output="out", tombstone_retention="1s", **settings)
+    time.sleep(1.1)
+    Path("f_3.txt").write_text("b,5,8888,U\n")
+    mutator.merge(master="out", feed="f_3.txt", output="out3", tombstone_retention="1s", **settings)
+    Path("f_4.txt").write_text("secret,5,7776,U\n")
+    for fields, shown in (
+        ("all", (True, True)),
+        ("-2", (False, True)),
+        ("-0", (True, False)),
+        ("none", (False, False)),
+    ):
+        with pytest.raises(MutatorError) as stopped:
+            mutator.merge(master="out3", feed="f_4.txt", before_horizon="fail", report_fields=fields, **settings)
+        assert stopped.value.kind == "horizon"
+        text = f"{stopped.value} {dict(stopped.value.fields)}"
+        assert ("7777" in text, "secret" in text) == shown, fields
+
+
+def test_the_order_values_of_snapshots_are_kept_out():
+    settings = {"key": 0, "order_by": 2, "sync_mode": "full", "max_delete_fraction": 1}
+    Path("s_1.txt").write_text("a,5,8888\n")
+    Path("m.txt").write_text("a,5,1\n")
+    mutator.merge(master="m.txt", feed="s_1.txt", output="out", **settings)
+    Path("s_2.txt").write_text("a,6,7777\n")
+    for fields, is_shown in (("all", True), ("-2", False), ("none", False)):
+        with pytest.raises(MutatorError) as stopped:
+            mutator.merge(master="out", feed="s_2.txt", report_fields=fields, **settings)
+        assert stopped.value.kind == "snapshot.older"
+        text = f"{stopped.value} {dict(stopped.value.fields)}"
+        assert ("7777" in text, "8888" in text) == (is_shown, is_shown), fields

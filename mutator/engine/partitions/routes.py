@@ -89,7 +89,7 @@ def spread(
         strange = sorted(set(names) - set(first))
         if strange:  # an executor was lost with its routes, and the files they are computed from again have changed
             paths = file_names.first_few([one.source.path for one in plan.inputs if one.side == "feed"])
-            changed = error("changed.between", paths=paths, partition=strange[0])
+            changed = error("changed.between", paths=paths, partition=plan.shown.directory(strange[0]))
             yield (len(tasks), (), DAMAGE, (number, count)), Fault(paths, changed)
             continue
         starts = np.array([first[name] for name in names], np.int64)
