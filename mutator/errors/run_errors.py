@@ -5,6 +5,10 @@ RUNS: dict[int, dict[str, str]] = {
         "usage": "{what}",
         "config": "{where}: {faults}",
         "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
+        "diff.op": (
+            "{old}, {new}: the rows of both have {count} fields, which does not show whether field {field} is an op "
+            "code; set op.code.in.master=true if it is, or op.code.in.master=false if only feeds have the op code"
+        ),
         "explain.deletes": (
             "{path}: what marks deletes in {files} is not known, because the mutator that merged them on {committed} "
             "did not record it; give --op FIELD, or the --config of that run, or --op '' if they have no op codes"

@@ -107,6 +107,21 @@ def test_the_number_of_fields_of_a_feed_shows_that_datasets_lack_the_op_code(cap
     assert json.loads(capsys.readouterr().out)["counts"]["changed"] == 1
 
 
+@pytest.mark.parametrize(("has_op", "changed"), [("false", 1), ("true", 0)])
+def test_nothing_shows_whether_datasets_have_the_op_code(capsys, has_op, changed):
+    """Read as an op code, the only field that differs would not be compared."""
+    Path("m.txt").write_text("a,5,x,7\n")
+    Path("n.txt").write_text("a,5,y,7\n")
+    words = ["diff", "m.txt", "n.txt", "--key", "0", "--op", "2", "-D", "order_by=1"]
+
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "rows of both have 4 fields, which does not show whether field 2 is an op code" in said
+
+    assert main([*words, "-D", f"op.code.in.master={has_op}", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["changed"] == changed
+
+
 @pytest.mark.parametrize("settings", [["--key", "id", "--header", "true"], ["--key", "0"]])
 def test_two_empty_datasets_have_no_differences(capsys, settings):
     for name in ("e1", "e2"):
@@ -151,3 +166,14 @@ def test_the_first_master_is_among_the_versions_that_are_there(capsys):
     assert main(["diff", "base@7", "base", "--key", "0"]) == 2
     assert "those are 0, 1" in capsys.readouterr().err
     assert main(["diff", "base@0", "base", "--key", "0"]) == 0
+
+
+def test_a_row_that_is_shown_whole_is_kept_out(capsys):
+    """Rows of any number of fields have no names of fields."""
+    Path("m.txt").write_text("a,1,secret-old\n")
+    Path("n.txt").write_text("a,1,secret-new,more\nb,2,secret-added\n")
+    words = ["diff", "m.txt", "n.txt", "--key", "0", "--order-by", "1", "--rows", "9", "-D", "field.count=any"]
+    for more in ([], ["--json"]):
+        for fields, is_shown in (("all", True), ("-2", False), ("none", False), ("0,1", False)):
+            assert main([*words, *more, "-D", f"report.fields={fields}"]) == 0
+            assert ("secret" in capsys.readouterr().out) == is_shown, (more, fields)

@@ -98,7 +98,7 @@ def _difference(
     config = replace(config, removed_fields=(*config.removed_fields, *removed))
     if isinstance(config.op_field, str) and (ours or theirs) and config.op_field not in {*ours, *theirs}:
         config = replace(config, op_field=None)  # datasets have no op code; the configuration is that of their runs
-    elif isinstance(config.op_field, int) and lack_op(config, survey, (len(ours), len(theirs))):
+    elif isinstance(config.op_field, int) and lack_op(config, survey, (len(ours), len(theirs)), (old, new)):
         config = without_op(config, config.op_field)
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}

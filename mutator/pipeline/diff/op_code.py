@@ -10,17 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
+from mutator.errors import error
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import moved
 
 
-def lack_op(config: Config, survey: Survey, names: tuple[int, int]) -> bool:
+def lack_op(config: Config, survey: Survey, names: tuple[int, int], paths: tuple[str, str]) -> bool:
     """Return whether the rows of both datasets lack the op code of the feeds, an ordinal.
 
-    names: how many fields of the old and the new one have a name. If only the old one lacks the op code, the new one
-    has the form of a feed, and a merge reads both as they are.
+    names: how many fields of the old and the new one have a name. paths: of both. If only the old one lacks the op
+    code, the new one has the form of a feed, and a merge reads both as they are. Raises ConfigError where nothing shows
+    whether they have it.
     """
+    old, new = paths
     known = survey.manifest
     ours, theirs = (names[0] or _width(survey.master), names[1] or _width(survey.feed))
     if known is not None:
@@ -30,8 +33,11 @@ def lack_op(config: Config, survey: Survey, names: tuple[int, int]) -> bool:
     if config.op_keep or config.op_in_master is not None:
         return not (config.op_keep or config.op_in_master)
     count = len(config.field_names) or config.field_count
+    is_counted = isinstance(count, int) and count > 0
     ordinals = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, int)]
-    of_feed = count if isinstance(count, int) else max(ordinals) + 1  # at least
+    of_feed = count if isinstance(count, int) and is_counted else max(ordinals) + 1  # at least
+    if not is_counted and 0 < of_feed <= ours == theirs:  # both read as a feed, one field would not be compared
+        raise error("diff.op", old=old, new=new, field=config.op_field, count=ours)
     return 0 < max(ours, theirs) < of_feed
 
 
