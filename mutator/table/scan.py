@@ -13,7 +13,7 @@ from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.snapshot import Snapshot, damaged
 from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.versions.earlier_forms import Forms
-from mutator.engine.versions.live_rows import verified_file
+from mutator.engine.versions.live_rows import stays_verified, verified_file
 from mutator.errors import error
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import batch_rows, faults
@@ -140,7 +140,7 @@ class Scan:
         table = self._snapshot.table
         try:
             with faults("Parquet"), verified_file(table, file.data) as stream:
-                found = opened(stream)
+                found = opened(stream, is_verified=stays_verified(table, file.data))
                 if found.metadata.num_rows != file.rows:
                     raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
                 for numbers, start in self._together(found, self._wanted_groups(found, stream, file, ranges, begins)):

@@ -10,9 +10,10 @@ import pytest
 
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from mutator.engine.versions import delta_files
+from mutator.engine.versions import delta_files, live_rows
 from mutator.errors import ConfigError, StateError
-from mutator.table import apply
+from mutator.storage.local import LocalStorage
+from mutator.table import apply, scan
 from mutator.table.table import Table
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import open_runner
@@ -84,6 +85,24 @@ def test_a_data_file_that_is_not_the_one_that_was_written_is_an_error(place, dam
 
     assert fault.value.kind == "table.file"
     assert rows(Table(str(place)), version=2) == 50
+
+
+def test_a_large_file_that_a_storage_sends_twice_is_verified_twice(place, monkeypatch):
+    [*_, newest] = files(place, "version_id=*/*.parquet")
+    verified = scan.verified_file
+
+    def damaged_between(table, stored):
+        stream = verified(table, stored)
+        content = newest.read_bytes()
+        assert NAME.encode() in content
+        newest.write_bytes(content.replace(NAME.encode(), NAME.upper().encode()))
+        return stream
+
+    monkeypatch.setattr(LocalStorage, "holds", False)
+    monkeypatch.setattr(live_rows, "IN_MEMORY", 0)
+    monkeypatch.setattr(scan, "verified_file", damaged_between)
+    with pytest.raises(StateError, match=newest.name):
+        rows(Table(str(place)))
 
 
 @pytest.mark.parametrize("damage", [flip, cut, lose, swap])

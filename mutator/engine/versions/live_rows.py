@@ -278,6 +278,14 @@ def verified_file(table: str, stored: Stored) -> BinaryIO:
     return stream
 
 
+def stays_verified(table: str, stored: Stored) -> bool:
+    """Return whether the stream of ``verified_file`` gives the bytes that were verified: it is local, or in memory.
+
+    A large file of a remote storage is sent twice, and the second time its bytes may differ.
+    """
+    return not stored.is_apart or stored.bytes <= IN_MEMORY or storage_for(posixpath.join(table, stored.path)).holds
+
+
 def taken_tombstones(table: str, data: Stored, rows: int, positions: Ints) -> Any:
     """Return the tombstones of a file at some positions, a pa.Table. rows: of the file."""
     try:

@@ -129,10 +129,13 @@ def _repeating(table: Any) -> Any:
     return [one for one in table.column_names if pc.count_distinct(sample.column(one)).as_py() * 2 <= sample.num_rows]
 
 
-def opened(stream: BinaryIO) -> Any:
-    """Return the pq.ParquetFile of a stream, whose pages are verified when they are read."""
+def opened(stream: BinaryIO, *, is_verified: bool = False) -> Any:
+    """Return the pq.ParquetFile of a stream, whose pages are verified when they are read.
+
+    is_verified: whether all bytes of the stream were compared with a checksum, so that the pages need not be.
+    """
     # Spark writes timestamps as INT96. They are read as microseconds, Spark's unit: nanoseconds have too short a range.
-    return pq.ParquetFile(stream, page_checksum_verification=True, coerce_int96_timestamp_unit="us")
+    return pq.ParquetFile(stream, page_checksum_verification=not is_verified, coerce_int96_timestamp_unit="us")
 
 
 def _check_footer(file: Any, stream: BinaryIO) -> None:
