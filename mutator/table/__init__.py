@@ -12,7 +12,7 @@ find          the record of a key, and its versions
 changes       the changes of versions (changed_rows, data_files, images)
 compact       write buckets with many files or hidden rows anew (compact_choice, compact_report, idle)
 clean         remove what no version needs (clean_plan, clean_removal, clean_report, dead_runs, protected, retention)
-outlived      the error of readers whose version was cleaned while they read it
+outlived      readers whose versions are cleaned while they read: an error, or what is left
 tags          names of versions (restore: bring one back; reader_place: bookmarks)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)

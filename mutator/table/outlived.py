@@ -1,13 +1,16 @@
-"""Readers that take longer than a cleaning leaves them the files of their versions: the error names the cleaning."""
+"""Readers that take longer than a cleaning leaves them the files of their versions: an error, or what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from mutator.dataset.versions.opening import check_version, gone, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError
+
+Found = TypeVar("Found")
 
 
 @contextmanager
@@ -23,6 +26,23 @@ def reading(snapshot: Snapshot, start: int | None = None) -> Iterator[None]:
         if fault.kind.startswith("table."):
             check_kept(snapshot, snapshot.version.number if start is None else start)
         raise
+
+
+def with_what_is_left(snapshot: Snapshot, read: Callable[[], Found]) -> Found:
+    """Return the result of a call that reads a version and all earlier ones that there are.
+
+    It is called again if it fails and a cleaning has taken versions away since: then it finds fewer of them. snapshot:
+    of that version.
+    """
+    known = snapshot.state.cleaning.left
+    while True:
+        try:
+            return read()
+        except MutatorError as fault:
+            newest = _newest(snapshot.table) if fault.kind.startswith("table.") else None
+            if newest is None or newest.state.cleaning.left == known:
+                raise
+            known = newest.state.cleaning.left
 
 
 def check_kept(snapshot: Snapshot, start: int) -> None:

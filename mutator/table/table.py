@@ -32,7 +32,7 @@ from mutator.table.export import ExportReport, export
 from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
-from mutator.table.outlived import reading
+from mutator.table.outlived import reading, with_what_is_left
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot, with_operation
 from mutator.table.report import ApplyReport, report_of
 from mutator.table.rows import Rows
@@ -291,7 +291,7 @@ class Table(KeptTable):
         """Return the versions of the record of a key that are still there, oldest first; arguments as for ``get``."""
         finder = self._finder(version)
         with reading(finder.snapshot):
-            return finder.history(key, partition)
+            return with_what_is_left(finder.snapshot, lambda: finder.history(key, partition))
 
     def log(self) -> Iterator[VersionEntry]:
         """Return an iterator over the versions, oldest first."""
