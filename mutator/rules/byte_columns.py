@@ -77,6 +77,17 @@ def offsets_of(values: Any) -> tuple[Ints, Bytes]:
     )
 
 
+def chosen(column: Any, rows: Ints) -> Any:
+    """Return some rows of a pa.Array, without a copy if they are all of its rows in their order.
+
+    >>> chosen(pa.array([b"ab", b"c"]), np.array([1])).to_pylist()
+    [b'c']
+    """
+    if len(rows) == len(column) and bool((rows == np.arange(len(rows))).all()):
+        return column
+    return column.take(pa.array(rows))
+
+
 def packed(data: Any, lengths: Ints) -> Any:
     """Make a pa.Array of large_binary of values that follow each other in a buffer.
 

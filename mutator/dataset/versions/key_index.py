@@ -40,10 +40,11 @@ from mutator.dataset.versions.paged_file import (
     open_paged,
     with_digests,
 )
-from mutator.rules.byte_columns import ByteColumn, Bytes, Ints, concatenated, joined, offsets_of
+from mutator.rules.byte_columns import ByteColumn, Bytes, Ints, chosen, concatenated, joined, offsets_of, packed
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, from_numbers, to_numbers
 from mutator.rules.row_hash import RowHashes
+from mutator.rules.sort_order import hash_order, then_by
 
 MOST_KEY_BYTES = (1 << 32) - 1  # of one file
 
@@ -112,8 +113,9 @@ def index_bytes(
     extents: int64 array, the number of rows of each extent. orders: as ``order_columns`` has them. Raises ValueError if
     the keys have too many bytes.
     """
-    extent = np.repeat(np.arange(len(extents)), extents)
-    order = np.lexsort((hashes, extent)) if len(extents) > 1 else np.argsort(hashes, kind="stable")
+    order = hash_order(hashes)
+    if len(extents) > 1:
+        order = then_by(order, np.repeat(np.arange(len(extents)), extents))
     keys = keys.take(pa.array(order))
     ends = offsets_of(keys)[0][1:]
     if len(ends) and ends[-1] > MOST_KEY_BYTES:
@@ -169,7 +171,7 @@ class KeyIndex:
         numbers, entries = self.find_hashes(hashes, start, end)
         if not len(numbers):
             return numbers, entries
-        same = flags(pc.equal(self.keys(entries), keys.take(pa.array(numbers))))
+        same = flags(pc.equal(self.keys(entries), chosen(keys, numbers)))
         return numbers[same], entries[same]
 
     def find_hashes(self, wanted: Hashes, start: int, end: int) -> tuple[Ints, Ints]:
@@ -273,6 +275,8 @@ class KeyIndex:
             last = max(self._file.size - 1, 0) // PAGE
             self._file.load(np.minimum(np.concatenate(spans), last))
         data = self._file.view(begin, self._file.size)
+        if len(entries) and (starts[1:] == ends[:-1]).all():  # the whole of an extent, as nearly always in an overwrite
+            return packed(data[starts[0] : ends[-1]].tobytes(), ends - starts)
         return ByteColumn(data, starts, ends).take()
 
     def verify(self) -> None:

@@ -22,6 +22,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.partition_transforms import RowPartitions
+from mutator.rules.sort_order import hash_order, then_by
 
 # A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
 # is in another partition is revived, and the tombstone leaves.
@@ -203,28 +204,31 @@ def fold(plan: Plan, found: Mutations) -> Mutations:
     return fold_parts(plan, [found])
 
 
-def fold_parts(plan: Plan, parts: list[Mutations]) -> Mutations:
-    """Fold mutations that are in several parts; see ``fold``.
+def fold_parts(plan: Plan, parts: list[Mutations], groups: int = 1) -> Mutations:
+    """Fold mutations that are in several parts; see ``fold``. groups: the order is by group, then by hash.
 
     The list is emptied, so that the memory of each column is free for the next ones as soon as it is copied.
     """
     columns = _Columns(parts)
     parts.clear()
     hashes = columns.joined("hashes")
-    # A stable sort merges runs that are sorted already.
-    order = np.argsort(hashes, kind="stable")
+    order = hash_order(hashes)
     again = np.zeros(len(order) + 1, np.bool_)
     again[1:-1] = hashes[order[1:]] == hashes[order[:-1]]
     several = again[1:] | again[:-1]  # shares its hash with another
     if not several.any():
-        return Mutations.of(columns.take(order))
+        return Mutations.of(columns.take(_by_group(order, hashes, groups)))
     alone, rest = order[~several], order[several]
     found = [_last_of_each(plan, columns, rest[part]) for part in _slices(hashes[rest])]
     winners = np.concatenate([alone, *(last for last, _ in found)])
     remarks = {name: np.concatenate([part[name] for _, part in found]) for name in found[0][1]}
-    order = np.argsort(hashes[winners], kind="stable")
+    order = _by_group(hash_order(hashes[winners]), hashes[winners], groups)
     changed = {name: np.concatenate([columns.rows(name, alone), column])[order] for name, column in remarks.items()}
     return Mutations.of(columns.take(winners[order]) | changed)
+
+
+def _by_group(order: Ints, hashes: Hashes, groups: int) -> Ints:
+    return order if groups == 1 else then_by(order, hashes % np.uint64(groups))
 
 
 def _slices(hashes: Hashes) -> Iterator[slice]:

@@ -161,11 +161,11 @@ class Feed:
             found = self.folded(parts)
             whole = bool((found.counts > 1).any())
             order, pieces = grouped(found.hashes, plan.groups)
-            rows = found.rows.take(pa.array(order))
+            if (order[1:] < order[:-1]).any():
+                found = found.take(order)
+            rows, directories = found.rows, found.directories
             columns: list[Any] = [found.inputs.astype(np.int32), found.offsets]
             columns += [found.counts, found.mixed, found.upserts]
-            columns = [column[order] for column in columns]
-            directories = found.directories.take(pa.array(order))
             for group, start, end in _sliced(pieces, max(_PIECE * len(found) // max(found.rows.nbytes, 1), 1)):
                 inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in columns)
                 packed = form.pack(rows.slice(start, end - start))
@@ -176,8 +176,8 @@ class Feed:
         self.forget()
 
     def folded(self, parts: list[Mutations]) -> Mutations:
-        """Fold mutations; the list is emptied."""
-        return fold_parts(self.plan, parts)
+        """Fold mutations, in the order of their groups; the list is emptied."""
+        return fold_parts(self.plan, parts, self.plan.groups)
 
     def forget(self) -> None:
         """Remove all mutations."""

@@ -21,6 +21,7 @@ from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, to_column, to_texts, to_value
 from mutator.rules.order_units import units_of
+from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision, decide, decide_replaced
 
 _FEW = 256  # winners whose first ID values a block may be asked for
@@ -251,10 +252,7 @@ class Winners:
         whole = np.concatenate([*positions, np.zeros(0, np.int64)])
         if not len(whole):
             return
-        names = key_names(len(self.found.keys))
-        keys = pa.table([column.take(pa.array(whole)) for column in self.found.keys], names)
-        order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names]).to_numpy()
-        del keys
+        order = key_order([column.take(pa.array(whole)) for column in self.found.keys])
         size = max(min(BATCH, self.plan.set_aside * len(self.found) // max(self.found.nbytes, 1)), 1)
         for start in range(0, len(whole), size):
             yield whole[order[start : start + size]]

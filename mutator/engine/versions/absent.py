@@ -26,6 +26,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import from_texts, to_texts
+from mutator.rules.sort_order import number_order
 
 _ROWS = 1 << 20  # tombstones that are collected before they are written
 _Absent = tuple[Ints, Hashes, Any, Any, list[str | None]]  # positions, hashes, keys, order values, partitions
@@ -48,8 +49,11 @@ def bury_absent(
     partitions, removed = (None, frozenset[str]()) if replaced is None else (replaced.partitions, replaced.removed)
     hidden, waiting, rows = list[Any](), list[_Absent](), 0
     wanted = partial(buckets_of_group, group, plan.groups)
-    for path, extents in groupby(live.snapshot.extents(DATA, wanted, partitions), lambda extent: extent.file.path):
-        found = _absent(plan, live, list(extents), group, met.get(path, ()), replaced)
+    for path, of_file in groupby(live.snapshot.extents(DATA, wanted, partitions), lambda extent: extent.file.path):
+        extents = list(of_file)
+        if sum(map(len, met.get(path, ()))) == extents[0].file.rows:
+            continue  # no row of the file is absent, so its key index need not be read again
+        found = _absent(plan, live, extents, group, met.get(path, ()), replaced)
         positions, hashes, keys, orders, _ = found
         if not len(positions):
             continue
@@ -96,7 +100,7 @@ def _absent(
         is_met[one] = True
     chosen = chosen[~is_met[positions[chosen]]]
     chosen = chosen[live.are_live(file, positions[chosen])]
-    chosen = chosen[np.argsort(positions[chosen])]
+    chosen = chosen[number_order(positions[chosen])]
     entries, positions, hashes = entries[chosen], positions[chosen], hashes[chosen]
     if not len(chosen):
         return positions, hashes, None, None, []

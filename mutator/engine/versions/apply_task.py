@@ -47,7 +47,7 @@ from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
-from mutator.rules.row_hash import row_hashes
+from mutator.rules.row_hash import RowHashes, row_hashes
 
 _MOST_HASHES = 1 << 22  # of a task
 MIXED, UPSERT = 1, 2  # facts about winners: tied within the feed; one of the mutations that it supersedes is an upsert
@@ -78,6 +78,7 @@ class Decided:
     index: list[Any]  # pa.Tables of the version index
     late: Flags  # for each winner
     orders: Any  # order value of each winner, or of the tombstone that it leaves
+    row_hashes: RowHashes | None = None  # of each winner; None if they were not needed
 
 
 def apply_group(
@@ -136,6 +137,7 @@ class Meeting:
         self._partitions = PartitionCodes()
         self._own = self._own_partitions()
         self._indexed: list[Any] = []
+        self._hashed: RowHashes | None = None  # row hashes of all winners, if they were needed
         self._insert: list[_Written] = []
         self._bury: list[_Written] = []
         self._late = np.zeros(len(winners), np.bool_)
@@ -159,7 +161,8 @@ class Meeting:
         self._winners.close()
         written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
         orders = exchanged(self._winners.found.orders, self._raised)
-        return Decided(self._keys, self._partitions.names, written, self._indexed, self._late, orders)
+        hashed = self._hashed
+        return Decided(self._keys, self._partitions.names, written, self._indexed, self._late, orders, hashed)
 
     def _own_partitions(self) -> Ints:
         """Return the code of the partition that each winner's row belongs to."""
@@ -226,24 +229,37 @@ class Meeting:
 
     def _twice(self, numbers: Ints) -> Flags:
         """Return which winners have been met before."""
+        before = self._winners.met[numbers]
+        found = np.zeros(len(self._winners), np.bool_)
+        found[numbers] = True
+        if len(numbers) == np.count_nonzero(found):  # as nearly always
+            return before
         twice = np.ones(len(numbers), np.bool_)
         twice[np.unique(numbers, return_index=True)[1]] = False
-        return twice | self._winners.met[numbers]
+        return twice | before
 
     def _same(self, met: MetRows, replaced: Flags | None) -> Flags:
         """Return which winners are upserts with the bytes of the rows that they meet."""
         found = self._winners.found
         upserts = np.flatnonzero(~found.deletes[met.numbers])
-        written = found.written.take(pa.array(met.numbers[upserts]))
         is_likely = met.schemas(upserts) != self._target.schema
         ours = np.flatnonzero(~is_likely)
         if len(ours):
-            hashes = row_hashes(written.take(pa.array(ours)))
+            hashes = self._row_hashes(met.numbers[upserts[ours]])
             is_likely[ours] = hashes == met.row_hashes(upserts[ours])
         same = np.zeros(len(met.numbers), np.bool_)
         for file, rows in met.by_file(upserts[is_likely]):
             same[rows] = self._equal(file, met, rows, replaced)
         return same
+
+    def _row_hashes(self, numbers: Ints) -> RowHashes:
+        """Return the row hashes of some winners. Those of all are made at once, unless these are few."""
+        written = self._winners.found.written
+        if self._hashed is None:
+            if len(numbers) < len(written) // 2:
+                return row_hashes(written.take(pa.array(numbers)))
+            self._hashed = row_hashes(written)
+        return self._hashed[numbers]
 
     def _equal(self, file: TableFile, met: MetRows, rows: Ints, replaced: Flags | None) -> Flags:
         """Return which winners have the bytes of the rows of a file that they meet, whose row hashes agree.
@@ -337,12 +353,14 @@ def write(plan: Plan, found: Mutations, decided: Decided, writer: DeltaWriter) -
         numbers, codes = numbers[order], codes[order]
         index = pa.array(numbers)
         orders = decided.orders.take(index)
+        known = None
         if role == DATA:
             rows = found.written.take(index)
+            known = None if decided.row_hashes is None else decided.row_hashes[numbers]
         else:
             rows = tombstone_rows(plan, [column.take(index) for column in found.keys], orders)
         encoded = decided.keys.take(index)
-        writer.write(role, Delta(decided.partitions, codes, rows, found.hashes[numbers], encoded, orders))
+        writer.write(role, Delta(decided.partitions, codes, rows, found.hashes[numbers], encoded, orders, known))
 
 
 def _joined(parts: list[_Written]) -> _Written:

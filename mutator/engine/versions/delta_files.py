@@ -24,7 +24,6 @@ from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile, stored_here
-from mutator.engine.blocks.mutations import key_names
 from mutator.engine.task_files import create
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import error
@@ -34,7 +33,8 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import to_texts
-from mutator.rules.row_hash import row_hashes
+from mutator.rules.row_hash import RowHashes, row_hashes
+from mutator.rules.sort_order import key_order, then_by
 from mutator.storage import storage_for
 
 _OWN = 1 << 16  # rows of an extent that is a file of its own
@@ -66,6 +66,21 @@ class Delta:
     hashes: Hashes
     keys: Any  # encoded
     orders: Any  # order values
+    row_hashes: RowHashes | None = None  # None: to be made of the rows, or of tombstones
+
+    def slice(self, begin: int, end: int) -> Delta:
+        """Return some rows, without a copy."""
+        count, part = end - begin, slice(begin, end)
+        rows, keys, orders = (column.slice(begin, count) for column in (self.rows, self.keys, self.orders))
+        row_hashes = None if self.row_hashes is None else self.row_hashes[part]
+        return Delta(self.partitions, self.codes[part], rows, self.hashes[part], keys, orders, row_hashes)
+
+    def take(self, chosen: Ints) -> Delta:
+        """Return some rows."""
+        index = pa.array(chosen)
+        rows, keys, orders = (column.take(index) for column in (self.rows, self.keys, self.orders))
+        row_hashes = None if self.row_hashes is None else self.row_hashes[chosen]
+        return Delta(self.partitions, self.codes[chosen], rows, self.hashes[chosen], keys, orders, row_hashes)
 
 
 class DeltaWriter:
@@ -103,8 +118,6 @@ class DeltaWriter:
 
     def _write(self, role: str, delta: Delta, extents: Sequence[tuple[int, int]], buckets: Ints) -> None:
         """Write one file. extents: first row, and the one after the last."""
-        chosen = np.concatenate([np.arange(begin, end) for begin, end in extents])
-        rows = delta.rows.take(pa.array(chosen))
         described = tuple(
             Extent(
                 partition=delta.partitions[int(delta.codes[begin])],
@@ -115,25 +128,27 @@ class DeltaWriter:
             )
             for begin, end in extents
         )
+        delta = _of_extents(delta, extents)
         path = self._path(role, described)
-        data = self._stored(path, self._writing(role, rows))
+        data = self._stored(path, self._writing(role, delta.rows))
         if role == DATA:
             failpoint("apply.data.written", self._attempt)
         else:
             failpoint("apply.tombstones.written", self._attempt)
-        index = self._index(role, path, delta, rows, chosen, np.array([end - begin for begin, end in extents]))
+        index = self._index(role, path, delta, np.array([end - begin for begin, end in extents]))
         failpoint("apply.keys.written", self._attempt)
         self.files.append(
             TableFile(
-                role=role, rows=len(chosen), data=data, index=index, extents=described, schema=self._target.schema
+                role=role, rows=len(delta.hashes), data=data, index=index, extents=described, schema=self._target.schema
             )
         )
 
-    def _index(self, role: str, path: str, delta: Delta, rows: Any, chosen: Ints, counts: Ints) -> Stored:
-        numbers = row_hashes(rows) if role == DATA else np.zeros(len(chosen), np.uint32)
-        orders = self._plan.rows.order_type, delta.orders.take(pa.array(chosen))
-        keys = delta.keys.take(pa.array(chosen))
-        content, checksum = key_index_of(path, delta.hashes[chosen], keys, numbers, counts, *orders)
+    def _index(self, role: str, path: str, delta: Delta, counts: Ints) -> Stored:
+        numbers = delta.row_hashes
+        if numbers is None:
+            numbers = row_hashes(delta.rows) if role == DATA else np.zeros(len(delta.hashes), np.uint32)
+        orders = self._plan.rows.order_type, delta.orders
+        content, checksum = key_index_of(path, delta.hashes, delta.keys, numbers, counts, *orders)
         path = self._target.index_path(path)
         if self._target.inline:
             return stored_here(path, content, checksum)
@@ -178,6 +193,14 @@ class DeltaWriter:
         return text_of_order(texts[0].as_py())
 
 
+def _of_extents(delta: Delta, extents: Sequence[tuple[int, int]]) -> Delta:
+    """Return the rows of some extents. extents: ascending, each with its first row, and the one after the last."""
+    begin, end = extents[0][0], extents[-1][1]
+    if end - begin == sum(last - first for first, last in extents):
+        return delta.slice(begin, end)
+    return delta.take(np.concatenate([np.arange(first, last) for first, last in extents]))
+
+
 def key_index_of(path: str, *columns: Any) -> tuple[bytes, str]:
     """Return the content of the key index of a file, and its checksum.
 
@@ -195,9 +218,7 @@ def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Ints, key
     partitions: directories, by code. codes, buckets: of each row. keys: a pa.Array for each ID field.
     """
     ranks = np.argsort(np.argsort(np.array([name or "" for name in partitions], object), kind="stable"))
-    table = pa.table([pa.array(ranks[codes]), pa.array(buckets), *keys], ["unit", "bucket", *key_names(len(keys))])
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
-    return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+    return then_by(then_by(key_order(keys), buckets), ranks[codes])
 
 
 def created(plan: Plan, table: str, path: str) -> AbstractContextManager[StagedFile]:

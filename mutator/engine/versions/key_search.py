@@ -19,9 +19,10 @@ from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.keys_by_bucket import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows, RowsOfFile, RowsOfSmallFiles
-from mutator.rules.byte_columns import Ints
+from mutator.rules.byte_columns import Ints, chosen
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import from_texts
+from mutator.rules.sort_order import hash_order, number_order
 
 _FEW = 4  # extents of a file that are searched one by one, so that only some pages of its key index are read
 
@@ -98,7 +99,7 @@ class Search:
         for extent in extents:
             wanted = self._wanted.of(self._scope(extent), extent.extent)
             if len(wanted):
-                keys = self._keys.take(pa.array(wanted))
+                keys = chosen(self._keys, wanted)
                 numbers, entries, positions = self._live.find(extent, self._hashes[wanted], keys)
                 parts.append((wanted[numbers], entries, positions))
         numbers, entries, positions = map(np.concatenate, zip(*parts, strict=True))
@@ -123,14 +124,14 @@ class Search:
     def _by_scoped_hash(self) -> tuple[Hashes, Ints]:
         """Scoped key hashes of the winners, ascending, and the winners' numbers."""
         hashes = _scoped(self._hashes, self._scope_of)
-        order = np.argsort(hashes, kind="stable")
+        order = hash_order(hashes)
         return hashes[order], order
 
     def _scope(self, extent: LiveExtent) -> int:
         return self._partitions.code(extent.extent.partition) if self._by_partition else 0
 
     def _of_file(self, extents: Sequence[LiveExtent], numbers: Ints, entries: Ints, positions: Ints) -> RowsOfFile:
-        order = np.argsort(positions)
+        order = number_order(positions)
         numbers, entries, positions = numbers[order], entries[order], positions[order]
         which = np.searchsorted(np.array([one.start for one in extents]), entries, "right") - 1
         highs = pa.array([order_bytes(one.extent.high) for one in extents], pa.large_binary())

@@ -7,6 +7,7 @@ import numpy as np
 from mutator.dataset.versions.version import Extent
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
+from mutator.rules.sort_order import hash_order, then_by
 
 _NONE = np.zeros(0, np.int64)
 
@@ -34,7 +35,7 @@ class KeysByBucket:
 
     def _sorted(self, count: int) -> dict[tuple[int, int], Ints]:
         bucket = (self._hashes % np.uint64(count)).astype(np.int64)
-        order = np.lexsort((self._hashes, bucket, self._scopes))
+        order = then_by(then_by(hash_order(self._hashes), bucket), self._scopes)
         found: dict[tuple[int, int], Ints] = {}
         if len(order):
             pairs = self._scopes[order] * count + bucket[order]
