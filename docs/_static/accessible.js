@@ -4,7 +4,7 @@ addEventListener("DOMContentLoaded", () => {
   document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "All pages");
   document.querySelector(".toc-drawer")?.setAttribute("aria-label", "This page");
   const reachable = () => {
-    for (const box of document.querySelectorAll("article pre, article .table-wrapper"))
+    for (const box of document.querySelectorAll("article pre, article .table-wrapper, article p:has(> img)"))
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
   };

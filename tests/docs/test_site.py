@@ -61,7 +61,9 @@ def test_the_site_can_be_read_by_everybody(site, width, scheme):
             browser.show(site / f"{page}.html", width, scheme)
 
             assert browser.violations() == [], page
-            assert browser.value("document.documentElement.scrollWidth") == width, page  # only tables scroll sideways
+            assert browser.value("document.documentElement.scrollWidth") == width, page  # tables and drawings scroll
+            drawings = '[...document.querySelectorAll("article img[src$=\\".svg\\"]")]'
+            assert browser.value(f"{drawings}.every(one => one.width > 700)"), page  # or its text is too small
             assert browser.value("[...document.images].every(one => one.naturalWidth)"), page
 
 
