@@ -15,7 +15,7 @@ with tempfile.TemporaryDirectory() as directory, opened() as browser:
     (place / "merge.html").write_text(merged_sample(place / "data").html().replace(f"{place}/data", "/data/prices"))
     (place / "base.html").write_text(base_sample().html())
     for name, page, width, scheme, height in (
-        ("report_merge", "merge", DESK, "light", 1340),
+        ("report_merge", "merge", DESK, "light", 1830),
         ("report_base", "base", DESK, "light", 840),
     ):
         browser.show(place / f"{page}.html", width, scheme)

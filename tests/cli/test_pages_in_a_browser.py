@@ -18,7 +18,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    place = tmp_path_factory.mktemp("pages")
+    place = tmp_path_factory.mktemp("a_long_name_that_cannot_be_broken_between_words")
     (place / "merge.html").write_text(merged_sample(place).html())
     (place / "base.html").write_text(base_sample().html())
     return place

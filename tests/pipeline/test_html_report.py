@@ -50,6 +50,7 @@ def test_every_outcome_and_every_sum_is_on_the_page(tmp_path, master):
     assert "2 remembered deletes (tombstones) = 1 deleted + 1 deletes of unknown" in page.text
     assert "order values are 4 to 4" in page.text.replace("  ", " ")
     assert "has 1 field and should have 3" in page.text
+    assert "which overlap and are timed as one" in page.text
     for step in report.steps:
         assert step in page.text
     assert report.reason in page.text

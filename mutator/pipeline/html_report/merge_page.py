@@ -22,6 +22,13 @@ _PATHS = 5  # of the feed in the head
 _ROWS = 50
 _TEXTS = 50
 _WIDE, _NARROW = 900, 330  # units of the picture
+_STEPS = {  # step -> its work
+    "survey": "lists the inputs, and reads their first rows",
+    "plan": "chooses the splits, the join and the engine",
+    "merge": "starts the runner; then reads, shuffles, merges and writes rows, which overlap and are timed as one",
+    "check": "adds up the counts, and compares them with the files that were written",
+    "publish": "makes the result visible",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +134,11 @@ class MergePage:
             found = [*(one for one in found if one["partition"] in directories), *found[:0]]
             return cut(found, _PARTITIONS, "partition", "those with the fewest changes", len(self.partitions or ()))
         return cut(found, _PARTITIONS, "partition")
+
+    @property
+    def timed(self) -> list[tuple[str, str, float]]:
+        """The name, the work and the seconds of each step."""
+        return [(step, _STEPS.get(step, ""), seconds) for step, seconds in self.steps.items()]
 
     @property
     def remarks(self) -> list[tuple[str, Sequence[str]]]:
