@@ -16,6 +16,6 @@ outlived      readers whose versions are cleaned while they read: an error, or w
 tags          names of versions (restore: bring one back; reader_place: bookmarks)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)
-verify        a table compared with its log (verify_file, verify_checkpoint, stray_files, verification)
+verify        a table compared with its log (verify_log, verify_rows: of verify_file; verify_checkpoint, stray_files)
 spark_source  tables as inputs and outputs of Spark
 """

@@ -25,7 +25,7 @@ from mutator.dataset.versions.paged_file import with_digests
 from mutator.dataset.versions.version import DATA, Stored, TableVersion, stored_here
 from mutator.engine.versions import delta_files
 from mutator.rules.order_columns import to_column
-from mutator.table import apply
+from mutator.table import apply, verify_rows
 from mutator.table.recorded import config_of_snapshot
 from mutator.table.table import Table, run_here
 from mutator.table.verification import TableVerification
@@ -47,6 +47,7 @@ def test_tables_are_whole(world: World, scope: dict[str, str], inline: bool) -> 
         patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         patch.setattr(delta_files, "_OWN", 1 + world.seed % 3)
         patch.setattr(opening, "_EVERY", 1)
+        patch.setattr(verify_rows, "_AT_ONCE", 1 + world.seed % 5)
         found = verified(str(built(world, work, scope, lambda *_: None)))
         assert found.problems == ()
 
@@ -250,7 +251,9 @@ def test_a_repair_writes_no_older_hint(table: str, monkeypatch: pytest.MonkeyPat
     assert verified(table).problems == ()
 
 
-def test_keys_with_two_live_rows_are_named(table: str) -> None:
+@pytest.mark.parametrize("at_once", [1, 3, 1 << 20])
+def test_keys_with_two_live_rows_are_named(table: str, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(verify_rows, "_AT_ONCE", at_once)
     rewrite(table, 2, lambda version: replace(version, index=()))
     assert any(
         "2 keys with more than one row or tombstone, for example a; b" in one for one in verified(table).problems
