@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from mutator.errors import suppressed
+
 
 class Entry(NamedTuple):
     """A file, directory or other entry, as ``lstat`` describes it."""
@@ -23,10 +25,15 @@ class Entry(NamedTuple):
 
 def walked(entries: Callable[[str], Iterable[Entry]], directory: str) -> Iterator[Entry]:
     """Yield every entry below a directory except directories. entries: lists one directory."""
-    waiting = [directory]
-    while waiting:
-        for entry in entries(waiting.pop()):
+    waiting, found = list[str](), entries(directory)
+    while True:
+        for entry in found:
             if entry.type == "directory":
                 waiting.append(entry.path)
             else:
                 yield entry
+        if not waiting:
+            return
+        found = ()
+        with suppressed("storage.missing"):  # it was there when the directory above was read
+            found = entries(waiting.pop())

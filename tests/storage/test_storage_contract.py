@@ -337,6 +337,22 @@ def test_walk_finds_files_at_any_depth(root):
     assert [entry.path for entry in root.storage.walk(root / "d/e") if entry.name != KEEP] == [root / "d/e/f/c"]
 
 
+def test_walk_goes_on_when_a_directory_is_removed_meanwhile(root):
+    root.directory("d")
+    root.directory("e")
+    for name in ("a", "d/b", "e/c"):
+        root.write(root / name, b"")
+
+    found = root.storage.walk(root.root)
+    first = next(found)
+    for name in ("d", "e"):
+        for entry in root.storage.entries(root / name):
+            root.storage.remove(entry.path)
+        root.storage.remove_directory(root / name)
+
+    assert root / "a" in {entry.path for entry in (first, *found)}
+
+
 @pytest.mark.thorough(keep=41)
 @pytest.mark.parametrize("name", ODD_NAMES, ids=lambda name: ascii(name[:10]))
 def test_odd_name_is_kept(root, name):
