@@ -7,8 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
+from mutator.config.definitions import published
+from mutator.config.feed_settings import SHOWN_FIELDS
 from mutator.errors import error
 from mutator.storage import located_to_write
 
@@ -16,14 +19,44 @@ _VERSION = re.compile(r"(.+)@([^@/]+)")
 _NUMBER = re.compile("[0-9]+")
 
 
-def recorded_in(places: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of the first dataset that has a manifest. settings: those of the user."""
-    from mutator.pipeline.master_settings import recorded_settings
+@dataclass(frozen=True)
+class Compared:
+    """A dataset that is compared. path: of its directory. shown: which values a table may show, as settings."""
 
-    return next((found for place in places if (found := recorded_settings(place, settings))), {})
+    path: str
+    shown: Mapping[str, Any] = field(default_factory=dict)
 
 
-def dataset_at(place: str, stack: ExitStack) -> str:
+def recorded_in(places: Sequence[Compared], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the first dataset that has a manifest, and which values may be shown.
+
+    settings: those of the user. Datasets whose runs may show different values show none.
+    """
+    from mutator.dataset.directory import read_manifest
+    from mutator.pipeline.master_settings import recorded_settings, shown_fields_of
+    from mutator.storage import located
+
+    shown = [place.shown for place in places if place.shown and not _says_shown(settings)]
+    for place in places:
+        storage, path = located(place.path)
+        entry = storage.stat(path)
+        known = read_manifest(storage, path) if entry is not None and entry.type == "directory" else None
+        if known is not None and (of_runs := shown_fields_of(known, settings)):
+            shown.append(of_runs)
+    kept: Mapping[str, Any] = {}
+    if shown:
+        kept = shown[0] if all(one == shown[0] for one in shown) else {SHOWN_FIELDS: "none"}
+    given = {**settings, **kept}
+    found = next((found for place in places if (found := recorded_settings(place.path, given))), {})
+    return {**found, **kept}
+
+
+def _says_shown(settings: Mapping[str, Any]) -> bool:
+    """Return whether a user says which values may be shown."""
+    return any(published(name) == SHOWN_FIELDS for name in settings)
+
+
+def dataset_at(place: str, stack: ExitStack) -> Compared:
     """Return the dataset that a place names: a directory, or a version of a base or of a table, ``PLACE@5``.
 
     A version of a table may be a tag, too.
@@ -41,16 +74,18 @@ def dataset_at(place: str, stack: ExitStack) -> str:
 
         if isinstance(version, str):
             raise error("usage", what=f"{place}@{version}: a base has no tags; give the number of a version")
-        return dataset_of(place, version)
+        return Compared(dataset_of(place, version))
     if storage.stat(f"{path}/_mutator/table") is not None:
         from mutator.engine.scratch import scratch_directory
         from mutator.table.table import Table
 
         target = f"{scratch_directory(stack)}/version"
-        Table(place).export(target, version=version)
-        return target
+        table = Table(place)
+        table.export(target, version=version)
+        kept = table.snapshot.state.settings
+        return Compared(target, {name: value for name, value in kept.items() if published(name) == SHOWN_FIELDS})
     if storage.stat(path) is None and storage.renames:  # others have no directories
         raise error("path.missing", path=path, what="dataset")
     if version is not None:
         raise error("usage", what=f"{place} is no base and no table, so it has no version {version}")
-    return place
+    return Compared(place)

@@ -39,9 +39,9 @@ def _diff(arguments: argparse.Namespace) -> Iterator[Answer]:
         merge = options.merge_on(config.runner, options.spark("mutator diff", arguments), arguments)
         how: dict[str, Any] = {"rows": rows, "scratch": arguments.scratch}
         if new is None:
-            found = compare_feed(config, old, arguments.feed, merge, **how)
+            found = compare_feed(config, old.path, arguments.feed, merge, **how)
         else:
-            found = replace(compare(config, old, new, merge, **how), new=without_secrets(arguments.new))
+            found = replace(compare(config, old.path, new.path, merge, **how), new=without_secrets(arguments.new))
         found = replace(found, old=without_secrets(arguments.old))
     yield Answer(options.shown(found, arguments), code=1 if arguments.exit_code and not found.is_empty else 0)
 

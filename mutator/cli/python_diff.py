@@ -106,10 +106,15 @@ def _compared(
     parts = [before, *after]
     names = Names(temporary, parts)
     with names.in_errors(), ExitStack() as stack:
-        at = [replace(one, path=None if one.path is None else dataset_at(one.path, stack)) for one in parts[:1]]
-        at += after if is_feed else [replace(one, path=one.path and dataset_at(one.path, stack)) for one in after]
+        compared = [before] if is_feed else parts
+        at_path = [None if one.path is None else dataset_at(one.path, stack) for one in compared]
+        at = [
+            replace(one, path=None if place is None else place.path)
+            for one, place in zip(compared, at_path, strict=True)
+        ]
+        at += after if is_feed else []
         extra = LENIENT if is_feed else {**LENIENT, **OVERWRITE}
-        places = [one.path for one in (at[:1] if is_feed else at) if one.path is not None]
+        places = [place for place in at_path if place is not None]
         call = replace(call, values={**call.values, **extra})
         config = arguments.config_of_place(call, recorded_in(places, call.values), "in the manifest")
         tables = [one for one in at if one.path is None]

@@ -1,4 +1,5 @@
-"""The settings that decide how a feed is read and merged: recorded, so that its files can be read the same way later.
+"""The settings that decide how a feed is read, merged and shown: recorded, so that its files can be read the same way
+later, and values that a run kept out stay out.
 
 >>> from mutator.config import parse
 >>> feed_settings(parse({"key": "id", "op": ["op"], "num.reducer": 8}))
@@ -13,6 +14,7 @@ from mutator.config.definitions.rows import ROWS
 from mutator.config.settings import Config
 from mutator.config.sources import shown
 
+SHOWN_FIELDS = "report.fields"
 # What marks the deletes of a feed
 OF_DELETES = (
     *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
@@ -21,11 +23,12 @@ OF_DELETES = (
 _OF_FEEDS = {
     *(setting.name for section in ROWS for setting in section.settings),
     "tombstone.retention",
+    SHOWN_FIELDS,
 }
 
 
 def feed_settings(config: Config) -> dict[str, Any]:
-    """Return the given settings that decide how a feed is read and merged, by their published names.
+    """Return the given settings that decide how a feed is read, merged and shown, by their published names.
 
     Values are text, or lists of texts and numbers, as JSON has them.
     """

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mutator.config.definitions import published
+from mutator.config.feed_settings import SHOWN_FIELDS
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest, is_without_key
@@ -36,6 +37,22 @@ def settings_of_manifest(known: Manifest, settings: Mapping[str, Any]) -> dict[s
     if _NUMERIC in given:  # the older name of the order type
         found.pop("order_type", None)
     return {key: value for key, value in found.items() if published(key) not in given}
+
+
+def shown_fields_of(known: Manifest, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which values the last run of a dataset may show, as settings that a user has not set.
+
+    settings: those of the user. Ordinals are those of a feed row, so they come with the run's op code field and names.
+    """
+    kept = known.feed_settings[-1].settings if known.feed_settings else {}
+    given = _given(settings)
+    if SHOWN_FIELDS not in kept or SHOWN_FIELDS in given:
+        return {}
+    value = kept[SHOWN_FIELDS]
+    fields = value.split(",") if isinstance(value, str) else map(str, value)
+    has_ordinals = any(field.strip().removeprefix("-").isdigit() for field in fields)
+    names = (SHOWN_FIELDS, _OP, "field.names") if has_ordinals else (SHOWN_FIELDS,)
+    return {name: kept[name] for name in names if name in kept and name not in given}
 
 
 def _given(settings: Mapping[str, Any]) -> dict[str, str]:
