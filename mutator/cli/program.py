@@ -142,7 +142,13 @@ _LONG_FORM = {"--master", "--feed", "--config", "--output", "-h", "--help"}
 def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     """Parse, carry out and print; turn every fault into a message and an exit code."""
     arguments = argparse.Namespace(
-        when_stopped="nothing was published", committed=None, quiet=False, verbose=0, json=False
+        when_stopped="nothing was published",
+        committed=None,
+        has_answer=False,
+        is_stopped=False,
+        quiet=False,
+        verbose=0,
+        json=False,
     )
     try:
         parser.parse_args(argv, arguments)
@@ -151,6 +157,8 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         with catch_signals(), steps_on_stderr(arguments), _failure_as_step():
             code = _print(arguments.carry_out(arguments), arguments)
         sys.stdout.flush()
+        if arguments.is_stopped:
+            _print_stop(arguments)
         return code
     except MutatorError as fault:
         if arguments.verbose > 1:  # the message says what is wrong and how to fix it; code shows only how it was found
@@ -162,9 +170,8 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
     except KeyboardInterrupt as stop:
         number = stop.number if isinstance(stop, Interrupted) else signal.SIGINT
         committed: AfterCommit | None = arguments.committed
-        left = arguments.when_stopped if committed is None else committed.text()
-        print(f"mutator: stopped from outside; {left}", file=sys.stderr)
-        return 0 if committed is not None and committed.is_complete else 128 + number
+        _print_stop(arguments)
+        return 0 if committed is not None and committed.is_complete and committed.is_answered else 128 + number
     except BrokenPipeError:  # the reader of the output has gone, as with `| head`
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -174,6 +181,13 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         print(version_line(), file=sys.stderr)
         print_error(error("bug", what=f"{type(fault).__name__}: {fault}"))
         return 70
+
+
+def _print_stop(arguments: argparse.Namespace) -> None:
+    """Say that a signal has stopped a command, and what there is."""
+    committed: AfterCommit | None = arguments.committed
+    left = arguments.when_stopped if committed is None else committed.text()
+    print(f"mutator: stopped from outside; {left}", file=sys.stderr)
 
 
 @contextmanager
@@ -199,11 +213,12 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
             continue
         code = answer.code
         warn(arguments, answer.warnings)
-        if isinstance(answer, Report) and arguments.quiet and not arguments.json and not code:
-            continue
-        target = _target(arguments) if isinstance(answer, Report) else None
-        with _writing("storage", path="stdout") if target is None else _writing("report", output=target):
-            print(answer.text if arguments.json else printable(answer.text), flush=True)
+        if not (isinstance(answer, Report) and arguments.quiet and not arguments.json and not code):
+            target = _target(arguments) if isinstance(answer, Report) else None
+            with _writing("storage", path="stdout") if target is None else _writing("report", output=target):
+                print(answer.text if arguments.json else printable(answer.text), flush=True)
+        if arguments.committed is not None:
+            arguments.committed.is_answered = True
     return code
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
+from mutator.cli.after_commit import making_answer, stopped_at_end
 from mutator.cli.command import Command, Report, option
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.report_files import FILES, ReportFiles
@@ -39,7 +40,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     files = ReportFiles(
         arguments, arguments.master, [*inputs, ("output", arguments.output)], events=events, later=later
     )
-    with files.watch() as observed:
+    with stopped_at_end(arguments), files.watch() as observed:
         files.start()
         with key_of_manifest_in_errors(arguments.master):
             if arguments.changes is not None:
@@ -49,9 +50,10 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
         merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
         try:
-            made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
-            observed.report = report
-            observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
+            with making_answer(arguments):
+                made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
+                observed.report = report
+                observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
             if arguments.changes is not None and not arguments.dry_run:
                 put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
         except KeyboardInterrupt:

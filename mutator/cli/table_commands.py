@@ -12,8 +12,10 @@ import json
 import shlex
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mutator.cli import options
+from mutator.cli.after_commit import making_answer, stopped_at_end
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import warn
@@ -25,6 +27,10 @@ from mutator.cli.table_version_commands import BOOKMARK, BOOKMARKS, RESTORE_TABL
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted, without_secrets
+from mutator.errors.interrupts import commit_is_made
+
+if TYPE_CHECKING:
+    from mutator.dataset.versions.version import TableVersion
 
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -71,12 +77,19 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
         compaction = f"mutator table compact {place}" if arguments.compact_after else None
     else:
         settings.append(f"write.operation={operation}")
-    with files.watch() as observed:
+
+    def note(made: TableVersion) -> None:
+        missing = None if made.action == COMPACT else compaction
+        files.note_commit(compaction=missing)
+        if missing is None:
+            commit_is_made()
+
+    with stopped_at_end(arguments), files.watch() as observed:
         files.start()
         table = Table(arguments.table)
         config = options.loaded(arguments, settings, partial(recorded_settings, table.snapshot), source=SOURCE)
         warn(arguments, config.warnings)
-        with telling_commits(lambda made: files.note_commit(compaction=None if made.action == COMPACT else compaction)):
+        with making_answer(arguments), telling_commits(note):
             observed.report = report = getattr(table, operation)(
                 arguments.feed,
                 config=config,
@@ -84,9 +97,9 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
                 open_runner=table_runner(config.runner, arguments),
                 **others,
             )
-        if not arguments.dry_run:
-            version = table.snapshot.version
-            observed.known = {"version": version.number, "committed": seconds_of(version.committed)}
+            if not arguments.dry_run:
+                version = table.snapshot.version
+                observed.known = {"version": version.number, "committed": seconds_of(version.committed)}
     yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
 
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 from mutator.cli import options
-from mutator.cli.after_commit import note_commit
+from mutator.cli.after_commit import committing
 from mutator.cli.command import Command, Report, option, option_type
 from mutator.cli.table_output_commands import TABLE, table_runner
 from mutator.config import parsers
 
 
 def _compact(arguments: argparse.Namespace) -> Iterator[Report]:
-    from mutator.table.commit import telling_commits
     from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN
     from mutator.table.table import Table
 
-    with telling_commits(partial(note_commit, arguments, "compaction")):
+    with committing(arguments, "compaction"):
         report = Table(arguments.table).compact(
             everything=arguments.everything,
             files=MOST_FILES if arguments.files is None else arguments.files,

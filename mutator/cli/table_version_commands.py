@@ -13,11 +13,10 @@ import argparse
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.after_commit import note_commit
+from mutator.cli.after_commit import committing
 from mutator.cli.command import Answer, Command, Report, option, option_type
 from mutator.cli.table_output_commands import TABLE, VERSION_TYPE, listing
 from mutator.errors import error
@@ -30,14 +29,13 @@ if TYPE_CHECKING:
 
 
 def _tag(arguments: argparse.Namespace) -> Iterator[Report]:
-    from mutator.table.commit import telling_commits
     from mutator.table.table import Table
 
     if arguments.remove and (arguments.version is not None or arguments.move):
         raise error("usage", what="--remove is given beside --version or --move; give one of them")
     table = Table(arguments.table).refresh()
     before = table.version
-    with telling_commits(partial(note_commit, arguments, "tag" if not arguments.remove else "removal of the tag")):
+    with committing(arguments, "tag" if not arguments.remove else "removal of the tag"):
         if arguments.remove:
             table.untag(arguments.name)
             tagged = None
@@ -66,10 +64,9 @@ def _tags(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
-    from mutator.table.commit import telling_commits
     from mutator.table.table import Table
 
-    with telling_commits(partial(note_commit, arguments, "restore")):
+    with committing(arguments, "restore"):
         report = Table(arguments.table).restore(arguments.to_version, dry_run=arguments.dry_run)
     yield Report(options.shown(report, arguments))
 

@@ -23,6 +23,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 _caught: list[int] = []
+_commits: list[bool] = []  # the open blocks of ``signals_after_commit_wait``: whether each has committed
 
 
 @contextmanager
@@ -37,8 +38,32 @@ def deferred_signals() -> Iterator[None]:
     """Raise ``Interrupted`` at the end of the ``with`` block in place of anywhere in it; only the main thread does."""
     with _handled(_remember):
         yield
-    if _caught and threading.current_thread() is threading.main_thread():
+    if _caught and threading.current_thread() is threading.main_thread() and not _waits():
         raise Interrupted(_caught.pop())
+
+
+@contextmanager
+def signals_after_commit_wait() -> Iterator[None]:
+    """Raise the ``Interrupted`` of a signal that comes after ``commit_is_made`` at the end of the ``with`` block.
+
+    It cannot undo the commit any more, and the end of the block knows the result. A second signal is raised at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _commits.append(False)
+    try:
+        yield
+    finally:
+        _commits.pop()
+    if _caught:
+        raise Interrupted(_caught.pop())
+
+
+def commit_is_made() -> None:
+    """Let a signal wait for the end of the ``signals_after_commit_wait`` block around the caller, if there is one."""
+    if _commits and threading.current_thread() is threading.main_thread():
+        _commits[-1] = True
 
 
 def check_signals() -> None:
@@ -66,8 +91,15 @@ def _handled(handler: Any) -> Iterator[None]:
             logging.disable(level)
 
 
+def _waits() -> bool:
+    """Return whether the caught signal waits for the end of a block that has committed."""
+    return any(_commits) and len(_caught) == 1
+
+
 def _interrupt(number: int, _: Any) -> None:
     _caught.append(number)
+    if _waits():
+        return
     logging.disable()  # py4j logs a traceback for every call that a signal breaks
     raise Interrupted(number)
 

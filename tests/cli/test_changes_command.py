@@ -90,9 +90,11 @@ def test_a_signal_after_the_commit_says_how_to_get_the_changes(capsys, monkeypat
 def test_a_signal_is_without_effect_once_the_changes_are_there(capsys, monkeypatch, point, code):
     monkeypatch.setattr(kept_changes, "failpoint", lambda name: name == point and os.kill(os.getpid(), 15))
 
-    assert main(f"{RUN} --output out --changes changed".split()) == code
+    assert main(f"{RUN} --output out --changes changed --json".split()) == code
 
-    assert "mutator: stopped from outside; the merge was committed" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert "mutator: stopped from outside; the merge was committed" in err
+    assert bool(out) != bool(code)
     assert (read_kept_changes("changed") is None) == bool(code)
 
 

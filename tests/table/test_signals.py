@@ -26,7 +26,7 @@ def place(tmp_path, monkeypatch, capsys):
 
 
 def stopped(monkeypatch, capsys, words):
-    """Run a command that gets a signal just after it has created its first log entry; return its code and message."""
+    """Run a command that gets a signal just after its first log entry; return its code, message and stdout."""
     real, made = TableLog.commit, []
 
     def commit(log, version):
@@ -39,7 +39,8 @@ def stopped(monkeypatch, capsys, words):
     with monkeypatch.context() as patched:
         patched.setattr(TableLog, "commit", commit)
         code = main(["table", *words.split()])
-    return code, capsys.readouterr().err.splitlines()[-1].removeprefix("mutator: stopped from outside; ")
+    out, err = capsys.readouterr()
+    return code, err.splitlines()[-1].removeprefix("mutator: stopped from outside; "), out
 
 
 LOG = "was not written: see what was merged with: mutator table log t"
@@ -66,11 +67,52 @@ APPLY = "--feed f_2.csv --runner local"
     ],
 )
 def test_a_signal_after_the_entry_does_not_undo_the_version(place, monkeypatch, capsys, words, code, message):
-    assert stopped(monkeypatch, capsys, words) == (code, message)
+    found, said, out = stopped(monkeypatch, capsys, words)
+
+    assert (found, said) == (code, message)
+    assert code or out
 
     assert main(["table", "verify", "t", "--runner", "local", "--quiet"]) == 0
     assert main(["table", "log", "t", "--json"]) == 0
     assert [one["version"] for one in json.loads(capsys.readouterr().out)] == [0, 1, 2, 3]
+
+
+MERGES = ("apply", "insert-overwrite", "insert-overwrite-table")
+
+
+@pytest.mark.parametrize(
+    ("words", "members"),
+    [
+        *((f"{one} t {APPLY}", {"version": 3}) for one in MERGES),
+        (f"apply t {APPLY} --metrics m.prom", {"version": 3}),
+        ("compact t --all --runner local", {"version": 3}),
+        ("restore t --to 1", {"version": 3}),
+        ("tag t first", {"version": 3, "tagged": 2}),
+    ],
+)
+def test_a_command_that_a_signal_cannot_stop_prints_its_answer(place, monkeypatch, capsys, words, members):
+    code, message, out = stopped(monkeypatch, capsys, f"{words} --json")
+
+    assert (code, message.endswith(" was committed")) == (0, True)
+    assert {name: json.loads(out)[name] for name in members} == members
+
+
+def test_a_second_signal_ends_a_command_before_its_answer(place, monkeypatch, capsys):
+    monkeypatch.setattr("mutator.table.commit.add_hint", lambda *_: os.kill(os.getpid(), SIGTERM))
+
+    code, message, out = stopped(monkeypatch, capsys, f"apply t {APPLY}")
+
+    assert (code, out) == (143, "")
+    why = "its report was not printed: see what was merged with: mutator table log t"
+    assert message == f"the merge was committed; {why}"
+
+
+def test_a_signal_while_the_report_is_printed_says_that_it_is_missing(place, monkeypatch, capsys):
+    monkeypatch.setattr("mutator.cli.options.shown", lambda *_: os.kill(os.getpid(), SIGTERM))
+
+    assert main(["table", *f"apply t {APPLY}".split()]) == 143
+
+    assert "the merge was committed; its report was not printed: see what was" in capsys.readouterr().err
 
 
 def test_the_files_of_an_apply_say_how_it_ended(place, monkeypatch, capsys):

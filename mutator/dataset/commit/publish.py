@@ -23,7 +23,7 @@ from mutator.dataset.split_record import SplitRecord
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
-from mutator.errors.interrupts import deferred_signals
+from mutator.errors.interrupts import commit_is_made, deferred_signals
 from mutator.storage import Storage, storage_for, walk
 
 _FEW = 8  # up to so many directories are made durable one by one
@@ -100,7 +100,9 @@ def check_apart(path: str, other: str, *, role: str, other_role: str) -> None:
 def _by_rename(storage: Storage, staged: str, output: str, merge: Callable[[str], Made]) -> Made:
     made = _staged(storage, staged, merge)
     try:
-        storage.rename_new(staged, output)
+        with deferred_signals():
+            storage.rename_new(staged, output)
+            commit_is_made()
     except FileExistsError:
         raise error("output.exists", path=output) from None
     failpoint("publish.renamed")
@@ -160,8 +162,10 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Ma
     path = posixpath.join(output, record_path(made))
     try:
         # A signal during the request would leave it open whether the dataset exists.
-        with deferred_signals(), storage.create_new(path) as stream:
-            stream.write(_dump(made))
+        with deferred_signals():
+            with storage.create_new(path) as stream:
+                stream.write(_dump(made))
+            commit_is_made()
     except MutatorError as fault:
         try:
             there = published(storage, output)
