@@ -9,7 +9,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, without_secrets
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.pipeline.value_hints import date_hint, op_code_hint, order_hint, time_fields
+from mutator.pipeline.value_hints import all_are_invalid, date_hint, op_code_hint, order_hint, time_fields
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.headers import header_names, is_line_of_names
 from mutator.plan.inspect.survey import Survey
@@ -75,9 +75,9 @@ def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | N
     roles = {field, *fields_of(layout, layout.id_fields)}
     others = {name: values for name, values in rows.columns.items() if name not in roles}
     times = time_fields(others, layout.order_type)
-    if len(times) == 1 and known is None:
+    if len(times) == 1 and known is None and all_are_invalid(rows.columns[field], layout.order_type):
         return f"field {field} has no times, and field {times[0]} has: set temporal.ordering.field.ordinal={times[0]}"
-    return date_hint(rows.columns[field])
+    return date_hint(rows.columns[field], layout.order_type)
 
 
 def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:

@@ -4,6 +4,7 @@ import pytest
 
 from mutator.errors import DataError
 from mutator.pipeline import reject_hints
+from mutator.pipeline.value_hints import date_hint, order_hint
 from tests.support.job import CONFIG, ENGINES, MASTER, Job
 
 QUARANTINE = {"reject.policy": "quarantine"}
@@ -82,7 +83,55 @@ def test_the_hint_of_a_single_row(job):
 
     settings = {**CONFIG, "temporal.ordering.field.type": "timestamp", "allow.empty.master": "true"}
     (job.master / "base.txt").write_bytes(b"")
-    job.refused(DataError, "In the first row of ups.txt, 1 of 1 order values are dates", settings=settings)
+    job.refused(
+        DataError, "In the first row of ups.txt, 1 of 1 order values is the date '31.01.2026', which", settings=settings
+    )
+
+
+DAY, GOOD = b"2026-02-01T00:00:00", [b"50"] * 20
+
+
+@pytest.mark.parametrize(
+    ("values", "order_type", "hint"),
+    [
+        # One damaged value says nothing on the others, which are valid as they are.
+        ([*[DAY] * 20, b"not-a-time"], "timestamp", None),
+        ([*GOOD, b""], "long", None),
+        ([*GOOD, None], "decimal", None),
+        ([*GOOD, b"n/a"], "decimal", None),
+        (GOOD, "long", None),
+        # A type that fits the invalid values alone would make the others invalid.
+        ([*GOOD, DAY], "long", None),
+        ([b"50", *[DAY] * 20], "long", "20 of 21 order values look like ISO 8601: set {}=timestamp"),
+        ([*GOOD, b"1.5"], "long", "1 of 21 order values is a decimal number: set {}=decimal"),
+        ([*GOOD, b"1.5", b"2.5"], "long", "2 of 22 order values are decimal numbers: set {}=decimal"),
+        ([b"1", b"2", b" 3"], "long", "1 of 3 order values has blanks around it: have it delivered without blanks"),
+        ([*GOOD, b'"7"', b'"8"'], "long", "2 of 22 order values have quotes around them: input.format=csv reads"),
+        ([*GOOD, b'"7"', b"x"], "long", None),
+    ],
+)
+def test_a_hint_is_about_the_invalid_order_values(values, order_type, hint):
+    found = order_hint(values, order_type)
+    if hint is None:
+        assert found is None
+    else:
+        assert found.startswith(hint.format("temporal.ordering.field.type"))
+
+
+def test_dates_among_valid_times():
+    hint = "1 of 21 order values is the date '31.01.2026', which is not ISO 8601: have it delivered as in 2026-01-31"
+    assert date_hint([*[DAY] * 20, b"31.01.2026"], "timestamp") == hint
+    assert date_hint([*[DAY] * 20, b"31.01.2026", b"x"], "timestamp") is None
+
+
+def test_one_damaged_order_value_among_many(job):
+    """No hint, neither in the message nor in the warning; nor that another field has the times."""
+    job.put("base.txt", b"a,2026-01-01,2026-01-01\n", "master")
+    job.put("ups.txt", b"".join(b"k%d,2026-01-01,%s\n" % (n, DAY) for n in range(20)) + b"k,2026-01-01,x\n")
+    settings = {**CONFIG, "temporal.ordering.field.type": "timestamp"}
+    message = job.refused(DataError, "1 feed row cannot be read", settings=settings)
+    assert "In the first" not in message
+    assert job.run({**settings, **QUARANTINE, "max.reject.fraction": "1"}).warnings == ()
 
 
 @pytest.mark.parametrize("order_type", ["timestamp", "long"])
