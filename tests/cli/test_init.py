@@ -447,6 +447,41 @@ def test_the_first_rows_decide_between_times(capsys):
     assert (settings["key"], settings["order_by"], settings["delimiter"]) == (0, 2, ";")
 
 
+def test_one_damaged_order_value_of_many(capsys):
+    """It does not disqualify the field, though the numbers in file names would be an order, too."""
+    write("master/m.psv", "".join(f"P{n}|name {n % 7}|{n % 9}|2026-01-01T00:00:00\n" for n in range(40)))
+    rows = "".join(f"P{n}|name {n % 7}|{n % 5}|2026-02-01T00:00:00|U\n" for n in range(40))
+    write("feed/d_1.psv", f"{rows}P99|new|5|not-a-time|I\n")
+    words = ("--master", "master", "--feed", "feed", "--force")
+    code, settings = init(*words)
+    text = capsys.readouterr().out
+    assert (code, settings["order_by"], settings["order_type"]) == (3, 3, "timestamp")
+    damaged = "1 of 81 values is not an ISO 8601 time, so its row would be rejected"
+    assert f"{damaged}: 'not-a-time' in row 41 of d_1.psv" in text
+    assert "all but 1 of the values of the first rows have this type" in text
+    assert "the dry run stopped: 1 feed row cannot be read" in text
+    assert "In the first" not in text  # no setting would make the value valid
+    assert init(*words, "-D", "reject.policy=quarantine")[0] == 0
+    capsys.readouterr()
+    init(*words, "-D", "report.fields=0")
+    text = capsys.readouterr().out
+    assert f"{damaged}: '…' in row 41 of d_1.psv" in text
+    assert "not-a-time" not in text + Path("mutator.toml").read_text(encoding="utf-8")
+
+
+def test_a_damaged_time_in_text_beside_typed_times(capsys):
+    """The master's type is that of the feed's values, one of which does not have it."""
+    make(parquet)
+    for path in Path("feed").iterdir():
+        path.unlink()
+    csv("feed/orders", FEED * 2)
+    path = Path("feed/orders.csv")
+    path.write_text(path.read_text(encoding="utf-8").rpartition("2026")[0] + "soon,U\n", encoding="utf-8")
+    _, settings = init("--master", "master", "--feed", "feed")
+    assert settings["order_by"] == "updated_at"
+    assert "'soon' in row 80 of orders.csv" in capsys.readouterr().out
+
+
 def test_header_that_is_not_utf_8(capsys):
     """Such names cannot be settings: fields are known by position. Dates of other forms have no order."""
     for side, first, day in (("master", 0, "01"), ("feed", 40, "02")):

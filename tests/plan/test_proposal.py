@@ -114,6 +114,40 @@ def test_a_price_is_no_order_value():
     assert (other.field, other.strong) == ("1", False)
 
 
+TIMES = [b"2026-02-01T00:00:%02d" % n for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("master", "feed", "invalid"),
+    [
+        (TIMES, [*TIMES, b"x"], 1),
+        (TIMES, [*TIMES[:9], b"x"], 1),
+        ([*TIMES, b"x"], TIMES, 1),
+        (TIMES, [*TIMES[:36], *[b"x"] * 3], 3),  # 3.8 % of 79
+        (TIMES, [*TIMES[:36], *[b"x"] * 4], 4),  # 5 % of 80, and 10 % of the feed
+        ([*TIMES[:38], *[b"x"] * 2], [*TIMES[:37], *[b"x"] * 3], None),  # 6 % of 80
+        (TIMES, [*TIMES[:8], b"x"], None),  # more than 10 % of the feed
+        ([*TIMES[:8], b"x"], TIMES, None),
+        (TIMES, [*TIMES, b"x", *[b""] * 4], None),  # 5 rows of 45 would be rejected
+        (TIMES, [*TIMES, b"x", *[b""] * 3], 1),
+        ([b"%d" % n for n in range(40)], [*[b"%d" % n for n in range(40)], b"1.5"], 0),  # a decimal number as all are
+    ],
+)
+def test_a_few_damaged_order_values(master, feed, invalid):
+    sides = [table([b"k%d" % n for n in range(len(values))], values) for values in (master, feed)]
+    found = order_fields(Inputs((sides[0],), (sides[1],)), ["0"], None)
+    assert [(one.field, one.invalid) for one in found] == ([] if invalid is None else [("1", invalid)])
+    if invalid:
+        rows = next(side for side in (feed, master) if b"x" in side)
+        assert f"'x' in row {rows.index(b'x') + 1} of f.txt" in found[0].why
+
+
+def test_a_field_without_damaged_values_comes_first():
+    values = table([b"k%d" % n for n in range(40)], TIMES, [*TIMES[:39], b"x"])
+    assert [one.field for one in order_fields(Inputs((), (values,)), ["0"], None)] == ["1", "2"]
+    assert record_id(Inputs((table([*TIMES[:39], b"x"], [b"k%d" % n for n in range(40)]),), ()), None).fields == ("1",)
+
+
 @pytest.mark.parametrize("name", ["updated_at", "LastModifiedDate", "ts_ms", "version", "event_time", "seq_no", "lsn"])
 def test_names_of_changes(name):
     assert is_time_name(name)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
-from mutator.errors.display import counted, quoted
+from mutator.errors.display import counted, quoted_value
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choice import Choice, Value
 from mutator.plan.proposal.layout import Layout
@@ -122,10 +122,10 @@ def _without_order(inputs: Inputs, layout: Layout) -> Choice:
     )
     if dates := local_dates(inputs):
         field, value = dates[0]
-        why += f"; field {layout.label(field)} has dates such as {quoted(value)}, which are not ISO 8601"
+        why += f"; field {layout.label(field)} has dates such as {quoted_value(value)}, which are not ISO 8601"
         question = (
             f"Can field {layout.label(field)} be delivered in ISO 8601, as in 2026-01-31? Its dates, such as "
-            f"{quoted(value)}, cannot be compared. Otherwise have the feed files numbered, as in ups_1.txt."
+            f"{quoted_value(value)}, cannot be compared. Otherwise have the feed files numbered, as in ups_1.txt."
         )
     return Choice(ORDER, None, why, (), question, needed=True)
 
@@ -151,7 +151,8 @@ def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField]) -> li
     others = [(layout.label(one.field), one.why) for one in (rivals or found[1:2])[:3]]
     choices = [Choice(ORDER, layout.label(best.field), best.why, others, question)]
     if not best.typed:
-        choices.append(Choice(ORDER_TYPE, best.order_type, "all values of the first rows have this type"))
+        which = f"all but {best.invalid:,} of the values" if best.invalid else "all values"
+        choices.append(Choice(ORDER_TYPE, best.order_type, f"{which} of the first rows have this type"))
     values = Rows.of(inputs.master).columns.get(best.field, [])
     if layout.is_named and (empty := sum(not value for value in values)):
         why = f"{counted(empty, 'row')} of the master without a value there count as older than all others"

@@ -1,12 +1,11 @@
 """The field of the order value, or the sequences of file names: which mutation of a record is the last one."""
 
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator.errors.display import counted, quoted
+from mutator.errors.display import counted, quoted_value
 from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.plan.proposal.tables import Inputs, Rows, Table, present
 from mutator.rules.epoch_units import RANGES, epoch_unit
@@ -14,7 +13,8 @@ from mutator.rules.order_columns import to_column
 from mutator.rules.order_units import joined, several_units, units_of
 from mutator.rules.order_values import ORDER_TYPES
 
-_MOST_EMPTY = 0.1
+_UNUSABLE = 0.1  # of the rows of the feed, and of the values of each side, that may lack a valid order value
+_INVALID = 0.05  # of the values of a field, that may be invalid: a few damaged rows do not disqualify it
 _TIMES = 0.9  # of the numbers of a field with times since 1970; others may be in place of times
 _CHANGE = re.compile(
     r"(?:.*[_\W])?(?:upd(?:ated?)?|modified|modification|mod|chg|changed?|mtime|version|ver|revision|rev|seq|sequence|"
@@ -27,6 +27,9 @@ _TIME_NAME = re.compile(r".*(?:_at|_ts|_time|timestamp|_on)", re.IGNORECASE)
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _TITLES = {"long": "whole numbers", "decimal": "decimal numbers", "timestamp": "ISO 8601 times"}
 _TYPED_TITLES = {**_TITLES, "timestamp": "timestamps"}
+_TITLES_OF_ONE = {"long": "a whole number", "decimal": "a decimal number", "timestamp": "an ISO 8601 time"}
+
+Orders = Sequence[Any]  # parsed order values, row by row; None for an empty or an invalid one
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class OrderField:
     why: str
     units: tuple[str, ...] = ()  # of numbers of seconds (or less) since 1970: several cannot be compared
     typed: bool = False  # the files say its type, so that no setting need
+    invalid: int = 0  # values of other types in the first rows
 
     @property
     def strong(self) -> bool:
@@ -47,24 +51,31 @@ class OrderField:
 
 
 def local_dates(inputs: Inputs) -> list[tuple[str, bytes]]:
-    """Return the fields all of whose values are dates that are not ISO 8601, each with one of them."""
+    """Return the fields nearly all of whose values are dates that are not ISO 8601, each with one of them."""
     rows = Rows.of([*inputs.master, *inputs.feed])
-    found = [(name, present(values)) for name, values in rows.columns.items()]
-    return [(name, values[0]) for name, values in found if values and all(map(is_local_date, values))]
+    found = []
+    for name, values in rows.columns.items():
+        dates = [value for value in present(values) if is_local_date(value)]
+        if dates and _are_nearly_all(len(dates), len(present(values))):
+            found.append((name, dates[0]))
+    return found
 
 
 def is_time(values: Sequence[bytes]) -> bool:
-    """Return whether all values are times of day with a date, or numbers of seconds (or less) since 1970.
+    """Return whether nearly all values are times of day with a date, or numbers of seconds (or less) since 1970.
 
     >>> is_time([b"1425931207"]), is_time([b"2026-01-31T10:00:00Z"]), is_time([b"2026-01-31"]), is_time([])
     (True, True, False, False)
+    >>> is_time([*[b"1425931207"] * 19, b"n/a"])
+    True
     """
     few = values[:200]
     if not few:
         return False
-    if _parsed(few, "long"):
-        return all(epoch_unit(int(value)) for value in few)
-    return all(map(_WITH_TIME.fullmatch, few)) and bool(_parsed(few, "timestamp"))
+    if _invalid([few], "long") is not None:
+        return all(epoch_unit(number) for number in _orders(few, "long") if number is not None)
+    with_time = sum(_WITH_TIME.fullmatch(value) is not None for value in few)
+    return _are_nearly_all(with_time, len(few)) and _invalid([few], "timestamp") is not None
 
 
 def is_time_name(name: str) -> bool:
@@ -90,25 +101,34 @@ def order_fields(inputs: Inputs, ids: Sequence[str], op: str | None) -> list[Ord
         if name == op or name in ids:
             continue
         candidate = _candidate(name, feed, master, ids, typed)
+        if candidate is not None and candidate.invalid:
+            candidate = replace(candidate, why=f"{candidate.why}; {_invalid_text(candidate, inputs)}")
         if candidate is not None:
             found.append(candidate)
-    # The last one of equal fields: the time of a change is often the last field.
-    return [one for _, one in sorted(enumerate(found), key=lambda pair: (-pair[1].score, -pair[0]))]
+
+    def rank(pair: tuple[int, OrderField]) -> tuple[int, bool, int]:
+        # The last one of equal fields: the time of a change is often the last field.
+        at, one = pair
+        return -one.score, one.invalid > 0, -at
+
+    return [one for _, one in sorted(enumerate(found), key=rank)]
 
 
 def _candidate(
     name: str, feed: Rows, master: Rows, ids: Sequence[str], typed: dict[str, str | None]
 ) -> OrderField | None:
-    own, others = feed.columns.get(name, []), master.columns.get(name, [])
-    values = present([*own, *others])
-    order_type = _type_of(values, name, typed)
-    if order_type is None:
+    columns = feed.columns.get(name, []), master.columns.get(name, [])
+    own, others = map(present, columns)
+    values = [*own, *others]
+    found = _type_of((own, others), name, typed)
+    if found is None:
         return None
-    empty = sum(not value for value in own)
-    if empty > _MOST_EMPTY * max(len(own), 1):
+    order_type, invalid = found
+    of_feed, of_master = (_orders(column, order_type) for column in columns)
+    if of_feed.count(None) > _UNUSABLE * max(len(of_feed), 1):
         return None
-    parse = ORDER_TYPES[order_type][0]
-    units = _units(order_type, [list(map(parse, present(side))) for side in (own, others)])
+    empty = len(of_feed) - len(own)
+    units = _units(order_type, [_valid(of_feed), _valid(of_master)])
     has_type = typed.get(name) not in (None, "string")
     reasons, score = [(_TYPED_TITLES if has_type else _TITLES)[order_type]], 1 - 2 * bool(empty)
     if order_type == "timestamp":
@@ -125,12 +145,12 @@ def _candidate(
             score -= 2
         elif _TIME_NAME.fullmatch(words):
             score += 1
-    moved, text = _movement(name, feed, master, ids, parse)
+    moved, text = _movement(name, feed, master, ids, (of_feed, of_master))
     if text:
         reasons.append(text)
     if empty:
         reasons.append(f"{counted(empty, 'row')} of the feed without a value would be rejected")
-    return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units), has_type)
+    return OrderField(name, order_type, score + moved, "; ".join(reasons), tuple(units), has_type, invalid)
 
 
 def _units(order_type: str, sides: Sequence[list[Any]]) -> list[str]:
@@ -142,50 +162,108 @@ def _units(order_type: str, sides: Sequence[list[Any]]) -> list[str]:
     return sorted(several_units(found)) or [max(counts, key=counts.__getitem__)]
 
 
-def _type_of(values: Sequence[bytes], name: str, typed: dict[str, str | None]) -> str | None:
-    """Return the order type that all values have; None without one."""
-    if name in typed and typed[name] != "string":
-        return typed[name]
-    if not values:
+def _type_of(sides: Sequence[Sequence[bytes]], name: str, typed: dict[str, str | None]) -> tuple[str, int] | None:
+    """Return the order type that nearly all values have, and the number of the others; None without one.
+
+    sides: the values of the feed and of the master.
+    """
+    declared = typed.get(name, "string")
+    if declared is None:  # a data type without an order
         return None
-    return next((kind for kind in ("long", "decimal", "timestamp") if _parsed(values, kind)), None)
+    kinds = (declared,) if declared != "string" else ("long", "decimal", "timestamp") if any(sides) else ()
+    best: tuple[str, int] | None = None
+    for kind in kinds:
+        invalid = _invalid(sides, kind)
+        if invalid is not None and (best is None or invalid < best[1]):
+            best = kind, invalid
+        if invalid == 0:
+            break
+    return best
 
 
-def _parsed(values: Sequence[bytes], order_type: str) -> list[Any]:
-    """Return the parsed values; none if one is invalid."""
+def _invalid(sides: Sequence[Sequence[bytes]], order_type: str) -> int | None:
+    """Return how many values are of another type; None if these are more than a few of all, or of one side."""
     parse = ORDER_TYPES[order_type][0]
-    with suppress(ValueError):
-        return [parse(value) for value in values]
-    return []
+    left = int(_INVALID * sum(map(len, sides)))
+    found = 0
+    for values in sides:
+        most = found + min(left - found, int(_UNUSABLE * len(values)))
+        for value in values:
+            try:
+                parse(value)
+            except ValueError:
+                found += 1
+                if found > most:  # a field of text needs no more of its values
+                    return None
+    return found
+
+
+def _are_nearly_all(count: int, total: int) -> bool:
+    return total - count <= _INVALID * total
+
+
+def _orders(values: Sequence[bytes | None], order_type: str) -> Orders:
+    """Return the parsed values; None for an empty or an invalid one."""
+    parse = ORDER_TYPES[order_type][0]
+    found: list[Any] = []
+    for value in values:
+        try:
+            found.append(parse(value) if value else None)
+        except ValueError:
+            found.append(None)
+    return found
+
+
+def _valid(orders: Orders) -> list[Any]:
+    return [value for value in orders if value is not None]
+
+
+def _invalid_text(one: OrderField, inputs: Inputs) -> str:
+    """Return a remark on the invalid values of a field: their number, and the first one with its place."""
+    columns = [(table, table.columns.get(one.field, [])) for table in (*inputs.feed, *inputs.master)]
+    total = sum(len(present(values)) for _, values in columns)
+    table, row, first = next(
+        (table, row, value)
+        for table, values in columns
+        for row, (value, order) in enumerate(zip(values, _orders(values, one.order_type), strict=True), 1)
+        if value and order is None
+    )
+    # Rows of another width were left out, so that the others have no known number.
+    place = f"in {table.file}" if table.others else f"in row {row:,} of {table.file}"
+    shown = f"{one.invalid:,} of {counted(total, 'value')}"
+    if one.invalid == 1:
+        is_not = f"is not {_TITLES_OF_ONE[one.order_type]}, so its row would be rejected"
+        return f"{shown} {is_not}: {quoted_value(first)} {place}"
+    are_not = f"are not {_TITLES[one.order_type]}, so their rows would be rejected"
+    return f"{shown} {are_not}: the first is {quoted_value(first)} {place}"
 
 
 def _movement(
-    name: str, feed: Rows, master: Rows, ids: Sequence[str], parse: Callable[[bytes], Any]
+    name: str, feed: Rows, master: Rows, ids: Sequence[str], orders: tuple[Orders, Orders]
 ) -> tuple[int, str]:
-    """Return points and a reason: whether the feed's values are newer than the master's."""
-    own = [parse(value) for value in present(feed.columns.get(name, []))]
-    others = [parse(value) for value in present(master.columns.get(name, []))]
+    """Return points and a reason: whether the feed's values are newer than the master's.
+
+    orders: those of the feed and of the master.
+    """
+    own, others = map(_valid, orders)
     if not own or not others:
         return 0, ""
+    in_feed, in_master = (_shown(rows.columns[name], side) for rows, side in zip((feed, master), orders, strict=True))
     newest = max(others)
     if min(own) > newest:
-        return 4, (
-            f"all values of the feed, such as {_shown(feed, name)}, are higher than those of the master, such as "
-            f"{_shown(master, name)}"
-        )
+        every = "all valid values" if None in orders[0] else "all values"
+        return 4, f"{every} of the feed, such as {in_feed}, are higher than those of the master, such as {in_master}"
     higher = sum(value > newest for value in own)
     if len(others) > 1 and min(others) == newest and 2 * higher > len(own):
         return 3, (
-            f"{_shown(master, name)} in every row of the master, and higher in {higher:,} of "
+            f"{in_master} in every row of the master, and higher in {higher:,} of "
             f"{counted(len(own), 'mutation')}, as a version is"
         )
-    known = {
-        key: parse(value) for key, value in zip(master.keys(ids), master.columns.get(name, []), strict=False) if value
-    }
+    known = {key: value for key, value in zip(master.keys(ids), orders[1], strict=False) if value is not None}
     pairs = [
-        (known[key], parse(value))
-        for key, value in zip(feed.keys(ids), feed.columns[name], strict=False)
-        if value and key in known
+        (known[key], value)
+        for key, value in zip(feed.keys(ids), orders[0], strict=False)
+        if value is not None and key in known
     ]
     newer = sum(before < after for before, after in pairs)
     older = sum(before > after for before, after in pairs)
@@ -196,8 +274,9 @@ def _movement(
     return points, text + (f", and lower in {older:,}" if older else "")
 
 
-def _shown(rows: Rows, name: str) -> str:
-    return quoted(present(rows.columns[name])[0])
+def _shown(values: Sequence[bytes | None], orders: Orders) -> str:
+    """Return the first valid value in quotes."""
+    return quoted_value(next(value for value, order in zip(values, orders, strict=True) if order is not None and value))
 
 
 def repeats_the_sequence(tables: Sequence[Table], name: str) -> bool:

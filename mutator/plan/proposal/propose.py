@@ -1,11 +1,12 @@
 """Propose a configuration for a master and a feed: one decision after the other, each from the ones before it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import Config, parse
-from mutator.errors.display import counted
+from mutator.errors.display import counted, hidden_values
 from mutator.plan.inspect.delete_files import named_like_deletes
 from mutator.plan.proposal.choice import Choice, Proposal
 from mutator.plan.proposal.file_forms import COUNT, DELIMITER, FEED_FORMAT, FORMAT, MASTER_FORMAT, file_forms
@@ -110,13 +111,16 @@ def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, 
     ids = key.fields if key is not None else ()
     if given.manifest is not None:
         choices += recorded_order(given.manifest, inputs, layout, op)
-    elif ORDER not in settings:
-        choices += order_choices(inputs, layout, order_fields(inputs, ids, op), given.feed.sources)
     else:
-        choices.append(Choice(ORDER, settings[ORDER], "as you set it"))
-        field = layout.field(settings[ORDER])
-        found = [one for one in order_fields(inputs, ids, op) if one.field == field]
-        choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
+        with nullcontext() if config.report_fields.all else hidden_values():
+            fields = order_fields(inputs, ids, op)
+            if ORDER not in settings:
+                choices += order_choices(inputs, layout, fields, given.feed.sources)
+            else:
+                choices.append(Choice(ORDER, settings[ORDER], "as you set it"))
+                field = layout.field(settings[ORDER])
+                found = [one for one in fields if one.field == field]
+                choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
     choices += operations
     partitioned = partition_choice(inputs.master) if given.manifest is None else None
     if partitioned is not None:
