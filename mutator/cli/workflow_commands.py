@@ -16,7 +16,7 @@ import argparse
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from mutator.cli.messages import warn
 from mutator.cli.report_files import FILES, HTML, METRICS, Observed, ReportFiles, places_of_base
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
-from mutator.errors import error, suppressed
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import seconds_text, without_secrets
 from mutator.errors.exceptions import BUSY
 
@@ -54,16 +54,39 @@ def _seconds(text: str) -> float:
 
 def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     spark = options.spark("mutator workflow", arguments)
-    table = table_of(arguments.base, arguments.table)
-    files = _files(arguments, table)
+    with _refusal_noted(arguments):
+        table = table_of(arguments.base, arguments.table)
+        files = _files(arguments, table)
     with files.watch() as observed:
         if table is None:
             outcome: Outcome | TableOutcome = _merged(arguments, spark, files)
         else:
-            target = open_table(table, arguments, spark)
+            target = _opened(table, arguments, spark)
             outcome = _Upkeep(arguments, target).after(_applied(arguments, target, files))
         _observe(observed, outcome)
     yield _report(outcome, options.shown(outcome, arguments), files)
+
+
+@contextmanager
+def _refusal_noted(arguments: argparse.Namespace) -> Iterator[None]:
+    """Note an error of the ``with`` block, which reads settings or options of a run, in the base: status shows it."""
+    try:
+        yield
+    except MutatorError as fault:
+        from mutator.workflow.directory.failed_run import note_refused
+
+        note_refused(arguments.base, fault)
+        raise
+
+
+def _opened(table: str, arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> OpenTable:
+    """Open the table that is the target of runs, and check their settings."""
+    with _refusal_noted(arguments):
+        if arguments.engine == "records":
+            raise error("usage", what="--engine records: a table has only the engine blocks; leave the option out")
+        target = open_table(table, arguments, spark)
+        _ = target.config
+        return target
 
 
 def _files(arguments: argparse.Namespace, table: str | None, *, looks: bool = False) -> ReportFiles:
@@ -91,8 +114,9 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
         def spark() -> Any:  # starts when it is first needed, and is kept until the end
             return stack.enter_context(options.spark("mutator workflow", arguments)())
 
-        table = table_of(arguments.base, arguments.table)
-        files = _files(arguments, table)
+        with _refusal_noted(arguments):
+            table = table_of(arguments.base, arguments.table)
+            files = _files(arguments, table)
         interval = _INTERVAL if table is None else _TABLE_INTERVAL
         interval = interval if arguments.interval is None else arguments.interval
         run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()), files)
@@ -142,7 +166,7 @@ def _watched(
             yield from ()
 
         return lambda: _merged(arguments, spark, files), wait
-    target = open_table(table, arguments, spark)
+    target = _opened(table, arguments, spark)
     upkeep = _Upkeep(arguments, target)
 
     def pause(outcome: TableOutcome) -> Iterator[TableOutcome]:
@@ -186,16 +210,14 @@ def _merged(
 ) -> Outcome:
     from mutator.workflow import directory
 
-    config = options.config_of(arguments)
+    with _refusal_noted(arguments):
+        config = options.config_of(arguments)
     merge_on = files.started(options.merge_on(config.runner, spark, arguments))
     return directory.run(arguments.base, config, directory.merge_by(config, merge_on, arguments.engine))
 
 
 def _applied(arguments: argparse.Namespace, table: OpenTable, files: ReportFiles) -> TableOutcome:
     from mutator.workflow import to_table
-
-    if arguments.engine == "records":
-        raise error("usage", what="--engine records: a table has only the engine blocks; leave the option out")
 
     config = table.config
     warn(arguments, config.warnings)

@@ -136,6 +136,70 @@ def test_a_damaged_note_is_forgotten(tmp_path):
     assert place.status().problems == ()
 
 
+REFUSED = [
+    ("run", ("-D", "bogus=1"), "bogus"),
+    ("watch", ("--config", "nofile.toml"), "nofile.toml: cannot be read as a configuration"),
+    ("run", ("--order-type", "foo"), "'foo' must be long, decimal, timestamp or string"),
+    ("watch", ("--html", "base/incr/page.html"), "page.html"),
+]
+
+
+@pytest.mark.parametrize(("command", "words", "what"), REFUSED)
+def test_settings_that_are_refused_are_shown_until_a_run_succeeds(
+    base, tmp_path, monkeypatch, capsys, command, words, what
+):
+    monkeypatch.chdir(tmp_path)
+    path, settings = base
+    (path / "incr" / GOOD).write_text(f"{HEAD}1,1,U,a\n")
+    assert said(capsys, "workflow", command, "base", *settings, *words)[0] == 2
+
+    code, out, _ = said(capsys, "workflow", "status", "base", *settings)
+
+    assert code == 5
+    assert "state    needs attention, see below\n" in out
+    assert re.search(r"problem: the last run failed at \d{4}.*: .*" + re.escape(what), out)
+    assert f"ready: {GOOD}\n" in out
+    failed = json.loads(said(capsys, "workflow", "status", path, *settings, "--json")[1])["failed"]
+    assert (failed["run"], failed["feed"], failed["files"]) == ("", [], 0)
+    assert said(capsys, "workflow", "run", path, *settings)[0] == 0
+    assert said(capsys, "workflow", "status", path, *settings)[0] == 0
+
+
+def test_an_engine_that_a_table_does_not_have_is_shown(tmp_path, capsys):
+    assert main(["table", "create", str(tmp_path / "table"), *KEY, "--quiet"]) == 0
+    (tmp_path / "incr").mkdir()
+    assert said(capsys, "workflow", "run", tmp_path, *WORKFLOW, "--engine", "records")[0] == 2
+
+    code, out, _ = said(capsys, "workflow", "status", tmp_path, *WORKFLOW)
+
+    assert code == 5
+    assert "--engine records: a table has only the engine blocks" in out
+
+
+@pytest.mark.parametrize("names", [(), ("incr",), ("data",), ("master",)], ids=["nothing", "file", "other", "dataset"])
+def test_settings_that_are_refused_leave_no_trace_where_there_is_no_base(tmp_path, capsys, names):
+    place = tmp_path / "place"
+    for name in names:
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("") if name == "incr" else (place / name).mkdir()
+    before = sorted(tmp_path.rglob("*"))
+
+    assert said(capsys, "workflow", "run", place, *KEY, *WORKFLOW, "-D", "bogus=1")[0] == 2
+
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_note_of_refused_settings_has_no_secrets(base, capsys):
+    path, settings = base
+    words = ("-D", "lock.timeout=s3://user:hidden@bucket/x")
+    assert said(capsys, "workflow", "run", path, *settings, *words)[0] == 2
+
+    note = (path / "_mutator" / "failed_run.json").read_text()
+
+    assert "bucket/x" in note
+    assert "hidden" not in note
+
+
 def taken():
     raise lost("base", 1)
 

@@ -15,7 +15,7 @@ from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.exceptions import BUSY
 from mutator.storage import read_if_exists
-from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.paths import Base, open_base
 
 _FORMAT = "mutator failed run"
 _NAMES, _CHARACTERS = 100, 2000  # that a note has at most
@@ -30,7 +30,7 @@ _OF_THE_BASE = ("base.", "manifest.")  # first parts of kinds: the status looks 
 class FailedRun:
     """A run that failed."""
 
-    run: str
+    run: str  # its ID; empty: the settings were refused before it had one
     failed: str  # when: ISO 8601, in UTC
     kind: str  # of its error
     message: str
@@ -51,7 +51,7 @@ def noted(base: Base, run: str, claimed: Callable[[], Sequence[str]]) -> Iterato
     try:
         yield
     except MutatorError as fault:
-        if fault.kind not in _SETTLED and not fault.kind.startswith(_OF_THE_BASE):
+        if _needs_somebody(fault):
             _note(base, run, fault.kind, str(fault), claimed())
         raise
     except Exception as fault:
@@ -61,6 +61,15 @@ def noted(base: Base, run: str, claimed: Callable[[], Sequence[str]]) -> Iterato
     with suppress(MutatorError):
         if base.storage.stat(_path(base)) is not None:
             base.storage.remove(_path(base))
+
+
+def note_refused(given: str, fault: MutatorError) -> None:
+    """Note the error of settings or options with which no run could begin, if the path has a base with incr/."""
+    with suppress(MutatorError):
+        base = open_base(given)
+        if _needs_somebody(fault) and base.storage.stat(base.at("incr")) is not None:
+            base.storage.make_directory(base.at("_mutator"))  # of the first run
+            _note(base, "", fault.kind, str(fault), ())
 
 
 def failed_run(base: Base) -> FailedRun | None:
@@ -74,6 +83,11 @@ def failed_run(base: Base) -> FailedRun | None:
         return FailedRun(feed=tuple(members["feed"]), **{name: members[name] for name in names})
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _needs_somebody(fault: MutatorError) -> bool:
+    """Return whether an error is noted."""
+    return fault.kind not in _SETTLED and not fault.kind.startswith(_OF_THE_BASE)
 
 
 def _note(base: Base, run: str, kind: str, message: str, claimed: Sequence[str]) -> None:
