@@ -1,4 +1,4 @@
-"""``explain`` of a table: what it says of all keys together adds up to the counts in the log of the table."""
+"""``explain`` of a table: its answers follow from the rules, and all keys together add up to the counts of the log."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.support.text_runs import scratch
 from tests.support.typed_worlds import make_world
 from tests.support.versioned import SCOPES, built, open_runner
 
+PARTS = ("order value", "sequence", "file name", "byte offset")
 FEED = ("inserted", "updated", "deleted", "no-op", "superseded", "late", "delete of unknown")
 
 
@@ -49,9 +50,53 @@ def certain_of(found):
     return {one for one in outcomes_of(found) if one[-1] is not None}
 
 
+def place_of(one):
+    """Return the precedence of a mutation, by its order value and the name of its file."""
+    name = one.file.rpartition("/")[2]
+    return one.order, int(name.rpartition(".")[0].rpartition("_")[2]), name.encode(), one.offset
+
+
+def check_decisions(found):
+    """Compare each decision with the rules of precedence and of the truth table, and what the table holds now."""
+    state: dict = {}  # partition -> kind and order value
+    states = {0: state}  # by version
+    for step in found.steps:
+        if step.feed.restored is not None:
+            state = states[max(number for number in states if number <= step.feed.restored)]
+        for name, one in step.decided.items():
+            state = {**state, name: decided(step, one, *state.get(name, ("nothing", None)))}
+        states[step.feed.number] = state
+    held = {name: (one.kind, one.order) for name, one in found.now.items() if one.kind != "nothing"}
+    assert held == {name: one for name, one in state.items() if one[0] != "nothing"}
+
+
+def decided(step, one, kind, order):
+    """Check what was decided of a record or tombstone; return its kind and order value afterwards."""
+    mutations = [outcome.mutation for outcome in one.outcomes]
+    if not mutations:
+        return ("tombstone" if step.feed.full and kind == "record" else kind), order
+    winner = max(mutations, key=place_of)
+    is_late = kind != "nothing" and order > winner.order
+    for outcome in one.outcomes:
+        if outcome.mutation is winner:
+            assert (outcome.outcome == "late", outcome.part) == (is_late, None)
+            is_same = outcome.outcome == "no-op"
+            continue
+        pairs = zip(PARTS, place_of(winner), place_of(outcome.mutation), strict=False)
+        part = next(name for name, mine, other in pairs if mine != other)
+        assert (outcome.outcome, outcome.part) == ("superseded", part)
+        assert place_of(outcome.winner) == place_of(winner)
+    relation = "," if kind == "nothing" else " >" if is_late else " <="
+    line = f"{kind}{relation} {'delete' if winner.is_delete else 'upsert'}"
+    if kind == "record" and not winner.is_delete and not is_late:
+        line += ", same bytes" if is_same else ", other bytes"
+    assert one.line in (line, None)
+    return (kind, order) if is_late else ("tombstone" if winner.is_delete else "record", winner.order)
+
+
 @given(st.randoms(use_true_random=False), st.sampled_from(SCOPES))
-@law(20)
-def test_the_outcomes_of_all_keys_are_the_counts_of_the_log(rng, scope):
+@law(60)
+def test_decisions_follow_from_the_rules_and_add_up_to_the_counts_of_the_log(rng, scope):
     world = make_world(random.Random(rng.randrange(1 << 30)), ["x", "y"])
     keys = {(row["id"], row["shop"]) for files in world.feeds for _, rows in files for row in rows}
     with scratch() as work:
@@ -74,6 +119,7 @@ def test_the_outcomes_of_all_keys_are_the_counts_of_the_log(rng, scope):
             found = explained(table, key, last, feeds)
             counted.update((number, outcome) for number, _, outcome in outcomes_of(found))
             assert not any(step.differs for step in found.steps)
+            check_decisions(found)
             assert [one.kind for one in found.now.values()].count("record") == len(finder.records(key))
             assert not found.unknown
             assert found.text()
