@@ -200,6 +200,6 @@ def test_cures_are_arguments(tmp_path):
     feed = pa.table({"id": ["a"], "at": ["2026-01-02"]})
     with pytest.raises(mutator.DataError) as caught:
         mutator.merge(master=master, feed=feed, key="id", order_by="at")
-    assert 'order values look like ISO 8601: set order_type="timestamp". Fix' in str(caught.value)
+    assert '1 of 1 order values looks like ISO 8601: set order_type="timestamp". Fix' in str(caught.value)
     assert 'master_reject_policy="quarantine" would leave it out of the result, up to reject_limit' in str(caught.value)
     mutator.merge(master=master, feed=feed, key="id", order_by="at", order_type="timestamp")
