@@ -32,28 +32,18 @@ def recorded_in(places: Sequence[Compared], settings: Mapping[str, Any]) -> dict
 
     settings: those of the user. Datasets whose runs may show different values show none.
     """
-    from mutator.dataset.directory import read_manifest
-    from mutator.pipeline.master_settings import recorded_settings, shown_fields_of
-    from mutator.storage import located
+    from mutator.pipeline.master_settings import manifest_at, recorded_in_manifest, shown_fields_of
 
-    shown = [place.shown for place in places if place.shown and not _says_shown(settings)]
-    for place in places:
-        storage, path = located(place.path)
-        entry = storage.stat(path)
-        known = read_manifest(storage, path) if entry is not None and entry.type == "directory" else None
-        if known is not None and (of_runs := shown_fields_of(known, settings)):
-            shown.append(of_runs)
+    manifests = [manifest_at(place.path) for place in places]
+    shown = [] if any(published(name) == SHOWN_FIELDS for name in settings) else [place.shown for place in places]
+    shown += [shown_fields_of(known, settings) for known in manifests if known is not None]
+    shown = [one for one in shown if one]
     kept: Mapping[str, Any] = {}
     if shown:
         kept = shown[0] if all(one == shown[0] for one in shown) else {SHOWN_FIELDS: "none"}
     given = {**settings, **kept}
-    found = next((found for place in places if (found := recorded_settings(place.path, given))), {})
+    found = next((found for known in manifests if (found := recorded_in_manifest(known, given))), {})
     return {**found, **kept}
-
-
-def _says_shown(settings: Mapping[str, Any]) -> bool:
-    """Return whether a user says which values may be shown."""
-    return any(published(name) == SHOWN_FIELDS for name in settings)
 
 
 def dataset_at(place: str, stack: ExitStack) -> Compared:

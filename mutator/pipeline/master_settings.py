@@ -19,12 +19,21 @@ def recorded_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any
 
     settings: those of the user. None are returned for a master without a manifest, nor with ``master.adopt=true``.
     """
-    if _given(settings).get(_ADOPT) == "true":
-        return {}
+    return recorded_in_manifest(manifest_at(master), settings)
+
+
+def manifest_at(master: str) -> Manifest | None:
+    """Return the manifest of a master; None for one without a manifest, or where there is no directory."""
     storage, path = located(master)
     entry = storage.stat(path)
-    known = read_manifest(storage, path) if entry is not None and entry.type == "directory" else None
-    return {} if known is None or is_without_key(known) else settings_of_manifest(known, settings)
+    return read_manifest(storage, path) if entry is not None and entry.type == "directory" else None
+
+
+def recorded_in_manifest(known: Manifest | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a master's manifest that a user has not set; see ``recorded_settings``."""
+    if known is None or is_without_key(known) or _given(settings).get(_ADOPT) == "true":
+        return {}
+    return settings_of_manifest(known, settings)
 
 
 def settings_of_manifest(known: Manifest, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,8 @@ class LocalStorage(Storage):
         waiting = [path]
         while waiting:
             directory, entries = waiting.pop(), []
-            with _translated(directory), _scanned(directory, must_exist=directory == path) as found:
+            gone = () if directory == path else (FileNotFoundError,)  # it was there when the one above it was read
+            with contextlib.suppress(*gone), _translated(directory, *gone), os.scandir(directory) as found:
                 for one in found:
                     if one.is_dir(follow_symlinks=False):  # known without asking: trees have many of them
                         waiting.append(one.path)
@@ -249,16 +250,6 @@ class LocalStorage(Storage):
         """Lock a directory for as long as the returned object lives; None if another process has locked it."""
         with _translated(path):
             return local_directories.lock(path)
-
-
-def _scanned(directory: str, *, must_exist: bool) -> Any:
-    """Open a directory for reading, or return no entries if it may be missing, and is."""
-    try:
-        return os.scandir(directory)
-    except FileNotFoundError:  # it was there when the directory above was read
-        if must_exist:
-            raise
-        return contextlib.nullcontext(())
 
 
 def _fsync(directory: str) -> None:

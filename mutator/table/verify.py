@@ -9,7 +9,7 @@ from mutator.table.stray_files import stray_files
 from mutator.table.verification import TableVerification
 from mutator.table.verify_file import put_back
 from mutator.table.verify_log import Walk
-from mutator.table.verify_rows import Rows
+from mutator.table.verify_rows import RowsOfTable
 
 
 def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: bool = False) -> TableVerification:
@@ -21,7 +21,7 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
     walk.read_log()
     differences, files, repaired = list(walk.differences), 0, list[str]()
     if walk.snapshot is not None and walk.snapshot.state.spec is not None:
-        done = Rows(walk, config_of(walk.snapshot), open_runner)
+        done = RowsOfTable(walk, config_of(walk.snapshot), open_runner)
         differences += done.differences()
         files = len(walk.files)
         if repair:

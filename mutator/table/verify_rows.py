@@ -30,7 +30,7 @@ from mutator.table.verify_log import Walk
 _AT_ONCE = 1 << 20  # live rows whose keys are compared at once, about
 
 
-class Rows:
+class RowsOfTable:
     """The rows of all files of a table."""
 
     def __init__(self, walk: Walk, config: Config, open_runner: OpenRunner) -> None:

@@ -11,7 +11,7 @@ import pytest
 from mutator.cli import main
 
 FEED = "id,at,price,mail,op\na,5,82,HID1,U\n"
-TABLE = ("--key", "id", "--order-by", "at", "--op", "op", "--header", "true")
+FIELDS = ("--key", "id", "--order-by", "at", "--op", "op", "--header", "true")
 
 
 @pytest.fixture(autouse=True)
@@ -182,13 +182,22 @@ def test_a_row_that_is_shown_whole_is_kept_out(capsys):
             assert ("secret" in capsys.readouterr().out) == is_shown, (more, fields)
 
 
+def shown_without_hidden(capsys, old, new):
+    """Return the printed records that differ, in which no hidden value is."""
+    capsys.readouterr()
+    assert main(["diff", old, new, "--rows", "9"]) == 0
+    out = capsys.readouterr().out
+    assert "HID" not in out
+    return out
+
+
 @pytest.mark.parametrize("value", ["id,at,price", "-mail"])
 def test_values_that_the_runs_of_a_base_kept_out_stay_out(capsys, value):
     for path, rows in (("base/master/m.csv", "id,at,price,mail\na,1,1,HID0\n"), ("base/incr/p_1.csv", FEED)):
         Path(path).parent.mkdir(parents=True)
         Path(path).write_text(rows)
-    words = ["--key", "id", "--order-by", "at", "--op", "op", "--header", "true", "-D", f"report.fields={value}"]
-    assert main(["workflow", "run", "base", "-D", "claim.min.age=0s", "--quiet", *words]) == 0
+    words = [*FIELDS, "-D", f"report.fields={value}", "-D", "claim.min.age=0s", "--quiet"]
+    assert main(["workflow", "run", "base", *words]) == 0
     capsys.readouterr()
 
     for command in (["diff", "base@0", "base@1", "--rows", "9"], ["explain", "base", "a"]):
@@ -205,24 +214,18 @@ def test_values_that_a_run_kept_out_by_ordinals_of_its_feed_stay_out(capsys):
     words = ["--key", "0", "--order-by", "1", "--op", "2", "-D", "report.fields=0,1,3", "--quiet"]
     assert main(["run", "--master", "m", "--feed", "f", "--output", "one", *words]) == 0
     assert main(["run", "--master", "one", "--feed", "g", "--output", "two", *words]) == 0
-    capsys.readouterr()
 
-    assert main(["diff", "one", "two", "--rows", "9"]) == 0
-    out = capsys.readouterr().out
-    assert "HID" not in out
+    out = shown_without_hidden(capsys, "one", "two")
     assert "82 => 83" in out
 
 
 def test_values_that_a_table_keeps_out_stay_out(capsys):
-    assert main(["table", "create", "t", *TABLE, "-D", "report.fields=-mail", "--quiet"]) == 0
+    assert main(["table", "create", "t", *FIELDS, "-D", "report.fields=-mail", "--quiet"]) == 0
     for number, rows in enumerate((FEED, FEED.replace("HID1", "HID2").replace("a,5,", "a,6,")), 1):
         Path(f"f_{number}.csv").write_text(rows)
         assert main(["table", "apply", "t", "--feed", f"f_{number}.csv", "--quiet"]) == 0
-    capsys.readouterr()
 
-    assert main(["diff", "t@1", "t@2", "--rows", "9"]) == 0
-    out = capsys.readouterr().out
-    assert "HID" not in out
+    out = shown_without_hidden(capsys, "t@1", "t@2")
     assert "5 => 6" in out
 
 
@@ -230,12 +233,9 @@ def test_datasets_whose_runs_keep_out_different_values_show_none(capsys):
     Path("none").mkdir()
     for number, (master, hidden) in enumerate((("none", "price"), ("out0", "mail"))):
         Path("f_1.csv").write_text(f"id,at,price,mail,op\na,{number},SEEN{number},HID{number},U\n")
-        words = [*TABLE, "-D", f"report.fields=-{hidden}", "-D", "allow.empty.master=true", "--quiet"]
+        words = [*FIELDS, "-D", f"report.fields=-{hidden}", "-D", "allow.empty.master=true", "--quiet"]
         assert main(["run", "--master", master, "--feed", "f_1.csv", "--output", f"out{number}", *words]) == 0
-    capsys.readouterr()
 
-    assert main(["diff", "out0", "out1", "--rows", "9"]) == 0
-    out = capsys.readouterr().out
+    out = shown_without_hidden(capsys, "out0", "out1")
     assert "1 changed" in out
     assert "SEEN" not in out
-    assert "HID" not in out

@@ -22,7 +22,7 @@ from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
 from mutator.pipeline.explain.place import Place, held_or_why, place_of
-from mutator.pipeline.master_settings import recorded_settings
+from mutator.pipeline.master_settings import manifest_at, recorded_in_manifest
 from mutator.rules import file_names
 from mutator.rules.file_names import first_few
 from mutator.storage import located
@@ -80,13 +80,11 @@ def recorded_settings_of(path: str, settings: Mapping[str, Any]) -> dict[str, An
 
     settings: those of the user.
     """
-    storage, where = located(path)
-    entry = storage.stat(where)
-    known = read_manifest(storage, where) if entry is not None and entry.type == "directory" else None
+    known = manifest_at(path)
     kept = known.feed_settings[-1].settings if known is not None and known.feed_settings else {}
     given = {published(name) for name, value in settings.items() if shown(value)}
     kept = {name: value for name, value in kept.items() if name not in given}
-    found = recorded_settings(path, {**settings, **kept})
+    found = recorded_in_manifest(known, {**settings, **kept})
     return {**found, **kept}
 
 

@@ -30,7 +30,7 @@ from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
 from mutator.pipeline.explain.paths import with_paths
 from mutator.pipeline.explain.place import Place, held_or_why, place_of
-from mutator.pipeline.master_settings import recorded_settings, shown_fields_of
+from mutator.pipeline.master_settings import manifest_at, recorded_in_manifest, shown_fields_of
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.key_filters import filter_files
@@ -51,8 +51,8 @@ def recorded_settings_of(path: str, settings: Mapping[str, Any]) -> dict[str, An
     """
     base = open_base(path)
     log = Log(base.path)
-    master = master_of(base, log.latest())
-    found = recorded_settings(master, settings)
+    known = manifest_at(master_of(base, log.latest()))
+    found = recorded_in_manifest(known, settings)
     given = {published(name) for name in settings}
     files = filter_files(base)
     for version in reversed(log.all()):
@@ -60,7 +60,6 @@ def recorded_settings_of(path: str, settings: Mapping[str, Any]) -> dict[str, An
         if filters is not None:
             kept = {name: value for name, value in filters.settings.items() if name not in given}
             return {**{name: value for name, value in found.items() if published(name) not in kept}, **kept}
-    known = read_manifest(base.storage, master)
     return found if known is None else {**found, **shown_fields_of(known, settings)}
 
 
