@@ -49,9 +49,21 @@ class BaseReport:
             lag = "" if one.lag is None else f"{one.lag:,.1f} s"
             rows.append((f"{one.number:,}", one.kind, f"{one.files:,}", f"{one.rows:,}", late, rejected, lag))
         lines += aligned(rows, right={0, 2, 3, 4, 5, 6})
-        again = set(self.failed)
-        lines += listed("ready", [name for name in self.ready or () if name not in again])
-        lines += listed("ready, failed in the last run", [name for name in self.ready or () if name in again])
-        lines += listed("waiting", [f"{name}: {why}" for name, why in self.waiting or ()])
+        lines += listed_feed(self.ready or (), self.waiting or (), self.failed)
         lines += [f"problem: {problem}" for problem in self.problems]
         return text_of(lines)
+
+
+def listed_feed(ready: Sequence[str], waiting: Sequence[tuple[str, str]], failed: Sequence[str]) -> list[str]:
+    """Return lines with the names of feed files in incr/; those with which the last run failed have lines of their own.
+
+    >>> listed_feed(["a.csv"], [("b.csv", "is 1.0 s old")], ["b.csv"])
+    ['ready: a.csv', 'waiting, failed in the last run: b.csv: is 1.0 s old']
+    """
+    ready_lines = [(name, name) for name in ready]
+    waiting_lines = [(name, f"{name}: {why}") for name, why in waiting]
+    lines, again = list[str](), set(failed)
+    for what, found in (("ready", ready_lines), ("waiting", waiting_lines)):
+        lines += listed(what, [line for name, line in found if name not in again])
+        lines += listed(f"{what}, failed in the last run", [line for name, line in found if name in again])
+    return lines

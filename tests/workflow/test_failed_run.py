@@ -104,6 +104,38 @@ def test_an_error_that_names_no_file_is_of_all_claimed_files(tmp_path):
     assert (len(failed.feed), failed.files, failed.kind) == (100, 120, "deletes")
 
 
+def test_files_that_wait_are_marked_as_those_that_are_ready(tmp_path, capsys):
+    place = Place(tmp_path / "base", BY_FIELD | {"max.delete.fraction": "0.1"})
+    (place.path / "master" / "part.txt").write_text("1,1,a\n2,1,b\n")
+    place.arrive("ups_1.txt", "1,2,U,a")
+    place.arrive("ups_2.txt", "2,2,D,b")
+    with pytest.raises(MutatorError):
+        place.run()
+    place.arrive("ups_3.txt", "1,3,U,a")
+    os.utime(place.path / "incr" / "ups_1.txt", (0, 0))
+    settings = ("--key", "0", "-D", "claim.min.age=1h")
+
+    code, out, _ = said(capsys, "workflow", "status", place.path, *settings)
+
+    assert code == 5
+    assert "1 file ready (1 of them failed in the last run), 2 waiting (1 of them failed in the last run)\n" in out
+    lines = [
+        "ready, failed in the last run: ups_1.txt",
+        "waiting: ups_3.txt: is ",
+        "waiting, failed in the last run: ups_2.txt: is ",
+    ]
+    for line in lines:
+        assert f"\n{line}" in out
+    page = tmp_path / "page.html"
+    code, out, _ = said(capsys, "workflow", "report", place.path, *settings, "--html", page)
+    assert code == 0
+    for line in lines:
+        assert f"\n{line}" in out
+    text = check(page.read_text()).text
+    assert "ups_2.txt failed in the last run; it waits: it is " in text
+    assert "ups_3.txt waits: it is " in text
+
+
 def test_a_run_ends_as_without_the_note_where_it_cannot_be_written(tmp_path, monkeypatch):
     place = Place(tmp_path / "base", BY_FIELD)
     (place.path / "master" / "part.txt").write_text("1,1,a\n")

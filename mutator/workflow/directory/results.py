@@ -9,6 +9,7 @@ from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 from mutator.errors.display import counted, text_of
+from mutator.pipeline.base_report import listed_feed
 from mutator.pipeline.text_tables import aligned, listed
 from mutator.workflow.directory.failed_run import FailedRun
 
@@ -167,14 +168,15 @@ def feed_lines(
     """Return lines of a status on the feed files of a base. None: they cannot be seen."""
     if ready is None or waiting is None:
         return [f"feed     {_UNSEEN}"]
-    again = set(failed.feed).intersection(ready) if failed is not None else set()
-    tried = f" ({len(again):,} of them failed in the last run)" if again else ""
-    return [
-        f"feed     {counted(len(ready), 'file')} ready{tried}, {len(waiting)} waiting",
-        *listed("ready", [name for name in ready if name not in again]),
-        *listed("ready, failed in the last run", [name for name in ready if name in again]),
-        *listed("waiting", [f"{name}: {why}" for name, why in waiting]),
-    ]
+    again = failed.feed if failed is not None else ()
+    tried = [_tried(names, again) for names in (ready, [name for name, _ in waiting])]
+    head = f"feed     {counted(len(ready), 'file')} ready{tried[0]}, {len(waiting):,} waiting{tried[1]}"
+    return [head, *listed_feed(ready, waiting, again)]
+
+
+def _tried(names: Sequence[str], failed: Sequence[str]) -> str:
+    count = len(set(names).intersection(failed))
+    return f" ({count:,} of them failed in the last run)" if count else ""
 
 
 @dataclass(frozen=True)
