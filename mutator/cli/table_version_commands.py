@@ -19,6 +19,7 @@ from mutator.cli import options
 from mutator.cli.after_commit import committing
 from mutator.cli.command import Answer, Command, Report, option, option_type
 from mutator.cli.table_output_commands import TABLE, VERSION_TYPE, listing
+from mutator.config import parsers
 from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.pipeline.text_tables import aligned
@@ -105,6 +106,13 @@ def _bookmarks(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(text_of(aligned(rows, right={1})) if found else "no bookmarks")
 
 
+def _lifetime(text: str) -> str:
+    """Return the text of a duration. Raises ValueError for other text, and for 0s."""
+    if not parsers.duration(text):
+        raise ValueError("must be longer than 0")
+    return text
+
+
 _EMPTY = {"version": None, "moved": None, "expires": None}
 
 
@@ -162,6 +170,7 @@ BOOKMARK = Command(
         ),
         option(
             "--expires",
+            type=option_type(_lifetime),
             metavar="DURATION",
             help="time from its last move until it expires (default as before; of a new bookmark 7d)",
         ),

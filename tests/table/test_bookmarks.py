@@ -204,7 +204,9 @@ def test_commands(table: Table, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["table", "bookmarks", path, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["name"], found["version"]) == ("reports", 4)
-    assert main(["table", "bookmark", path, "reports", "--expires", "soon"]) == 2
+    for duration in ("soon", "0s"):
+        assert main(["table", "bookmark", path, "reports", "--expires", duration]) == 2
+        assert f"argument --expires: '{duration}' must be " in capsys.readouterr().err
     assert main(["table", "bookmark", path, "reports", "--remove"]) == 0
     assert main(["table", "bookmarks", path]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "no bookmarks"
