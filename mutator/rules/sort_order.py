@@ -1,7 +1,8 @@
 """Stable orders of hashes, numbers and keys, found by a radix sort.
 
 numpy sorts integers of 16 bits by radix, in a small part of the time that it takes to compare wider ones. So wider
-values are sorted by 16 bits at a time, the lowest first; bits that are the same in all values need no sort.
+values are sorted by 16 bits at a time, the lowest first; bits that are the same in all values need no sort. Values
+that consist of a few sorted runs, as keys of several files do, are merged instead: numpy's timsort finds the runs.
 
 >>> hash_order(np.array([3, 1, 2], np.uint64)).tolist()
 [1, 2, 0]
@@ -25,6 +26,7 @@ _FEW = 1 << 10  # values that are compared in less time than several sorts need 
 _MOST_WORDS = 8  # of eight bytes of a key: beyond these, Arrow's comparison is faster
 _WORD_ENDS = np.array([(1 << 64) - (1 << 64 - 8 * count) for count in range(9)], np.uint64)  # masks of first bytes
 _HALF = np.uint64(32)
+_RUN = 1 << 10  # values of a sorted run, at least, so that a merge of the runs is faster than a radix sort
 
 
 def hash_order(hashes: Hashes) -> Ints:
@@ -68,13 +70,24 @@ def key_order(keys: Sequence[pa.Array]) -> Ints:
         names = [str(number) for number in range(len(keys))]
         found = pc.sort_indices(pa.table(list(keys), names), sort_keys=[(name, "ascending") for name in names])
         return found.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+    words = [word for column, length in zip(columns, longest, strict=True) for word in _column_words(column, length)]
+    if len(words) == 1 and np.count_nonzero(words[0][1:] < words[0][:-1]) * _RUN < count:
+        return np.argsort(words[0], kind="stable")
     order = np.arange(count)
-    for column, length in zip(reversed(columns), reversed(longest), strict=True):
-        # A value that another one begins with comes first, also where zeros follow.
-        order = _by_digits(order, (column.ends - column.starts).view(np.uint64))
-        for start in reversed(range(0, length, 8)):
-            order = _by_digits(order, _words(column, start))
+    for word in reversed(words):
+        order = _by_digits(order, word)
     return order
+
+
+def _column_words(column: ByteColumn, longest: int) -> list[Hashes]:
+    """Return numbers by which values compare, the most significant first. longest: bytes of a value."""
+    lengths = column.ends - column.starts
+    shortest = int(lengths.min())
+    first = _words(column, 0)
+    same = min((64 - int(np.bitwise_or.reduce(first ^ first[0])).bit_length()) // 8, shortest)  # bytes of all values
+    words = [first if start == 0 else _words(column, start) for start in range(same, longest, 8)]
+    # A value that another one begins with comes first, also where zeros follow.
+    return words if shortest == longest else [*words, lengths.view(np.uint64)]
 
 
 def _words(column: ByteColumn, start: int) -> Hashes:

@@ -243,7 +243,7 @@ def _rebuilt(plan: Plan, file: TableFile, rows: Rows) -> bytes | None:
         orders = _as_type(plan, order_type, rows.orders)
         content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts, order_type, orders)
         if digest == file.index.checksum:
-            return content
+            return bytes(content)
     return None
 
 

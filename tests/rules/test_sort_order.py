@@ -46,10 +46,17 @@ def test_numbers(rows: list[tuple[int, int]]) -> None:
 
 
 @settings(max_examples=EXAMPLES)
-@given(keys=st.lists(st.tuples(_VALUES, _VALUES)), most=st.sampled_from([1, 8]))
-def test_keys(keys: list[tuple[bytes, bytes]], most: int) -> None:
+@given(
+    keys=st.lists(st.tuples(_VALUES, _VALUES)),
+    prefix=st.sampled_from([b"", b"P", b"of a product"]),
+    most=st.sampled_from([1, 8]),
+    run=st.sampled_from([1, 1 << 10]),
+)
+def test_keys(keys: list[tuple[bytes, bytes]], prefix: bytes, most: int, run: int) -> None:
+    keys = [(prefix + first, second) for first, second in keys]
     columns = [pa.array([b"first", *(key[field] for key in keys)], pa.large_binary())[1:] for field in (0, 1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sort_order, "_MOST_WORDS", most)
+        patch.setattr(sort_order, "_RUN", run)
         assert key_order(columns).tolist() == _sorted(keys)
         assert key_order(columns[:1]).tolist() == _sorted([key[0] for key in keys])

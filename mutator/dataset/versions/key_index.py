@@ -106,7 +106,7 @@ def decoded_keys(encoded: Any, width: int) -> list[Any]:
 
 def index_bytes(
     hashes: Hashes, keys: Any, row_hashes: RowHashes, extents: Ints, order_type: str, orders: Any
-) -> tuple[bytes, str]:
+) -> tuple[bytearray, str]:
     """Return the content of the key index of a file, and its checksum.
 
     hashes, keys, row_hashes, orders: one per row, in the order of the rows; keys as ``encoded_keys`` returns them.
@@ -121,13 +121,15 @@ def index_bytes(
     if len(ends) and ends[-1] > MOST_KEY_BYTES:
         raise ValueError(f"the keys of this file have {ends[-1]:,} bytes, which is more than {MOST_KEY_BYTES:,}")
     columns: list[Any] = [hashes[order], order, row_hashes[order], ends]
-    fixed = [column.astype(form).tobytes() for column, form in zip(columns, _COLUMNS, strict=True)]
-    body = b"".join([*fixed, joined(keys), *_order_column(order_type, orders.take(pa.array(order)))])
-    digests, checksum = with_digests(body)
-    return body + digests, checksum
+    fixed = [column.astype(form, copy=False) for column, form in zip(columns, _COLUMNS, strict=True)]
+    # Both threads of a compaction would wait for the copies of an index: a bytearray grows by the digests in place.
+    content = bytearray().join([*fixed, joined(keys), *_order_column(order_type, orders.take(pa.array(order)))])
+    digests, checksum = with_digests(content)
+    content += digests
+    return content, checksum
 
 
-def _order_column(order_type: str, orders: Any) -> tuple[bytes, bytes]:
+def _order_column(order_type: str, orders: Any) -> tuple[Any, bytes]:
     """Return the order values in the fewest bytes, and the end of the body."""
     numbers = to_numbers(order_type, orders)
     if numbers is None:
@@ -137,7 +139,7 @@ def _order_column(order_type: str, orders: Any) -> tuple[bytes, bytes]:
     highest = int(above.max(initial=0))
     width = next(width for width in _WIDTHS if highest < 1 << 8 * width)
     tail = _TAIL.pack(lowest, _ORDER_TYPES.index(order_type), width, _MAGIC)
-    return above.astype(f"<u{width}").tobytes() if width else b"", tail
+    return above.astype(f"<u{width}") if width else b"", tail
 
 
 class KeyIndex:

@@ -238,7 +238,7 @@ def is_packed(content: str | None) -> bool:
     return content is not None and ":" in content
 
 
-def stored_here(path: str, content: _Bytes, checksum: str) -> Stored:
+def stored_here(path: str, content: _Bytes | bytearray, checksum: str) -> Stored:
     """Return a file whose bytes are in the entry."""
     return Stored(path=path, bytes=len(content), checksum=checksum, content=base64.b64encode(content).decode())
 

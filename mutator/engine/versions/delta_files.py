@@ -201,7 +201,7 @@ def _of_extents(delta: Delta, extents: Sequence[tuple[int, int]]) -> Delta:
     return delta.take(np.concatenate([np.arange(first, last) for first, last in extents]))
 
 
-def key_index_of(path: str, *columns: Any) -> tuple[bytes, str]:
+def key_index_of(path: str, *columns: Any) -> tuple[bytearray, str]:
     """Return the content of the key index of a file, and its checksum.
 
     columns: the arguments of ``index_bytes``. Raises StateError if the keys have too many bytes.

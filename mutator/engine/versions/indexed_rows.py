@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.version import TableFile
-from mutator.engine.blocks.mutations import key_names
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.row_hash import RowHashes, row_hashes
+from mutator.rules.sort_order import key_order
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class IndexedRows:
 
     def sorted(self) -> IndexedRows:
         """Return the rows by key."""
-        return self.taken(_order(self.keys))
+        return self.taken(key_order(self.keys))
 
     def taken(self, numbers: Ints) -> IndexedRows:
         """Return the rows with some numbers."""
@@ -95,12 +95,6 @@ class IndexedRows:
 
 def _flags(values: Any) -> Any:
     return values.to_numpy(zero_copy_only=False)
-
-
-def _order(keys: Sequence[Any]) -> Ints:
-    table = pa.table(list(keys), key_names(len(keys)))
-    order = pc.sort_indices(table, sort_keys=[(name, "ascending") for name in table.column_names])
-    return order.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
 
 def joined(parts: Sequence[IndexedRows]) -> IndexedRows:

@@ -172,7 +172,8 @@ class LiveRows:
             verified_file(table, file.data).close()
             self._verified_files.add(file.path)
         names = self.forms.stored(file.schema, layout.wanted)
-        return self._block(file, positions, taken_rows(table, file.data, file.rows, positions, names), layout)
+        parts = taken_rows(table, file.data, file.rows, positions, names, is_verified=stays_verified(table, file.data))
+        return self._block(file, positions, parts, layout)
 
     def checked(self, file: TableFile, rows: Any, entries: Ints) -> Any:
         """Return rows with the types of their file. Raises StateError if an entry has another row hash.
@@ -204,14 +205,16 @@ class LiveRows:
         return trusted_block(batches, positions, layout)
 
 
-def taken_rows(table: str, data: Stored, rows: int, positions: Ints, names: Sequence[str]) -> list[Any]:
+def taken_rows(
+    table: str, data: Stored, rows: int, positions: Ints, names: Sequence[str], *, is_verified: bool = False
+) -> list[Any]:
     """Return the rows of a Parquet file of a table at some positions: a pa.Table for each row group that has any.
 
-    rows: of the file. positions: ascending. names: of the wanted columns.
+    rows: of the file. positions: ascending. names: of the wanted columns. is_verified: as of ``opened``.
     """
     try:
         with faults("Parquet"), opened_file(table, data) as stream:
-            file = opened(stream)
+            file = opened(stream, is_verified=is_verified)
             if file.metadata.num_rows != rows:
                 raise NotReadable(f"it has {file.metadata.num_rows:,} rows and should have {rows:,}")
             return list(_taken(file, positions, names))

@@ -192,7 +192,8 @@ def trusted_block(batches: Sequence[Any], offsets: Ints, layout: ColumnLayout) -
         own = offsets[start : start + batch.num_rows]
         blocks.append(_batch(RowBatch(batch, own, own + 1), layout, trusted=True).block.rows)
         start += batch.num_rows
-    rows = pa.concat_arrays([pa.array([], layout.row_type), *blocks])
+    # One block needs no copy.
+    rows = blocks[0] if len(blocks) == 1 else pa.concat_arrays([pa.array([], layout.row_type), *blocks])
     return ColumnBlock(rows, offsets, layout)
 
 
