@@ -7,7 +7,7 @@ words   large binary  filter of its keys: 64-bit words, little-endian (``rules.b
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from mutator.rules.bloom_filter import Words, read_words
 
 _SCHEMA = pa.schema([("path", pa.string()), ("low", pa.binary()), ("high", pa.binary()), ("words", pa.large_binary())])
+_RANGE = ["path", "low", "high"]
 _AT_ONCE = 32  # filters of one row group
 
 
@@ -46,6 +47,25 @@ def read_filters(stream: BinaryIO) -> Iterator[KeyFilter]:
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     for number in range(file.num_row_groups):
         yield from _filters(file.read_row_group(number))
+
+
+def read_wanted(
+    stream: BinaryIO, wanted: Callable[[bytes, bytes | None], bool]
+) -> Iterator[tuple[str, KeyFilter | None]]:
+    """Yield the path of each filter of a pack, and the filter if its range of keys is wanted, else None.
+
+    wanted: called with the lowest and the highest first ID value. Filters are nearly all of a pack, and those of a row
+    group without a wanted one are not read. Raises as ``read_filters`` does.
+    """
+    file = pq.ParquetFile(stream, page_checksum_verification=True)
+    for number in range(file.num_row_groups):
+        paths, *bounds = (column.to_pylist() for column in file.read_row_group(number, columns=_RANGE).columns)
+        hits = list(map(wanted, *bounds))
+        if any(hits):
+            found = _filters(file.read_row_group(number))
+            yield from ((one.path, one if hit else None) for one, hit in zip(found, hits, strict=True))
+        else:
+            yield from ((path, None) for path in paths)
 
 
 def row_groups(stream: BinaryIO) -> dict[str, int]:

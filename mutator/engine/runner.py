@@ -42,6 +42,9 @@ class Elements(Protocol):
         count: of the groups, which are numbered from 0.
         """
 
+    def reading(self, bytes_: int) -> "Elements":
+        """Return the same elements, for steps that read about so many bytes: few need no other processes."""
+
     def kept(self) -> "AbstractContextManager[Elements]":
         """Keep the elements on disk for the time of the ``with`` block, so that they are computed once."""
 

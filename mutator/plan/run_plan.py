@@ -196,13 +196,28 @@ class Plan:
         """The bytes of the files that are read, as they are stored."""
         return self._bytes_to_read(1)
 
+    @property
+    def bytes_to_place(self) -> int:
+        """The bytes that the first step of a partitioned merge reads, uncompressed: its feed, and filters of keys."""
+        filters = 0 if self.master is None else sum(pack.bytes for pack in self.master.packs)
+        return self._bytes_of_splits(INFLATED) + filters
+
+    @property
+    def bytes_to_merge(self) -> int:
+        """The bytes that the second step of a partitioned merge reads from the master, uncompressed."""
+        known = () if self.master is None or not self.checks else self.master.parts
+        return self._bytes_of_splits(INFLATED) + sum(part.bytes for part in known if part.path in self.checks)
+
     def _bytes_to_read(self, inflated: int) -> int:
-        sources = (self.inputs[number].source for number in {split.input for split in self.splits})
-        size = sum(source.bytes * (inflated if source.is_packed else 1) for source in sources)
+        size = self._bytes_of_splits(inflated)
         if self.master is None:
             return size
         packed = inflated if FILE_FORMATS[self.master.spec["format"]].typed else 1
         return size + sum(part.bytes * packed for part in self.master.parts if isinstance(part, DataFile))
+
+    def _bytes_of_splits(self, inflated: int) -> int:
+        sources = (self.inputs[number].source for number in {split.input for split in self.splits})
+        return sum(source.bytes * (inflated if source.is_packed else 1) for source in sources)
 
     @property
     def splits(self) -> tuple[Split, ...]:

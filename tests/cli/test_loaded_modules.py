@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mutator
@@ -38,6 +40,19 @@ def loaded_by(*words):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_an_overwrite_of_a_partition_of_parquet_does_not_load_avro(tmp_path):
+    (tmp_path / "feed").mkdir()
+    rows = {"id": ["1", "2"], "changed": [1, 2], "op": ["U", "U"], "region": ["a", "b"]}
+    pq.write_table(pa.table(rows), tmp_path / "feed" / "f_1.parquet")
+    names = ("--key", "id", "--order-by", "changed", "--op", "op", "--partitioned-by", "region")
+    words = ("run", *names, "--feed", tmp_path / "feed")
+    loaded_by(*words, "-D", "allow.empty.master=true", "--master", tmp_path / "none", "--output", tmp_path / "one")
+    loaded = loaded_by(*words, "--insert-overwrite", "--master", tmp_path / "one", "--output", tmp_path / "two")
+
+    assert "mutator.engine.partitions.steps" in loaded
+    assert loaded & {"fastavro", "mutator.formats.files.avro"} == set()
 
 
 @pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("workflow", "run", "--help")])

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import manifest
-from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
+from mutator.dataset.filter_packs import KeyFilter, read_filters, read_wanted, write_filters
 from mutator.errors import MutatorError, StateError
 from mutator.rules.bloom_filter import Sought, filter_of, may_contain
 from tests.support.effort import law
@@ -58,6 +58,22 @@ def test_a_pack_is_read_back(filters):
 
     assert [one[:3] for one in found] == [one[:3] for one in written]
     assert all((one.words == other.words).all() for one, other in zip(found, written, strict=True))
+
+
+def test_filters_whose_range_of_keys_is_not_wanted_are_not_read():
+    written = [KeyFilter(f"{n:02}", b"%02d" % n, b"%02d" % n, filter_of(np.array([n], np.uint64))) for n in range(70)]
+    stream = io.BytesIO()
+    write_filters(stream, written)
+    words = written[1].words.tobytes()  # in another row group than the last filter
+    pack = stream.getvalue().replace(words, bytes(len(words)), 1)
+
+    with pytest.raises(OSError, match="CRC"):
+        list(read_filters(io.BytesIO(pack)))
+    found = list(read_wanted(io.BytesIO(pack), lambda low, high: high > b"68"))
+    assert [path for path, _ in found] == [one.path for one in written]
+    wanted = [one for _, one in found if one is not None]
+    assert [one[:3] for one in wanted] == [written[69][:3]]
+    assert (wanted[0].words == written[69].words).all()
 
 
 class Master:

@@ -83,6 +83,16 @@ def output(tmp_path):
     return str(tmp_path / "out")
 
 
+def test_a_manifest_and_its_copy_are_made_once(output, monkeypatch):
+    made = []
+    dump = manifest.dump
+    monkeypatch.setattr(manifest, "dump", lambda one: made.append(one) or dump(one))
+    publish(output, "run1", merge)
+
+    assert tree(output) == WHOLE
+    assert len(made) == 1
+
+
 def test_output_has_the_files_of_the_receipts(output, tmp_path):
     published = publish(output, "run1", merge)
 

@@ -67,6 +67,19 @@ def test_tasks_run_in_worker_processes():
     assert os.getpid() not in found
 
 
+@pytest.mark.processes
+def test_only_steps_that_read_much_start_processes():
+    with running(2) as runner:
+        tasks, own = runner.tasks([1, 2, 3]), {os.getpid()}
+        with tasks.reading(1 << 20).map(pids).grouped(2).map(pids).kept() as kept:
+            assert {pid for _, pid in kept.map(pids).collect()} == own
+            assert own.isdisjoint(pid for _, pid in kept.reading(1 << 30).map(pids).collect())
+
+
+def pids(shared, number, attempt, elements):
+    yield from (((number % 2,), os.getpid()) for _ in elements)
+
+
 def pid_of(task, number, attempt):
     return os.getpid()
 

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 import mutator
 from mutator import config
 from mutator.engine.each import in_turn
+from mutator.engine.local.processes import Processes
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
+from mutator.pipeline import merge
+from mutator.pipeline.runners import engine_on
 from mutator.rules.partition_fields import parse_fields
 from mutator.workflow.partitions import split
 from tests.support import local_engine
@@ -87,6 +90,37 @@ def test_odd_values_stay_inside_the_output(tmp_path, scope):
     feed = put_all(tmp_path / "in" / "g", {"v.txt": rows.replace(b",1,", b",2,")})
     again = run(settings_, str(tmp_path / "in" / "o2"), feed, tmp_path / "in" / "o3")
     assert again.counts["feed updated"] == len(ODD)
+
+
+@pytest.mark.parametrize("scope", ["table", "partition"])
+def test_processes_start_for_partitions_that_are_merged_alone(tmp_path, monkeypatch, scope):
+    """A run that changes one of many partitions reads little, however large the master is."""
+    monkeypatch.setattr("mutator.plan.runner_choice._ONE_PROCESS", 100_000)
+    monkeypatch.setattr("mutator.pipeline.runners.usable_cores", lambda: 2)
+    started = []
+
+    def in_this_process(self: Processes, tasks: Any, watch: Any = None) -> list[Any]:
+        started.append(len(tasks))
+        return [task() for task in tasks]
+
+    monkeypatch.setattr(Processes, "run", in_this_process)
+    settings = {**CONFIG, "partitioned.by": "place=2", "key.scope": scope, "op.code.field.ordinal": "4"}
+    content = b"x" * 60
+    place = put_all(tmp_path / "m", {"m.txt": b"".join(b"%d,1,%d,%s\n" % (n, n % 20, content) for n in range(8000))})
+    master = run({**settings, "op.code.in.master": "false"}, place, None, tmp_path / "parted").output
+
+    def processes_of(name: str, partitions: range) -> list[int]:
+        rows = b"".join(b"%d,2,%d,x,U\n" % (n, n) for n in partitions)
+        feed = put_all(tmp_path / name, {"f_1.txt": rows})
+        started.clear()
+        how = {"master": master, "feed": feed, "output": str(tmp_path / f"{name}-out")}
+        report = merge.run(engine_on("auto", None), {**settings, "write.operation": "insert_overwrite"}, **how)
+        assert report.runner.startswith("local, up to 2 processes: ")
+        assert report.counts["output rows"] == 8000 - 399 * len(partitions)
+        return list(started)
+
+    assert processes_of("one", range(1)) == []
+    assert processes_of("all", range(20)) != []
 
 
 def test_a_dry_run_counts_and_writes_nothing(tmp_path):

@@ -132,9 +132,10 @@ def _staged(storage: Storage, staged: str, merge: Callable[[str], Made]) -> Made
     # The rest is from attempts that did not count. One that is still running finds no directory to write to.
     storage.remove(work)
     failpoint("stage.litter.removed")
-    _write_copy(storage, staged, made)
+    content = _dump(made)
+    _write_copy(storage, staged, made, content)
     with storage.create_new(posixpath.join(staged, record_path(made))) as stream:
-        stream.write(_dump(made))
+        stream.write(content)
     failpoint("stage.manifest.written")
     with storage.create_new(posixpath.join(staged, SUCCESS)):
         pass
@@ -158,13 +159,14 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Ma
     with storage.create_new(posixpath.join(output, SUCCESS)):
         pass
     failpoint("stage.success.written")
-    _write_copy(storage, output, made)
+    content = _dump(made)
+    _write_copy(storage, output, made, content)
     path = posixpath.join(output, record_path(made))
     try:
         # A signal during the request would leave it open whether the dataset exists.
         with deferred_signals():
             with storage.create_new(path) as stream:
-                stream.write(_dump(made))
+                stream.write(content)
             commit_is_made()
     except MutatorError as fault:
         try:
@@ -185,11 +187,12 @@ def _replaced_in_place(storage: Storage, output: str, merge: Callable[[str], Mad
     made = merge(output)
     failpoint("stage.merged")
     _check(_sizes(output), made)
-    _write_copy(storage, output, made)
+    content = _dump(made)
+    _write_copy(storage, output, made, content)
     path = posixpath.join(output, record_path(made))
     try:
         with deferred_signals():
-            storage.replace(path, _dump(made))
+            storage.replace(path, content)
     except MutatorError as fault:
         there = published(storage, output)
         if there is None or there.commit != made.commit:
@@ -200,12 +203,12 @@ def _replaced_in_place(storage: Storage, output: str, merge: Callable[[str], Mad
     return made
 
 
-def _write_copy(storage: Storage, directory: str, made: Record) -> None:
-    """Write the copy of a manifest, which ``mutator verify --repair`` needs."""
+def _write_copy(storage: Storage, directory: str, made: Record, content: bytes) -> None:
+    """Write the copy of a manifest, which ``mutator verify --repair`` needs. content: of both files."""
     if isinstance(made, SplitRecord) or made.copy is None:
         return
     with storage.create_new(posixpath.join(directory, made.copy)) as stream:
-        stream.write(_dump(made))
+        stream.write(content)
     failpoint("stage.copy.written")
 
 

@@ -5,17 +5,18 @@ directory that tasks work in, like everything they write: a task that dies leave
 """
 
 import posixpath
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from typing import BinaryIO
 
 from pyarrow import ArrowException
 
 from mutator.dataset.checksum import ChunkedChecksum, chunk_of, difference
 from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.directory import check_files
-from mutator.dataset.filter_packs import KeyFilter, read_filters, write_filters
+from mutator.dataset.filter_packs import KeyFilter, read_filters, read_wanted, write_filters
 from mutator.dataset.manifest import Part, SideFile
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.engine.blocks.merge import merge_tombstones
@@ -229,14 +230,34 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> Sid
 
 def filters_of(master: str, pack: str, packs: Mapping[str, str | None]) -> Iterator[KeyFilter]:
     """Yield the filters in a pack of files that still exist. packs: path of a file -> its pack. Raises Damage."""
+    return (one for _, one in _of_existing(master, pack, packs, _with_paths) if one is not None)
+
+
+def wanted_filters_of(
+    master: str, pack: str, packs: Mapping[str, str | None], wanted: Callable[[bytes, bytes | None], bool]
+) -> Iterator[KeyFilter | None]:
+    """Yield the same filters, or None for each whose range of keys is not wanted, as ``read_wanted`` does."""
+    return (one for _, one in _of_existing(master, pack, packs, partial(read_wanted, wanted=wanted)))
+
+
+def _with_paths(stream: BinaryIO) -> Iterator[tuple[str, KeyFilter | None]]:
+    return ((one.path, one) for one in read_filters(stream))
+
+
+def _of_existing(
+    master: str,
+    pack: str,
+    packs: Mapping[str, str | None],
+    read: Callable[[BinaryIO], Iterable[tuple[str, KeyFilter | None]]],
+) -> Iterator[tuple[str, KeyFilter | None]]:
     path = f"{master}/{pack}"
     missing = {name for name, own in packs.items() if own == pack}
     try:
         with storage_for(path).open(path) as stream:
-            for one in read_filters(stream):
-                if one.path in missing:  # else of a file that was removed
-                    missing.remove(one.path)
-                    yield one
+            for name, one in read(stream):
+                if name in missing:  # else of a file that was removed
+                    missing.remove(name)
+                    yield name, one
     except (ArrowException, OSError, ValueError, LookupError) as fault:
         raise damage(path, f"a pack of filters: {fault}") from None
     if missing:  # Parquet's checksums cover only its pages: a flipped bit elsewhere can hide a filter

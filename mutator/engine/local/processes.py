@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from multiprocessing import connection
 from types import ModuleType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mutator.engine.each import TaskError, checked, guarded
 from mutator.engine.local.threads import gathered
 from mutator.engine.runner import Watch, unwatched
 from mutator.engine.scratch import remove_abandoned
 from mutator.errors import error
+
+# multiprocessing is loaded where the first process starts, because many merges that may have several need none.
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 _PRELOADED = ("mutator.engine.preload",)
 _submitting = threading.Lock()
@@ -34,9 +34,6 @@ class Processes:
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        # A process that is forked from one without threads: Arrow, and the clients of S3 and HDFS, have threads.
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(list(_PRELOADED))
         return self
 
     def run(self, tasks: Sequence[Callable[[], Any]], watch: Watch = unwatched) -> list[Any]:
@@ -45,6 +42,8 @@ class Processes:
         Threads may call this at the same time. Raises the first MutatorError among the tasks; StorageError where a
         process was killed; and errors of ``watch``, once no task runs any more.
         """
+        from concurrent.futures.process import BrokenProcessPool
+
         try:
             return checked(gathered(self._submit(tasks), watch))
         except BrokenProcessPool:
@@ -53,7 +52,7 @@ class Processes:
     def _submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
         with _submitting, _without_main():
             if self._pool is None or self._pool._broken:  # another table's worker was killed
-                self._pool = ProcessPoolExecutor(self.count, self._context, _begin)
+                self._pool = _pool_of(self.count)
             return [self._pool.submit(_result, pickle.dumps(task, 5)) for task in tasks]
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -69,6 +68,16 @@ class Processes:
         for process in list((processes or {}).values()):
             with suppress(OSError, AttributeError):
                 process.kill()
+
+
+def _pool_of(count: int) -> ProcessPoolExecutor:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    # A process that is forked from one without threads: Arrow, and the clients of S3 and HDFS, have threads.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(_PRELOADED))
+    return ProcessPoolExecutor(count, context, _begin)
 
 
 @contextmanager
@@ -90,6 +99,9 @@ def _begin() -> None:
 
 
 def _end_with_parent() -> None:
+    import multiprocessing
+    from multiprocessing import connection
+
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO
 
-from mutator.engine.local.workers import Workers
+from mutator.engine.local.workers import Workers, workers_for
 from mutator.engine.runner import Shared, Watch, Work, unwatched
 from mutator.engine.scratch import remove_abandoned, scratch_directory, scratch_error
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
@@ -82,8 +82,9 @@ class LocalRunner:
         """Run the tasks of a stage; return the results of a function of a new path and the elements of each."""
         tasks = self.tasks_of(stage, end)
         try:
-            if self._workers is not None and len(tasks) > 1:
-                return self._workers.run(tasks, self._watch)
+            workers = self._workers if stage.bytes is None else workers_for(stage.bytes, self._workers)
+            if workers is not None and len(tasks) > 1:
+                return workers.run(tasks, self._watch)
             return self._run_in_turn(tasks)
         except (OSError, EOFError) as fault:  # of temporary files: storages have errors of their own
             raise scratch_error(self._directory, fault) from None
@@ -141,6 +142,11 @@ class LocalElements:
     runner: LocalRunner
     inputs: tuple[Input, ...]
     steps: tuple[_Step, ...] = ()
+    bytes: int | None = None  # that the steps read; None: enough for all workers
+
+    def reading(self, bytes_: int) -> LocalElements:
+        """Return the same elements, for steps that read about so many bytes: few need no other processes."""
+        return replace(self, bytes=bytes_)
 
     def map(self, work: Work, shared: Shared | None = None) -> LocalElements:
         """Return the elements that a function makes of those of each task."""
@@ -152,14 +158,14 @@ class LocalElements:
         for runs in self.runner.run(self, _write_groups):
             for group, run in runs:
                 found[group].append(run)
-        return LocalElements(self.runner, tuple(partial(merged, runs) for runs in found))
+        return LocalElements(self.runner, tuple(partial(merged, runs) for runs in found), bytes=self.bytes)
 
     @contextmanager
     def kept(self) -> Iterator[LocalElements]:
         """Keep the elements on disk for the time of the ``with`` block, so that they are computed once."""
         paths = self.runner.run(self, _keep)
         try:
-            yield LocalElements(self.runner, tuple(partial(_kept, path) for path in paths))
+            yield LocalElements(self.runner, tuple(partial(_kept, path) for path in paths), bytes=self.bytes)
         finally:
             for path in paths:
                 os.unlink(path)

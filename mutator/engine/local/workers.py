@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from mutator.engine.runner import Watch
+from mutator.engine.usable_cores import usable_cores
+from mutator.plan.runner_choice import processes_for, threads_for
 
 
 class Workers(Protocol):
@@ -18,6 +20,21 @@ class Workers(Protocol):
 
     def run(self, tasks: Sequence[Callable[[], Any]], watch: Watch) -> list[Any]:
         """Run tasks; return their results in order. Raises the first error among them, and those of ``watch``."""
+
+
+def workers_for(bytes_: int, most: Workers | None) -> Workers | None:
+    """Return the workers of a stage that reads some bytes; None for the thread that asks.
+
+    most: the workers of the whole merge. They run the stage if it reads more than threads would soon be done with.
+    """
+    if most is None or processes_for(bytes_, most.count) > 1:
+        return most
+    threads = threads_for(bytes_, usable_cores())
+    if threads == 1:
+        return None
+    from mutator.engine.local.threads import Threads
+
+    return Threads(threads)
 
 
 @contextmanager

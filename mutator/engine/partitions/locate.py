@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.manifest import DataFile, SideFile
 from mutator.dataset.partition_index import Files
-from mutator.engine.blocks.carry import filters_of
+from mutator.engine.blocks.carry import wanted_filters_of
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
@@ -175,15 +175,25 @@ class _Search:
         order = pc.sort_indices(firsts).to_numpy().astype(np.int64)
         sorted_firsts = firsts.take(pa.array(order)).to_pylist()
         sought = Sought(self._found.hashes[order])
+
+        def between(low: bytes, high: bytes | None) -> tuple[int, int]:
+            end = len(order) if high is None else bisect.bisect_right(sorted_firsts, high)
+            return bisect.bisect_left(sorted_firsts, low), end
+
+        def has_winners(low: bytes, high: bytes | None) -> bool:
+            begin, end = between(low, high)
+            return begin < end
+
         packs = {path: part.filter for path, (_, part) in self._files.items()}
         found: dict[str, Ints] = {}
         for pack in sorted({pack for pack in packs.values() if pack is not None}):
             try:
-                for one in filters_of(self._plan.master.path, pack, packs):
-                    begin = bisect.bisect_left(sorted_firsts, one.low)
-                    end = len(order) if one.high is None else bisect.bisect_right(sorted_firsts, one.high)
-                    hit = order[begin:end][sought.may_be_in(one.words, begin, end)]
+                for one in wanted_filters_of(self._plan.master.path, pack, packs, has_winners):
                     self._tally.counts["filters"] += 1
+                    if one is None:
+                        continue
+                    begin, end = between(one.low, one.high)
+                    hit = order[begin:end][sought.may_be_in(one.words, begin, end)]
                     if len(hit):
                         found[one.path] = hit
             except MutatorError as fault:

@@ -76,7 +76,8 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
             with runner.shared((replace(whole, master=None), shares, checks)) as second:
                 *merges, ledger = (
                     # -> ((task, (), section, position), table with units), ...
-                    kept.map(_spread, second)
+                    kept.reading(whole.bytes_to_merge)
+                    .map(_spread, second)
                     # -> the same, in their task, sorted
                     .grouped(len(shares) + 1)
                     # -> MergeReceipt, ...; of the last task, LedgerReceipt
@@ -93,7 +94,7 @@ def _routes_by_partition(runner: Runner, plan: Plan, _: str | None, stack: ExitS
     """Return the plan, and the routes of all rows, where an ID is unique only within its partition."""
     shared = stack.enter_context(runner.shared(replace(plan, master=None)))
     # [split, ...] -> (section, sizes, table), ...
-    return plan, runner.tasks(plan.tasks).map(partial(read_tasks, placed_as_read), shared)
+    return plan, runner.tasks(plan.tasks).reading(plan.bytes_to_place).map(partial(read_tasks, placed_as_read), shared)
 
 
 def _routes_by_table(runner: Runner, plan: Plan, staging: str | None, stack: ExitStack) -> tuple[Plan, Elements]:
@@ -106,6 +107,7 @@ def _routes_by_table(runner: Runner, plan: Plan, staging: str | None, stack: Exi
     found = (
         # [split, ...]
         runner.tasks(plan.tasks)
+        .reading(plan.bytes_to_place)
         # -> ((group, …), value), ...
         .map(partial(read_tasks, read_runs), shared)
         # -> the same, in their group, sorted

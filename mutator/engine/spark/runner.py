@@ -43,6 +43,10 @@ class SparkElements:
             with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
                 kept.unpersist()
 
+    def reading(self, bytes_: int) -> SparkElements:
+        """Return the same elements: Spark has started."""
+        return self
+
     def collect(self) -> list[Any]:
         """Compute the elements; return them in the order of their tasks."""
         with spark_faults(self.rdd.context):

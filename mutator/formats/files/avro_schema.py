@@ -1,6 +1,7 @@
 """Avro schemas: their Arrow types, the schema of an Arrow table, and which schemas encode alike.
 
-fastavro sees physical types alone, whose integers and bytes lose nothing; logical types are read here.
+fastavro sees physical types alone, whose integers and bytes lose nothing; logical types are read here. It is loaded
+with the first schema, because rows of other formats only have their types looked up here.
 """
 
 import json
@@ -10,7 +11,6 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
-from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from mutator.formats.content import NotReadable
 
@@ -46,6 +46,8 @@ def expanded(schema: Any) -> dict[str, Any]:
 
     Raises NotReadable for a schema that is invalid, is not of a record, or has a type that contains itself.
     """
+    from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+
     try:
         parse_schema(schema)
         found = _expanded(schema, {}, ())
@@ -120,6 +122,8 @@ def _with_parts(schema: dict[str, Any], convert: Callable[[Any], Any]) -> dict[s
 
 def parsed(schema: Any) -> Any:
     """Return an expanded schema in fastavro's own form."""
+    from fastavro.schema import parse_schema
+
     return parse_schema(collapsed(schema))
 
 

@@ -21,7 +21,6 @@ from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, n
 from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.rows.avro_rows import avro_row_plan, stored_avro_layout
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
 from mutator.plan.rows.lost_fields import changed_fields, left_out_fields
 from mutator.plan.rows.missing_fields import check_first_rows, check_names
@@ -74,7 +73,12 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
         why = f"{config.delimiter.text} is part of escapes; {cure}"
         raise error("config", where="field.delim.regex", faults=why)
     run = SchemaRun(config, survey, fields, base, (*master, *feed))
-    rows = avro_row_plan(run, codec) if stays_encoded else column_row_plan(run, output, dialect)
+    if stays_encoded:
+        from mutator.plan.rows.avro_rows import avro_row_plan  # with fastavro, which other formats need not load
+
+        rows = avro_row_plan(run, codec)
+    else:
+        rows = column_row_plan(run, output, dialect)
     return replace(
         rows,
         notes=(*rows.notes, *_notes_on_ids(config, survey)),
@@ -225,6 +229,8 @@ def stored_schema_row_plan(known: Manifest) -> RowPlan:
         "partition": stored_fields(spec),
     }
     if spec["format"] == "avro":
+        from mutator.plan.rows.avro_rows import stored_avro_layout
+
         avro = stored_avro_layout(file_schema.native, ids, order_name, rules)
         return RowPlan("avro", dict.fromkeys(("master", "feed", "written"), avro), None, spec, order_type)
     schema = file_schema.schema
