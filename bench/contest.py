@@ -140,14 +140,17 @@ def _data(scratch: Path, workload: Workload, seed: int) -> tuple[Path, Path]:
             write_master(master, rows, seed)
         else:
             (write_partitioned_master if workload.partitioned else write_masters)(master, parts, rows, seed)
-    feed = scratch / f"feed-{kind}{rows}-{mutations}-{seed}"
+    touched = f"{workload.touched}-touched-" if workload.partitioned else ""
+    feed = scratch / f"feed-{kind}{touched}{rows}-{mutations}-{seed}"
     if not feed.exists():
         if not mutations:
             feed.mkdir()
         elif not parts:
             write_feed(feed, rows, mutations, seed)
+        elif workload.partitioned:
+            write_partitioned_feed(feed, parts, rows, mutations, seed, workload.touched)
         else:
-            (write_partitioned_feed if workload.partitioned else write_feeds)(feed, parts, rows, mutations, seed)
+            write_feeds(feed, parts, rows, mutations, seed)
     if workload.stored == "text":
         return master, feed
     fields = (

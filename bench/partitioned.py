@@ -15,7 +15,7 @@ from bench.data import draw_master_times, draw_mutations, write_mutations, write
 
 __all__ = ["TOUCHED", "write_partitioned_feed", "write_partitioned_master"]
 
-TOUCHED = 10  # partitions that a feed has mutations for
+TOUCHED = 10  # partitions that most feeds have mutations for
 
 
 def write_partitioned_master(directory: Path, partitions: int, rows: int, seed: int = 1) -> int:
@@ -32,11 +32,13 @@ def write_partitioned_master(directory: Path, partitions: int, rows: int, seed: 
     return size
 
 
-def write_partitioned_feed(directory: Path, partitions: int, master_rows: int, rows: int, seed: int = 1) -> int:
-    """Write a feed for ``TOUCHED`` partitions of that master, spread evenly; return its size in bytes."""
+def write_partitioned_feed(
+    directory: Path, partitions: int, master_rows: int, rows: int, seed: int = 1, count: int = TOUCHED
+) -> int:
+    """Write a feed for some partitions of that master, spread evenly; return its size in bytes. count: of them."""
     random = np.random.default_rng((seed, 4))
     each = master_rows // partitions
-    touched = random.permutation(partitions)[:TOUCHED]
+    touched = random.permutation(partitions)[:count]
     mutations = draw_mutations(len(touched) * each, rows, random)
     # First the keys of the touched stores, then those of inserts, which follow the keys of the master.
     is_insert = mutations.keys >= len(touched) * each

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from bench.contenders.catalogue import Entry, find
 from bench.figures import Outcome, Result, remarks, seconds_text, targets
+from bench.overwrite_figures import overwrite_targets
 from bench.table_figures import table_remarks, table_targets
 from bench.traffic import WAYS, Moved, Traffic, traffic_targets
 
@@ -46,7 +47,7 @@ def traffic_table(traffic: Traffic) -> str:
 def target_lines(outcomes: Sequence[Outcome], traffics: Sequence[Traffic] = ()) -> list[str]:
     """Return the targets with the measured values."""
     words = {True: "reached", False: "missed", None: "open"}
-    merges = [*targets(outcomes), *table_targets(outcomes)] if outcomes else []
+    merges = [*targets(outcomes), *table_targets(outcomes), *overwrite_targets(outcomes)] if outcomes else []
     found = [*merges, *traffic_targets(traffics)]
     return [f"{words[target.reached]}: {target.text}: {target.measured}" for target in found]
 

@@ -29,7 +29,8 @@ AVRO_PART = 10  # Avro has a tenth of the rows, because it is read record by rec
 FAMILY = ("mutator aligned", "mutator shuffle")  # the contenders of the workload "scaling"
 SCOPES = ("mutator partition scope", "mutator table scope")
 STORED = {"bridge": "parquet", "export": "orc", "import": "orc", "partitions parquet": "parquet", "table": "parquet"}
-STORED |= dict.fromkeys(("partitions overwrite", "partitions overwrite all"), "parquet")
+ONE_PARTITION = "partitions overwrite one"  # the form of a workload whose feed has mutations for one partition
+STORED |= dict.fromkeys(("partitions overwrite", ONE_PARTITION, "partitions overwrite all"), "parquet")
 STORED |= dict.fromkeys(("table compaction", "table reads", "table on Spark", "table files"), "parquet")
 STORED |= dict.fromkeys(("partitions", "tables", "single runs", "small", "commands"), "text")
 # Numbers of partitions and tables, and the most rows of each.
@@ -64,6 +65,11 @@ class Workload:
     def partitioned(self) -> bool:
         """Return whether the parts are partitions of one master."""
         return self.form.startswith("partitions")
+
+    @property
+    def touched(self) -> int:
+        """Return the number of partitions that the feed has mutations for."""
+        return 1 if self.form == ONE_PARTITION else TOUCHED
 
     def small(self, rows: int) -> Workload:
         """Return the same workload with at most ``rows`` rows, for warming up."""
@@ -114,8 +120,9 @@ def workloads(rows: int, work: str) -> list[Workload]:
     >>> [w.name for w in workloads(12_000_000, "table")]  # doctest: +NORMALIZE_WHITESPACE
     ['table: 100 into 12 M', 'table: 12,000 into 12 M', 'table: 600,000 into 12 M', 'table, compaction: 12 M',
      'table, scan and get: 12 M', 'table, read by Spark: 12 M', 'table, many files']
-    >>> [(w.name, w.mutations) for w in workloads(12_000_000, "overwrite")]
-    [('overwrite: 10 of 1,000 partitions of 12 M', 120000), ('overwrite: all of 12 M', 12000000)]
+    >>> [(w.name, w.mutations) for w in workloads(12_000_000, "overwrite")]  # doctest: +NORMALIZE_WHITESPACE
+    [('overwrite: 10 of 1,000 partitions of 12 M', 120000), ('overwrite: 1 of 1,000 partitions of 12 M', 12000),
+     ('overwrite: all of 12 M', 12000000)]
     >>> [w.name for w in workloads(12_000_000, "small")]  # doctest: +NORMALIZE_WHITESPACE
     ['whole processes: 130 into 1,000', 'whole processes: 10,000 into 1 M', 'whole processes: 600,000 into 12 M',
      'commands']
@@ -128,10 +135,11 @@ def workloads(rows: int, work: str) -> list[Workload]:
         return [_partitions(form, form, parts, each) for form in ("partitions", "partitions parquet")]
     if work == "overwrite":
         parts = PARTITIONS if rows >= MANY_FROM else FEW_PARTITIONS
-        some, name = rows // parts * TOUCHED, f"overwrite: {TOUCHED} of {parts:,} partitions of {_millions(rows)}"
-        form = "partitions overwrite"
+        each, of_all, form = rows // parts, f"of {parts:,} partitions of {_millions(rows)}", "partitions overwrite"
+        some, one = f"overwrite: {TOUCHED} {of_all}", f"overwrite: 1 {of_all}"
         return [
-            Workload(work, name, rows // parts * parts, some, form=form, parts=parts),
+            Workload(work, some, each * parts, each * TOUCHED, form=form, parts=parts),
+            Workload(f"{work} one", one, each * parts, each, form=ONE_PARTITION, parts=parts),
             Workload(f"{work} all", f"overwrite: all of {_millions(rows)}", rows, rows, None, f"{form} all", TOUCHED),
         ]
     if work == "tables":

@@ -298,6 +298,35 @@ OVERWRITES = {
     for reach in ("partitions", "table")
 }
 
+# Beside the overwrites of a table, what one partition takes as a directory, and what the same rows take at the least.
+OF_ONE_PARTITION = [
+    *(entry for entry in OVERWRITES["partitions"] if entry.ours),
+    *(
+        Entry(
+            f"mutator run, {scope} scope",
+            "mutator_overwrites:MutatorRunOverwrite",
+            "links the other partitions into a new directory; the managed master was made untimed",
+            (scope,),
+            ours=True,
+            jvm=False,
+        )
+        for scope in ("partition", "table")
+    ),
+    Entry(
+        "pyarrow write", "mutator_overwrites:PyarrowWrite", "writes the rows of the feed, and merges nothing", jvm=False
+    ),
+]
+OF_EVERYTHING = [
+    *OVERWRITES["table"],
+    Entry(
+        "mutator create",
+        "mutator_overwrites:MutatorCreate",
+        "makes a table of the master, which has as many rows as the feed, and overwrites nothing",
+        ours=True,
+        jvm=False,
+    ),
+]
+
 # By the form of a workload.
 MERGES = {
     "text": TEXT,
@@ -309,7 +338,8 @@ MERGES = {
     "partitions": PARTITIONS,
     "partitions parquet": [replace(entry, form="partitions parquet") for entry in PARTITIONS],
     "partitions overwrite": [replace(one, form="partitions overwrite") for one in OVERWRITES["partitions"]],
-    "partitions overwrite all": [replace(one, form="partitions overwrite all") for one in OVERWRITES["table"]],
+    "partitions overwrite all": [replace(one, form="partitions overwrite all") for one in OF_EVERYTHING],
+    "partitions overwrite one": [replace(one, form="partitions overwrite one") for one in OF_ONE_PARTITION],
     "table": [replace(entry, form="table") for entry in APPLIES],
     "table compaction": [replace(entry, form="table compaction") for entry in REWRITES],
     "table reads": [

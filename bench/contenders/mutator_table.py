@@ -92,21 +92,26 @@ class MutatorRewrite(Contender):
     def prepare(self, master: Path, state: Path) -> None:
         """Make a managed master by a merge with a feed of no files."""
         self.master = state / "managed"
-        self.settings = SETTINGS[format_of(master)]
+        self.settings = self.settings_for(master)
         if not self.master.exists():
             nothing = state / "nothing"
             nothing.mkdir(parents=True, exist_ok=True)
-            self._merge(master, nothing, self.master)
+            self.merged(master, nothing, self.master, self.settings)
+
+    def settings_for(self, master: Path) -> dict[str, str]:
+        """Return the settings of a master."""
+        return SETTINGS[format_of(master)]
 
     def run(self, feed: Path, output: Path) -> Ran:
         """Merge to a new directory."""
-        report = self._merge(self.master, feed, output)
+        report = self.merged(self.master, feed, output, self.settings)
         return Ran(f"{report.join} join; {report.runner}", more={"counts": dict(report.counts)})
 
-    def _merge(self, master, feed, output):
+    def merged(self, master, feed, output, settings):
+        """Merge paths by settings; return the report."""
         import mutator
 
-        return mutator.merge(master=master, feed=feed, output=output, config=self.settings, runner="local")
+        return mutator.merge(master=master, feed=feed, output=output, config=settings, runner="local")
 
 
 def _no_spark() -> AbstractContextManager[None]:

@@ -9,6 +9,7 @@ import pytest
 
 from bench.__main__ import groups_of
 from bench.figures import Outcome, Result, Run
+from bench.overwrite_figures import overwrite_targets
 from bench.report import markdown, target_lines
 from bench.table_figures import table_remarks, table_targets
 from bench.workload import workloads
@@ -160,14 +161,46 @@ def test_a_small_run_of_tables(tmp_path):
         assert table["digest"]["rows"] == table["more"]["counts"]["output rows"]
 
 
+SCOPES = ("partition scope", "table scope")
+TABLES = [f"mutator overwrite, {scope}" for scope in SCOPES]
+RUNS = [f"mutator run, {scope}" for scope in SCOPES]
+
+
+def test_the_targets_of_overwrites_follow_from_the_figures():
+    some, one, everything = workloads(12_000_000, "overwrite")
+
+    def outcome(workload, seconds):
+        made = [Result(name, [Run(time, 0, 0, 0)]) for name, time in seconds.items()]
+        writing = Result("pyarrow write", [Run(0.5, 0, 0, 0, {"pyarrow writes the rows": 0.1})])
+        return Outcome(workload, (*made, writing))
+
+    outcomes = [
+        outcome(some, {TABLES[0]: 1.0, TABLES[1]: 2.0, "delta overwrite": 6.0}),
+        outcome(one, {TABLES[0]: 0.32, TABLES[1]: 0.34, RUNS[0]: 0.1}),
+        outcome(everything, {TABLES[0]: 6.0, TABLES[1]: 7.0, "mutator create": 5.0}),
+    ]
+    reached = {target.text: target.reached for target in overwrite_targets(outcomes)}
+
+    assert len(reached) == 14
+    limit = "at most 0.2 s and 1.3 times the writing by pyarrow"
+    found = [reached[f"overwrite of 1 partition: {name}, {limit}"] for name in (*TABLES, *RUNS)]
+    assert found == [True, False, True, None]
+    limit = "at most 1.3 times the creation of a table"
+    assert [reached[f"overwrite of everything: {name}, {limit}"] for name in TABLES] == [True, False]
+    peers = [f"overwrite of partitions: {name}, 5 times as fast as delta overwrite" for name in TABLES]
+    assert [reached[peer] for peer in peers] == [True, False]
+    assert reached[f"overwrite of everything: {TABLES[0]}, 5 times as fast as hudi overwrite"] is None
+    assert f"reached: {peers[0]}: 6.00 times (1.00 s against 6.00 s)" in target_lines(outcomes)
+
+
 @pytest.mark.thorough(keep=0)
 @pytest.mark.processes
 def test_a_small_run_of_overwrites(tmp_path):
-    """Both key scopes leave the same rows."""
+    """Tables and directories have the same rows afterwards, with each key scope."""
     command = [sys.executable, "-m", "bench", "--size", "5000", "--work", "overwrite", "--repeat", "1"]
 
     done = subprocess.run(
-        [*command, "--out", tmp_path, "--only", "mutator overwrite"],
+        [*command, "--out", tmp_path, "--only", "mutator overwrite,mutator run,mutator create,pyarrow write"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -176,10 +209,22 @@ def test_a_small_run_of_overwrites(tmp_path):
     )
 
     assert done.returncode == 0, done.stderr
-    some, everything = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
-    for outcome in (some, everything):
-        by_partition, by_table = outcome["results"]
-        assert by_partition["digest"] == by_table["digest"]
-        counts = by_partition["more"]["counts"]
-        assert by_partition["digest"]["rows"] == counts["output rows"]
-        assert bool(counts["master kept"]) == (outcome is some)
+    some, one, everything = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))["outcomes"]
+    results = [result for outcome in (some, one, everything) for result in outcome["results"]]
+    assert [result["name"] for result in results] == [
+        *TABLES,
+        *TABLES,
+        *RUNS,
+        "pyarrow write",
+        *TABLES,
+        "mutator create",
+    ]
+    for outcome in (some, one, everything):
+        merged = [result for result in outcome["results"] if "counts" in result["more"]]
+        assert len({json.dumps(result["digest"]) for result in merged}) == 1
+        counts = merged[0]["more"]["counts"]
+        assert merged[0]["digest"]["rows"] == counts["output rows"]
+        assert bool(counts["master kept"]) == (outcome is not everything)
+    lines = [line for line in done.stdout.splitlines() if ": overwrite of " in line]
+    assert len(lines) == 14
+    assert sum(line.startswith("open: ") for line in lines) == 8  # Delta and Hudi
