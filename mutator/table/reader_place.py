@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from mutator.dataset.versions.bookmarks import LASTS, Bookmark, bookmark_of, put_bookmark
+from mutator.dataset.versions.bookmarks import LASTS, Bookmark, bookmark_of, change_bookmark
 from mutator.dataset.versions.opening import check_version, open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.errors import error, suppressed
+from mutator.errors import error
 from mutator.rules.version_names import Version
 from mutator.table.changes import changes_of
 from mutator.table.rows import Rows
@@ -23,15 +24,20 @@ def bookmarked(snapshot: Snapshot, name: str, number: int, lasts: int | None = N
 
     lasts: seconds until it expires, unless it is moved; by default as before, or those of a new one.
     """
-    table = snapshot.table
-    if lasts is None:
-        known = None
-        with suppressed("table.bookmark.damaged"):  # it is replaced
-            known = bookmark_of(table, name)
-        lasts = LASTS if known is None else known.lasts
     _check(snapshot, number)
-    now = datetime.now(UTC)
-    return put_bookmark(table, name, number, lasts, now, lambda: check_version(refreshed(snapshot), number))
+
+    def change(present: Bookmark | None) -> Bookmark:
+        return Bookmark(name, number, _now(), lasts or (LASTS if present is None else present.lasts))
+
+    return _changed(snapshot, name, change)
+
+
+def _changed(snapshot: Snapshot, name: str, change: Callable[[Bookmark | None], Bookmark]) -> Bookmark:
+    return change_bookmark(snapshot.table, name, change, lambda mark: check_version(refreshed(snapshot), mark.version))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _check(snapshot: Snapshot, number: int) -> None:
@@ -41,20 +47,30 @@ def _check(snapshot: Snapshot, number: int) -> None:
 
 def known_bookmark(table: str, name: str) -> Bookmark:
     """Return a bookmark. Raises ConfigError if there is none, StateError if it is damaged."""
-    found = bookmark_of(table, name)
+    return _there(table, name, bookmark_of(table, name))
+
+
+def _there(table: str, name: str, found: Bookmark | None) -> Bookmark:
     if found is None:
         raise error("table.bookmark.unknown", path=table, name=name)
     return found
 
 
 def renewed(snapshot: Snapshot, name: str) -> Bookmark:
-    """Return a bookmark; set it again where it is, if a part of its time is over. Raises ConfigError without one."""
+    """Return a bookmark; renew it if a part of its time is over. Raises ConfigError without one."""
     mark, now = known_bookmark(snapshot.table, name), datetime.now(UTC)
     left = datetime.fromisoformat(mark.expires) - now
     if left.total_seconds() > _ENOUGH * mark.lasts:
         _check(snapshot, mark.version)
         return mark
-    return bookmarked(snapshot, name, mark.version, mark.lasts)
+    return _renewed(snapshot, name)
+
+
+def _renewed(snapshot: Snapshot, name: str) -> Bookmark:
+    """Return a bookmark with all of its time left. Raises ConfigError without one, StateError if it is damaged."""
+    mark = known_bookmark(snapshot.table, name)
+    _check(snapshot, mark.version)
+    return _changed(snapshot, name, lambda present: replace(_there(snapshot.table, name, present), moved=_now()))
 
 
 @contextmanager
@@ -64,8 +80,7 @@ def changes_since(snapshot: Snapshot, name: str, to: Version | None = None, *, n
     to: the last version, by default the newest. Raises ConfigError if the version of the bookmark is gone, StateError
     if another reader moved it meanwhile.
     """
-    mark = known_bookmark(snapshot.table, name)
-    bookmarked(snapshot, name, mark.version, mark.lasts)  # so that it does not expire meanwhile
+    mark = _renewed(snapshot, name)  # so that it does not expire meanwhile
     after = refreshed(snapshot)
     if to is not None:
         after = open_snapshot(snapshot.table, number_of(after, to))
@@ -80,8 +95,12 @@ def move(snapshot: Snapshot, mark: Bookmark, number: int) -> Bookmark:
 
     mark: as the reader has found it. Raises StateError if another reader has moved or removed it since.
     """
-    present = bookmark_of(snapshot.table, mark.name)
-    if present is None or present.version != mark.version:
-        place = "was removed" if present is None else f"is at version {present.version} now"
-        raise error("table.bookmark.moved", path=snapshot.table, name=mark.name, before=mark.version, place=place)
-    return bookmarked(snapshot, mark.name, number, mark.lasts)
+    _check(snapshot, number)
+
+    def change(present: Bookmark | None) -> Bookmark:
+        if present is None or present.version != mark.version:
+            place = "was removed" if present is None else f"is at version {present.version} now"
+            raise error("table.bookmark.moved", path=snapshot.table, name=mark.name, before=mark.version, place=place)
+        return replace(present, version=number, moved=_now())
+
+    return _changed(snapshot, mark.name, change)

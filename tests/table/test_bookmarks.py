@@ -13,6 +13,7 @@ import pytest
 
 from mutator import ConfigError, StateError, Table
 from mutator.cli import main
+from mutator.dataset.versions import bookmarks
 from mutator.dataset.versions.bookmarks import LASTS, bookmarks_of
 from mutator.errors import error
 from mutator.table import reader_place
@@ -116,6 +117,60 @@ def test_two_readers_with_one_bookmark(table: Table) -> None:
     assert places(table) == {}
 
 
+def before_the_write(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
+    """Act once, when a reader has compared the bookmark and is about to write it."""
+    dump, acts = bookmarks.checksummed_json.dump, [act]
+
+    def acted(*given: Any) -> bytes:
+        if acts:
+            acts.pop()()
+        return dump(*given)
+
+    monkeypatch.setattr(bookmarks.checksummed_json, "dump", acted)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_two_readers_that_compare_at_once(table: Table, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    mark = table.bookmark("reports", 1)
+
+    def move_on() -> None:
+        for _ in range(steps):  # a slower process may find that the file of its number was removed
+            Table(table.path).bookmark("reports", 3)
+
+    before_the_write(monkeypatch, move_on)
+    with pytest.raises(StateError, match="was at version 1 when this reader began, and is at version 3 now"):
+        reader_place.move(table.snapshot, mark, 2)
+    assert places(table) == {"reports": 3}
+    assert [one.name for one in Path(table.path, "_mutator/table/bookmarks").iterdir()] == [f"reports@{steps}.json"]
+
+
+def test_a_bookmark_that_is_removed_while_a_reader_moves_it(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = table.bookmark("reports", 1)
+    before_the_write(monkeypatch, lambda: Table(table.path).remove_bookmark("reports"))
+    with pytest.raises(StateError, match="and was removed"):
+        reader_place.move(table.snapshot, mark, 2)
+    assert places(table) == {}
+    with pytest.raises(ConfigError, match="has no bookmark reports"):
+        table.remove_bookmark("reports")
+    table.bookmark("reports", 2)
+    assert places(table) == {"reports": 2}
+
+
+def test_a_bookmark_that_is_renewed_while_a_reader_moves_it(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = table.bookmark("reports", 1)
+    before_the_write(monkeypatch, lambda: Table(table.path).bookmark("reports", 1, expires="30d"))
+    assert reader_place.move(table.snapshot, mark, 2).lasts == 30 * 86400
+    assert places(table) == {"reports": 2}
+
+
+def test_a_bookmark_that_moves_while_another_reader_begins(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.bookmark("reports", 1)
+    before_the_write(monkeypatch, lambda: Table(table.path).bookmark("reports", 2))
+    with table.changes_since("reports") as changes:
+        assert {row["_commit_version"] for row in changes.to_pylist()} == {3}
+    assert places(table) == {"reports": 3}
+
+
 @pytest.fixture(name="cleaned")
 def clean_meanwhile(monkeypatch: pytest.MonkeyPatch, table: Table) -> Iterator[list[int]]:
     """A cleaning of the versions below 2, once the bookmark is written, and what it sees of the bookmarks."""
@@ -146,9 +201,9 @@ def test_a_version_that_is_cleaned_meanwhile(table: Table, cleaned: list[int]) -
 def test_a_reader_renews_its_bookmark_before_it_looks(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     old = table.bookmark("reports", 1, expires="1s")
     order = list[str]()
-    refreshed, put = reader_place.refreshed, reader_place.put_bookmark
+    refreshed, put = reader_place.refreshed, reader_place.change_bookmark
     monkeypatch.setattr(reader_place, "refreshed", lambda one: order.append("looked") or refreshed(one))
-    monkeypatch.setattr(reader_place, "put_bookmark", lambda *given: order.append("put") or put(*given))
+    monkeypatch.setattr(reader_place, "change_bookmark", lambda *given: order.append("put") or put(*given))
     with table.changes_since("reports"):
         assert order[:2] == ["put", "looked"]
         assert bookmarks_of(table.path)[0].moved >= old.moved

@@ -12,7 +12,7 @@ from mutator.dataset.versions import nearby, opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError, suppressed
-from mutator.table import apply
+from mutator.table import apply, reader_place
 from mutator.table.table import Table
 from tests.support.effort import stride
 from tests.support.model_storage import KINDS, ModelStorage, mounted
@@ -150,5 +150,25 @@ def test_a_fault_at_any_call_of_a_name(name: str, kind: str, what: str, monkeypa
             assert rows_of(2) == rows[2], number
             assert Table(TABLE).verify(open_runner=open_runner).problems == (), number
         number += 1
-    # The removal of a bookmark is the last call, and a kill comes before its call.
-    assert states == ({True} if (name, what) == ("remove", "kill") else {True, False})
+    assert states == {True, False}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_at_any_call_of_a_move(kind: str, what: str) -> None:
+    """The bookmark is at the old place or at the new one, and its reader goes on from there."""
+    begun = world(kind)
+    with mounted(begun):
+        Table(TABLE).bookmark("first", 1)
+    number, found = 0, set()
+
+    def move() -> None:
+        reader_place.move(open_snapshot(TABLE), reader_place.known_bookmark(TABLE, "first"), 2)
+
+    while (storage := after_fault(begun, number, what, move)) is not None:
+        with mounted(storage):
+            found.update(one.version for one in Table(TABLE).bookmarks())
+            reader_place.move(open_snapshot(TABLE), reader_place.known_bookmark(TABLE, "first"), 4)
+            assert [one.version for one in Table(TABLE).bookmarks()] == [4], number
+        number += 1
+    assert found == {1, 2}

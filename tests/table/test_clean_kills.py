@@ -13,6 +13,7 @@ from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import suppressed
+from mutator.table import reader_place
 from mutator.table.create import create_empty
 from mutator.table.table import Table
 from tests.support.dying_runs import dying_runs
@@ -36,6 +37,7 @@ CLEAN = (
 )
 TAG = (*COMMIT, "table.checkpoint.written")
 BOOKMARK = ("table.bookmark.written", "table.bookmark.removed")
+MOVE = ("storage.written", "storage.linked", *BOOKMARK)
 
 
 def clean_one(table: str) -> None:
@@ -57,6 +59,10 @@ def untag_one(table: str) -> None:
 def mark_one(table: str) -> None:
     Table(table).bookmark("reader", 1)
     Table(table).remove_bookmark("reader")
+
+
+def move_one(table: str) -> None:
+    reader_place.move(open_snapshot(table), reader_place.known_bookmark(table, "reader"), 3)
 
 
 @pytest.fixture(scope="module", name="act")
@@ -156,3 +162,19 @@ def test_killed_bookmark(act: Callable[..., Any], places: Path, tmp_path: Path, 
     assert is_gone(table, 1) != is_there
     assert not is_there or first_rows(table) == first
     assert Table(table).verify().differences == ()
+
+
+@pytest.mark.parametrize("point", MOVE)
+def test_killed_move(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:
+    table = str(shutil.copytree(places / "table", tmp_path / "table"))
+    Table(table).bookmark("reader", 1)
+    assert set(act("move_one", table=table)[1]) == set(MOVE)
+    Table(table).bookmark("reader", 1)
+    killed, _ = act("move_one", point, table=table)
+    assert killed
+    assert [one.version for one in Table(table).bookmarks()] == [1 if point == "storage.written" else 3]
+    with Table(table).changes_since("reader") as changes:
+        changes.to_arrow()
+    assert [one.version for one in Table(table).bookmarks()] == [5]
+    files = [one.name for one in Path(table, "_mutator/table/bookmarks").iterdir() if one.name.startswith("reader")]
+    assert len(files) == 1

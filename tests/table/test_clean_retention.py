@@ -128,12 +128,12 @@ def test_a_bookmark_after_the_commit_of_a_cleaning_is_refused(table: Table) -> N
 def test_a_cleaning_removes_no_files_that_another_one_took_back(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has looked at the bookmarks before there was one, and has removed nothing when the other one commits."""
     fourth, known = rows_of(table, 4), open_snapshot(table.path)
-    remove_named, put = clean.remove_named, reader_place.put_bookmark
+    remove_named, put = clean.remove_named, reader_place.change_bookmark
 
     def put_slowly(*arguments: Any) -> Any:
-        def check() -> None:
+        def check(mark: Any) -> None:
             Table(table.path).clean(keep_versions=1)
-            arguments[-1]()
+            arguments[-1](mark)
 
         return put(*arguments[:-1], check)
 
@@ -142,7 +142,7 @@ def test_a_cleaning_removes_no_files_that_another_one_took_back(table: Table, mo
         assert reader_place.bookmarked(known, "reader", 4, 9999).version == 4
         return remove_named(*arguments)
 
-    monkeypatch.setattr(reader_place, "put_bookmark", put_slowly)
+    monkeypatch.setattr(reader_place, "change_bookmark", put_slowly)
     monkeypatch.setattr(clean, "remove_named", bookmarked_meanwhile)
     Table(table.path).clean(**AGAIN)
     assert rows_of(Table(table.path), 4) == fourth
@@ -183,6 +183,7 @@ def test_a_bookmark_of_a_killed_reader_comes_too_late(table: Table, monkeypatch:
         patch.setattr(clean_removal, "_end", stop)
         with pytest.raises(MutatorError):
             table.clean(**AGAIN)
-    bookmarks.put_bookmark(table.path, "dead", 4, 9999, datetime.now(UTC), lambda: None)
+    late = bookmarks.Bookmark("dead", 4, datetime.now(UTC).isoformat(), 9999)
+    bookmarks.change_bookmark(table.path, "dead", lambda _: late)
     assert table.clean(**AGAIN).earliest_version == 7
     assert len(data(table)) == 1

@@ -14,9 +14,9 @@ import pytest
 from mutator import config
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
 from mutator.storage import storage_for, walk
-from mutator.table import apply
+from mutator.table import apply, reader_place
 from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.table import Table
@@ -101,6 +101,34 @@ def test_one_of_several_creators_of_an_entry_wins(root: str) -> None:
     for number, won in enumerate(rounds, 1):
         assert sum(won) == 1
         assert TableLog(table).read(number).id == f"{won.index(True)}-{number}"
+
+
+@pytest.mark.rest
+def test_one_of_several_readers_moves_a_bookmark(root: str) -> None:
+    table = Table(create_empty(f"{root}/table", SETTINGS, buckets=2).table)
+    for name in range(RACERS):
+        table.tag(f"version-{name}", 0)
+    barrier = Barrier(RACERS)
+
+    def racer(name: int) -> list[bool]:
+        won = []
+        for _ in range(ROUNDS):
+            if not name:
+                table.bookmark("reader", 0)
+            barrier.wait(60)
+            mark = reader_place.known_bookmark(table.path, "reader")
+            barrier.wait(60)
+            won.append(False)
+            with suppressed("table.bookmark.moved"):
+                won[-1] = reader_place.move(table.snapshot, mark, 1 + name).version == 1 + name
+            barrier.wait(60)
+            assert won[-1] == (reader_place.known_bookmark(table.path, "reader").version == 1 + name)
+            barrier.wait(60)
+        return won
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        rounds = zip(*pool.map(racer, range(RACERS)), strict=True)
+    assert [sum(won) for won in rounds] == [1] * ROUNDS
 
 
 @pytest.mark.rest

@@ -1,4 +1,9 @@
-"""Bookmarks of a table: how far named readers have read, each a small file ``_mutator/table/bookmarks/<name>.json``.
+"""Bookmarks of a table: how far named readers have read, each a small file in ``_mutator/table/bookmarks``.
+
+The first file of a bookmark is ``<name>.json``, and each change of it creates the next one: ``<name>@1.json``,
+``<name>@2.json`` and so on. The one with the highest number is the bookmark; a change removes the others. Only one of
+several processes creates a file, so none replaces a place that it has not seen. A removal is a change, too: its file
+stays, so that no slower process creates a file with a number that was there before.
 
 A bookmark keeps the versions after its own, and the rows of its own, from being cleaned until it expires. It is not in
 the log, because readers move it often. Instead a reader and a cleaning each write first and look then:
@@ -12,20 +17,21 @@ So at least one of the two sees the other, in whichever order their steps come.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.versions.log import DIRECTORY
-from mutator.errors import MutatorError, error, suppressed
+from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules.version_names import is_name
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 _FORM = ("mutator table bookmark", 1)
-_END = ".json"
+_FILE = re.compile(r"(?P<name>[^@]+)(?:@(?P<number>[1-9][0-9]*))?\.json")
 LASTS = 7 * 86400  # seconds after which a bookmark expires that was not moved
 
 
@@ -50,63 +56,131 @@ class Bookmark:
 
 def bookmarks_of(table: str) -> list[Bookmark]:
     """Return all bookmarks of a table, those that have expired, too, by name. Raises StateError for a damaged one."""
-    with suppressed("storage.missing"):
-        names = [entry.name.removesuffix(_END) for entry in entries_of(_directory(table)) if entry.name.endswith(_END)]
-        found = (bookmark_of(table, name) for name in sorted(names) if is_name(name))
-        return [one for one in found if one is not None]  # else it was removed just now
-    return []
+    return [one for name in sorted(_files(table)) if (one := bookmark_of(table, name)) is not None]
 
 
 def bookmark_of(table: str, name: str) -> Bookmark | None:
     """Return a bookmark; None if there is none. Raises StateError if it is damaged."""
-    path = _path(table, name)
-    content = read_if_exists(path)
-    if content is None:
-        return None
-    with suppress(ValueError, KeyError, TypeError):
-        members = checksummed_json.parse(content, *_FORM)
-        found = Bookmark(members["name"], int(members["number"]), members["moved"], int(members["lasts"]))
-        if found.name == name and found.expires:
-            return found
-    raise error("table.bookmark.damaged", path=path, table=table, name=name)
+    number, content = _newest(table, name)
+    return None if content is None else _parsed(table, name, number, content)
 
 
-def put_bookmark(
-    table: str, name: str, version: int, lasts: int, now: datetime, check: Callable[[], object]
+def change_bookmark(
+    table: str,
+    name: str,
+    change: Callable[[Bookmark | None], Bookmark],
+    check: Callable[[Bookmark], object] = lambda _: None,
 ) -> Bookmark:
     """Set or move a bookmark; return it.
 
-    lasts: seconds. now: with a zone. check: called once the bookmark is written; reads the log, and raises an error if
-    the version is gone. Then the bookmark is what it was before.
+    change: given the present bookmark, returns the new one or raises an error; it is called again if another process
+    changes the bookmark meanwhile. A damaged bookmark is None to it. check: called once the new one is written; reads
+    the log, and raises an error if the version is gone. Then the bookmark is what it was before.
     """
-    path = _path(table, name)
-    before = read_if_exists(path)
-    new = Bookmark(name, version, now.astimezone(UTC).isoformat(timespec="milliseconds"), lasts)
-    storage = storage_for(path)
-    storage.make_directory(posixpath.dirname(path))
-    members = {"name": name, "number": version, "moved": new.moved, "lasts": lasts}
-    storage.replace(path, checksummed_json.dump(*_FORM, members))
-    failpoint("table.bookmark.written")
-    try:
-        check()
-    except MutatorError:
-        if before is None:
-            storage.remove(path)
-        else:
-            storage.replace(path, before)
-        raise
-    return new
+    while True:
+        number, before = _newest(table, name)
+        new = change(_known(table, name, number, before))
+        if not _create(table, name, number + 1, _content(new)):
+            continue
+        try:
+            check(new)
+        except MutatorError:
+            _create(table, name, number + 2, before or _removed(name))  # unless another process has changed it
+            raise
+        return new
 
 
 def remove_bookmark(table: str, name: str) -> None:
     """Remove a bookmark; it may be missing."""
-    storage_for(table).remove(_path(table, name))
-    failpoint("table.bookmark.removed")
+    while True:
+        number, before = _newest(table, name)
+        if before is None or _is_removed(before) or _create(table, name, number + 1, _removed(name)):
+            return
+
+
+def _create(table: str, name: str, number: int, content: bytes) -> bool:
+    """Create the next file of a bookmark, and remove those before it; return False if another process was faster.
+
+    It was faster, too, where this process is so slow that the file with its number has been there and is removed: then
+    there is a later one.
+    """
+    path = _path(table, name, number)
+    storage = storage_for(path)
+    storage.make_directory(posixpath.dirname(path))
+    try:
+        with storage.create_new(path) as stream:
+            stream.write(content)
+    except StorageError as fault:
+        if fault.kind != "storage.exists":
+            raise
+        return False
+    failpoint("table.bookmark.written")
+    *earlier, last = _files(table).get(name, [number])
+    if last != number:
+        storage.remove(path)
+        return False
+    for one in earlier:
+        with suppress(StorageError):  # the next change removes it
+            storage.remove(_path(table, name, one))
+        failpoint("table.bookmark.removed")
+    return True
+
+
+def _newest(table: str, name: str) -> tuple[int, bytes | None]:
+    """Return the number and the content of the newest file of a bookmark; -1 and None if there is no file."""
+    while numbers := _files(table).get(name):
+        content = read_if_exists(_path(table, name, numbers[-1]))
+        if content is not None:  # else there is a newer one by now
+            return numbers[-1], content
+    return -1, None
+
+
+def _files(table: str) -> dict[str, list[int]]:
+    """Return the numbers of the files of each bookmark, in ascending order."""
+    found: dict[str, list[int]] = {}
+    for entry in entries_of(_directory(table)):
+        match = _FILE.fullmatch(entry.name)
+        if match and is_name(match["name"]) and entry.type == "file":
+            found.setdefault(match["name"], []).append(int(match["number"] or 0))
+    return {name: sorted(numbers) for name, numbers in found.items()}
+
+
+def _known(table: str, name: str, number: int, content: bytes | None) -> Bookmark | None:
+    with suppressed("table.bookmark.damaged"):
+        return None if content is None else _parsed(table, name, number, content)
+    return None
+
+
+def _parsed(table: str, name: str, number: int, content: bytes) -> Bookmark | None:
+    """Return the bookmark in a file; None if it was removed. Raises StateError if the file is damaged."""
+    with suppress(ValueError, KeyError, TypeError):
+        members = checksummed_json.parse(content, *_FORM)
+        if members["name"] == name and members["number"] is None:
+            return None
+        found = Bookmark(members["name"], int(members["number"]), members["moved"], int(members["lasts"]))
+        if found.name == name and found.expires:
+            return found
+    raise error("table.bookmark.damaged", path=_path(table, name, number), table=table, name=name)
+
+
+def _content(mark: Bookmark) -> bytes:
+    members = {"name": mark.name, "number": mark.version, "moved": mark.moved, "lasts": mark.lasts}
+    return checksummed_json.dump(*_FORM, members)
+
+
+def _removed(name: str) -> bytes:
+    return checksummed_json.dump(*_FORM, {"name": name, "number": None})
+
+
+def _is_removed(content: bytes) -> bool:
+    with suppress(ValueError, KeyError):
+        return checksummed_json.parse(content, *_FORM)["number"] is None
+    return False
 
 
 def _directory(table: str) -> str:
     return posixpath.join(table, DIRECTORY, "bookmarks")
 
 
-def _path(table: str, name: str) -> str:
-    return posixpath.join(_directory(table), f"{name}{_END}")
+def _path(table: str, name: str, number: int) -> str:
+    return posixpath.join(_directory(table), f"{name}@{number}.json" if number else f"{name}.json")
