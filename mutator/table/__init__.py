@@ -8,7 +8,7 @@ follow        the versions of other writers since an operation began
 turn          writers on one machine take turns to commit
 claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)
-find          the record of a key, and its versions
+find          the record of a key, and its versions (earlier_files: those that were replaced)
 changes       the changes of versions (changed_rows, data_files, images)
 compact       write buckets with many files or hidden rows anew (compact_choice, compact_report, idle)
 clean         remove what no version needs (clean_plan, clean_removal, clean_report, dead_runs, protected, retention)

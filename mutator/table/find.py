@@ -17,15 +17,16 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, damaged, index_of, own_rows
-from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TOMBSTONES, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TOMBSTONES, TableFile
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
-from mutator.errors import error, suppressed
+from mutator.errors import error
 from mutator.errors.display import text_of
 from mutator.formats.content import NotReadable
 from mutator.formats.values.json_text import to_json
 from mutator.pipeline.explain.key import Key, typed_key
 from mutator.pipeline.text_tables import aligned
 from mutator.rules.key_hash import Hashes
+from mutator.table.earlier_files import EarlierFiles, earlier_files
 
 _FEW = 32  # buckets and partitions whose extents are kept
 
@@ -71,19 +72,16 @@ class Finder:
         an overwrite has written again, because they were equal. If the files of the
         former were cleaned, the compaction stands for the version that wrote the row.
         """
-        log, wanted = TableLog(self.snapshot.table), self._checked(partition)
-        entries: dict[int, TableVersion] = {}
-        found: dict[tuple[str, int], tuple[int, bool, LiveExtent, int, int]] = {}
-        finders = self._before_compactions()
-        finder: Finder | None = next(finders)
-        while finder is not None:
-            later, finder = finder, next(finders, None)
-            for number, deleted, extent, position, entry in later._versions(key, wanted):
-                if number not in entries:
-                    entries[number] = log.read(number)
-                if entries[number].action != COMPACT or finder is None:
-                    found[extent.file.path, position] = number, deleted, extent, position, entry
-        withdrawn = {number: own_rows(self.snapshot.table, index_of(entry)) for number, entry in entries.items()}
+        log, earlier = TableLog(self.snapshot.table), earlier_files(self.snapshot)
+        wanted = self._checked(partition, earlier)
+        entries = earlier.entries
+        found = list[tuple[int, bool, LiveExtent, int, int]]()
+        for number, deleted, extent, position, entry in Finder(earlier.without_copies())._versions(key, wanted):
+            found.append((number, deleted, extent, position, entry))
+            if number not in entries:
+                entries[number] = log.read(number)
+        numbers = {number for number, *_ in found}
+        withdrawn = {number: own_rows(self.snapshot.table, index_of(entries[number])) for number in numbers}
         versions = [
             RecordVersion(
                 number,
@@ -92,11 +90,11 @@ class Finder:
                 extent.extent.partition,
                 None if deleted else self._row(extent, position, entry),
             )
-            for number, deleted, extent, position, entry in sorted(found.values(), key=lambda one: one[:2])
+            for number, deleted, extent, position, entry in sorted(found, key=lambda one: one[:2])
             if not any(position in part.hidden(extent.file.path) for part in withdrawn[number])
         ]
         versions = _without_repeated(versions, {number: entry.action for number, entry in entries.items()})
-        return sorted([*versions, *self._by_restores(key, wanted)], key=lambda one: one.version)
+        return sorted([*versions, *self._by_restores(earlier, key, wanted)], key=lambda one: one.version)
 
     def live_places(self, role: str, key: Key) -> list[tuple[LiveExtent, int, int]]:
         """Return (extent, position, entry in the key index) of the records of a key, or of its tombstones."""
@@ -112,25 +110,25 @@ class Finder:
         Rows that a later version hid are among them, as long as their files are there; rows that do not hold are not.
         A row of a file that is in several versions is there once.
         """
-        log, seen = TableLog(self.snapshot.table), set[tuple[str, int]]()
+        log, earlier = TableLog(self.snapshot.table), earlier_files(self.snapshot)
         withdrawn: dict[int, list[Hidden]] = {}
-        for finder in self._before_compactions():
-            for number, deleted, extent, position, entry in finder._versions(key, None):
-                path = extent.file.path
-                if number not in withdrawn:
-                    withdrawn[number] = own_rows(self.snapshot.table, index_of(log.read(number)))
-                if (path, position) not in seen and not any(position in one.hidden(path) for one in withdrawn[number]):
-                    seen.add((path, position))
-                    yield number, deleted, extent, position, entry
+        for number, deleted, extent, position, entry in Finder(earlier.snapshot)._versions(key, None):
+            if number not in withdrawn:
+                version = earlier.entries.get(number) or log.read(number)
+                withdrawn[number] = own_rows(self.snapshot.table, index_of(version))
+            if not any(position in one.hidden(extent.file.path) for one in withdrawn[number]):
+                yield number, deleted, extent, position, entry
 
-    def _by_restores(self, key: Key, partitions: frozenset[str] | None) -> Iterator[RecordVersion]:
+    def _by_restores(
+        self, earlier: EarlierFiles, key: Key, partitions: frozenset[str] | None
+    ) -> Iterator[RecordVersion]:
         """Yield the versions of the record of a key that restores brought back, and those that they deleted."""
-        log, table = TableLog(self.snapshot.table), self.snapshot.table
-        for before in self._before_compactions():
-            number = before.snapshot.version.number + 1
-            if before is self or (version := log.read(number)).action != RESTORE:
+        table = self.snapshot.table
+        for version in earlier.replacements:
+            if version.action != RESTORE:
                 continue
-            after = Finder(open_snapshot(table, number))
+            number = version.number
+            before, after = (Finder(open_snapshot(table, one)) for one in (number - 1, number))
             old, new = before._live_rows(key, partitions), after._live_rows(key, partitions)
             rows = {name: self._row(*place) for name, place in new.items()}
             for name, row in rows.items():
@@ -146,16 +144,6 @@ class Finder:
             for extent, position, entry in self._rows(DATA, key, partitions)
             if self._live.are_live(extent.file, np.array([position]))[0]
         }
-
-    def _before_compactions(self) -> Iterator[Finder]:
-        """Yield this finder, and that of the version before each compaction."""
-        table, number = self.snapshot.table, self.snapshot.version.last_replacement
-        yield self
-        with suppressed("table.version.gone"):  # also of a tagged version, if those after it are gone
-            while number is not None:
-                before = open_snapshot(table, number - 1)
-                yield Finder(before)
-                number = before.version.last_replacement
 
     def _versions(
         self, key: Key, partitions: frozenset[str] | None
@@ -181,15 +169,15 @@ class Finder:
             found.setdefault(extent.file.path, (extent.file, []))[1].append(position)
         return found
 
-    def _checked(self, partition: str | None) -> frozenset[str] | None:
-        """Return a partition as a set; None for all partitions. Raises ConfigError for an unknown one."""
+    def _checked(self, partition: str | None, earlier: EarlierFiles | None = None) -> frozenset[str] | None:
+        """Return a partition as a set; None for all partitions. Raises ConfigError for one that the table never had."""
         known = self.snapshot.partitions
-        if partition is not None and not any(
-            partition in finder.snapshot.partitions for finder in self._before_compactions()
-        ):
+        if partition is None or partition in known:
+            return None if partition is None else frozenset([partition])
+        if partition not in (earlier or earlier_files(self.snapshot)).snapshot.partitions:
             cure = f"name one that it has, such as {', '.join(known[:3])}" if known else "leave the partition out"
             raise error("table.partition", path=self.snapshot.table, partition=partition, cure=cure)
-        return None if partition is None else frozenset([partition])
+        return frozenset([partition])
 
     def _rows(self, role: str, key: Key, partitions: frozenset[str] | None) -> Iterator[tuple[LiveExtent, int, int]]:
         """Yield (extent, position, entry in the key index) of each row with a key, hidden ones too."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError, error
-from mutator.table import apply, compact, find, restore
+from mutator.table import apply, compact, earlier_files, restore
 from mutator.table.scan import scan_batches
 from mutator.table.scan_parts import parts_of
 from mutator.table.table import Table
@@ -209,16 +209,16 @@ def test_a_history_goes_on_with_what_is_left(table: Table) -> None:
 
 
 def test_a_history_that_is_cleaned_while_it_is_read_begins_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = find.open_snapshot
+    opened = earlier_files.open_snapshot
 
     def open_and_clean(path: str, number: int) -> Any:
         snapshot = opened(path, number)
-        monkeypatch.setattr(find, "open_snapshot", opened)
+        monkeypatch.setattr(earlier_files, "open_snapshot", opened)
         Table(path).clean(keep_versions=2, grace="0s")
         Table(path).clean(**AGAIN)
         return snapshot
 
-    monkeypatch.setattr(find, "open_snapshot", open_and_clean)
+    monkeypatch.setattr(earlier_files, "open_snapshot", open_and_clean)
     assert [one.version for one in table.history("a")] == [7], "the compaction has the row of version 5"
 
 
