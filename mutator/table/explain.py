@@ -31,6 +31,7 @@ from mutator.pipeline.explain.paths import with_paths
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
 from mutator.table.find import Finder
+from mutator.table.outlived import newest_with_less, with_what_is_left
 from mutator.table.prepare import for_tables, manifest_of, survey_of_table
 from mutator.table.record_rows import Record
 from mutator.table.recorded import config_of_version
@@ -55,8 +56,14 @@ class ShownPaths:
 def explain_table(snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> Explanation:
     """Explain a key of a table. Raises MutatorError for a table or a key that cannot be used.
 
-    snapshot: the newest version. config: how feed files are read. find: finds them.
+    If a cleaning takes versions away meanwhile, the newest version is explained. snapshot: the newest version. config:
+    how feed files are read. find: finds them.
     """
+    return with_what_is_left(snapshot, lambda newest: _explained(newest, key, config, find, paths))
+
+
+def _explained(snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> Explanation:
+    """Explain a key. Raises the error of a file that a cleaning has taken away since the snapshot."""
     if snapshot.state.spec is None:
         names = [f"field {number}" for number in range(len(config.id_fields))]
         values = dict(zip(names, map(str, key_values(key, names, paths.place, "table")), strict=True))
@@ -129,7 +136,7 @@ class _Versions:
         try:
             return list(log.after(-1, last))
         except MutatorError as fault:
-            self._unknown.append(f"versions before {self._earliest:,}: {fault}")
+            self._note(f"versions before {self._earliest:,}", fault)
             return list(log.after(self._earliest - 1, last))
 
     @property
@@ -144,7 +151,7 @@ class _Versions:
         try:
             return self._record.written()
         except MutatorError as fault:
-            self._unknown.append(f"rows that versions wrote: {fault}")
+            self._note("rows that versions wrote", fault)
             return {}
 
     def _held(self, version: TableVersion) -> ByPartition | None:
@@ -154,8 +161,14 @@ class _Versions:
         try:
             return self._record.at(version.number)
         except MutatorError as fault:
-            self._unknown.append(f"what version {version.number:,} holds: {fault}")
+            self._note(f"what version {version.number:,} holds", fault)
             return None
+
+    def _note(self, what: str, fault: MutatorError) -> None:
+        """Note what a fault leaves unknown; raise it if it may come of a cleaning since the snapshot."""
+        if newest_with_less(self._snapshot, fault) is not None:
+            raise fault
+        self._unknown.append(f"{what}: {fault}")
 
     def _run(self, version: TableVersion, written: Mapping[int, Sequence[Mutation]]) -> RunFeed | None:
         """Return a version with its mutations of the key; None if it has nothing to do with the key."""

@@ -28,21 +28,26 @@ def reading(snapshot: Snapshot, start: int | None = None) -> Iterator[None]:
         raise
 
 
-def with_what_is_left(snapshot: Snapshot, read: Callable[[], Found]) -> Found:
+def with_what_is_left(snapshot: Snapshot, read: Callable[[Snapshot], Found]) -> Found:
     """Return the result of a call that reads a version and all earlier ones that there are.
 
-    It is called again if it fails and a cleaning has taken versions away since: then it finds fewer of them. snapshot:
-    of that version.
+    It is called again, with the newest version, if it fails and a cleaning has taken versions away since: then it finds
+    fewer of them. snapshot: the first one that it is called with.
     """
-    known = snapshot.state.cleaning.left
     while True:
         try:
-            return read()
+            return read(snapshot)
         except MutatorError as fault:
-            newest = _newest(snapshot.table) if fault.kind.startswith("table.") else None
-            if newest is None or newest.state.cleaning.left == known:
+            newest = newest_with_less(snapshot, fault)
+            if newest is None:
                 raise
-            known = newest.state.cleaning.left
+            snapshot = newest
+
+
+def newest_with_less(snapshot: Snapshot, fault: MutatorError) -> Snapshot | None:
+    """Return the newest version if a fault may come of a cleaning that took versions away since a snapshot."""
+    newest = _newest(snapshot.table) if fault.kind.startswith("table.") else None
+    return None if newest is None or newest.state.cleaning.left == snapshot.state.cleaning.left else newest
 
 
 def check_kept(snapshot: Snapshot, start: int) -> None:

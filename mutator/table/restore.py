@@ -29,10 +29,12 @@ from mutator.dataset.versions.snapshot import Snapshot, damaged
 from mutator.dataset.versions.version import RESTORE, Restored, Stored, TableFile, TableVersion, stored_here
 from mutator.errors import error
 from mutator.rules.file_names import new_run_id
-from mutator.table.commit import INLINE, StartOver, commit_next, new_files, remove_files
+from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
 from mutator.table.outlived import reading
 from mutator.table.version_times import next_time, time_text
+
+_STARTS = 50  # times that a restore begins, because other writers have cleaned the versions that it followed
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,20 @@ def restore_table(snapshot: Snapshot, number: int, *, dry_run: bool = False) -> 
     Raises ConfigError if there is no such version, StateError if a version index or an entry is damaged; then there is
     no new version.
     """
-    began, started = time.monotonic_ns(), time.monotonic()
+    started = time.monotonic()
+    for _ in range(_STARTS):
+        try:
+            return _restored(snapshot, number, dry_run, started)
+        except Outdated:
+            snapshot = open_snapshot(snapshot.table)
+        except StartOver:
+            break
+    raise error("table.outrun.commit", path=snapshot.table)
+
+
+def _restored(snapshot: Snapshot, number: int, dry_run: bool, started: float) -> RestoreDone:
+    """Restore a version, once. Raises StartOver, and the errors of the catalogue."""
+    began = time.monotonic_ns()
     check_version(snapshot, number)
     restore = _Restore(snapshot, number, started)
     with new_files(snapshot.table) as new:
@@ -66,8 +81,6 @@ def restore_table(snapshot: Snapshot, number: int, *, dry_run: bool = False) -> 
             else:
                 restore.place_masks(new)
                 after = commit_next(snapshot, began, restore.next_version)
-        except StartOver:
-            raise error("table.outrun.commit", path=snapshot.table) from None
         except _Done:
             after = restore.head
             remove_files(snapshot.table, new)  # masks of a try that another restore outran

@@ -291,7 +291,7 @@ class Table(KeptTable):
         """Return the versions of the record of a key that are still there, oldest first; arguments as for ``get``."""
         finder = self._finder(version)
         with reading(finder.snapshot):
-            return with_what_is_left(finder.snapshot, lambda: finder.history(key, partition))
+            return with_what_is_left(finder.snapshot, lambda _: finder.history(key, partition))
 
     def log(self) -> Iterator[VersionEntry]:
         """Return an iterator over the versions, oldest first."""

@@ -9,6 +9,7 @@ import pytest
 
 import mutator
 from mutator import cli
+from mutator.table import record_rows
 from tests.support.table_base import TableBase
 
 
@@ -124,6 +125,28 @@ def test_without_feed_files_the_rows_of_the_table_are_shown(tmp_path, table, cap
     assert (mutation["order"], json.loads(mutation["row"])["price"]) == ("3", "82")
     assert [one["file"] for one in found["versions"][1]["gone"]] == ["p_1.csv"]
     assert len(found["unknown"]) == 1
+
+
+def test_a_table_that_is_cleaned_while_it_is_explained_is_explained_anew(tmp_path, table, capsys, monkeypatch):
+    where = feed(tmp_path, 1, "7,1,I,79"), feed(tmp_path, 2, "7,2,U,80"), feed(tmp_path, 3, "7,3,U,81")
+    for one in where:
+        table.apply(one)
+    table.compact(everything=True)
+    written = record_rows.Record.written
+
+    def cleaned(record):
+        monkeypatch.setattr(record_rows.Record, "written", written)
+        for _ in range(2):
+            mutator.Table(table.path).clean(keep_versions=1, grace="0s")
+        return written(record)
+
+    monkeypatch.setattr(record_rows.Record, "written", cleaned)
+    found = explained(capsys, table.path, "7")
+
+    assert found["version"] == table.refresh().version > 4
+    assert [one for one in found["unknown"] if "missing" in one or "gone" in one] == [
+        one for one in found["unknown"] if "they were cleaned" in one
+    ]
 
 
 def test_what_cleaning_removed_is_not_known_any_more(tmp_path, table, capsys):

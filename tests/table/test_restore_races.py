@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator import StateError
+from mutator import ConfigError, StateError
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import OVERWRITES
@@ -184,3 +184,26 @@ def test_a_restore_that_the_same_one_outruns_leaves_nothing(tmp_path: Path, monk
     assert found.problems == ()
     assert found.stray is not None
     assert found.stray.files == 0
+
+
+def test_a_restore_begins_again_if_the_versions_that_it_followed_were_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table.create(str(tmp_path / "table"), next(iter(WORLDS.values())))
+    for name, rows in (("a_1.csv", BASE), ("b_2.csv", "1,1,9,U,z\n")):
+        table.apply(put(tmp_path, name, rows))
+    commit_next, meanwhile = restore.commit_next, [lambda: Table(table.path).clean(keep_versions=1), lambda: None]
+
+    def outdated(*given: Any) -> Any:
+        if meanwhile:
+            meanwhile.pop()()
+            raise restore.Outdated
+        return commit_next(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restore, "commit_next", outdated)
+        with pytest.raises(ConfigError, match="version 1 is gone"):
+            table.restore(1)
+    meanwhile.append(lambda: None)
+    monkeypatch.setattr(restore, "commit_next", outdated)
+    assert table.restore(2).version == 4
