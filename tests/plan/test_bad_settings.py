@@ -264,6 +264,13 @@ def test_field_name_for_delimited_text(job, key, value, name):
     )
 
 
+def test_field_name_in_the_header_of_delimited_text(job):
+    job.put("ups.txt")
+    settings = {**CONFIG, "header": "true", "id.field.ordinals": "a"}
+
+    job.refused(ConfigError, "or set input.format=csv, whose fields have the names in the header", settings=settings)
+
+
 def test_field_name_given_by_the_user(job):
     job.put("ups.txt")
     by_name = {"id.field.ordinals": "key", "temporal.ordering.field.ordinal": "changed"}

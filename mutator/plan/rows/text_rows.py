@@ -326,6 +326,8 @@ def stored_text_row_plan(known: Manifest) -> RowPlan:
 def _check_settings(config: Config) -> None:
     """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
     cure = "give its ordinal (from 0), or set field.names"
+    if config.header_lines:  # whoever says that files have headers expects the names in them
+        cure += ", or set input.format=csv, whose fields have the names in the header"
     fields = _fields_by_setting(config, [level.source for level in config.partitioned_by])
     faults = [
         (key, f"'{field}' is a name, and the fields of delimited text have none", cure)
