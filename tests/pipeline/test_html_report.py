@@ -49,6 +49,7 @@ def test_every_outcome_and_every_sum_is_on_the_page(tmp_path, master):
     assert "5 rows of the result = 3 kept + 1 updated + 1 inserted" in page.text
     assert "2 remembered deletes (tombstones) = 1 deleted + 1 deletes of unknown" in page.text
     assert "order values are 4 to 4" in page.text.replace("  ", " ")
+    assert "1 late row changes nothing, because" in page.text
     assert "has 1 field and should have 3" in page.text
     assert "which overlap and are timed as one" in page.text
     for step in report.steps:
