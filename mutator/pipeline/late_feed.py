@@ -20,7 +20,8 @@ _MOST = 0.9
 def empty_feed_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     """Yield a warning if the files of the feed have no rows."""
     if survey.feed and not result.counts["feed rows"]:
-        yield f"nothing to merge: no row in {first_few([source.name for source in survey.feed])}"
+        names = first_few([source.name for source in survey.feed])
+        yield f"no row in {names}: the feed counts as merged{'' if plan.touches_all else ', and no record changes'}"
 
 
 def late_warnings(plan: Plan, result: Result) -> Iterator[str]:

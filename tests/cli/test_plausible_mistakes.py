@@ -169,7 +169,9 @@ def test_a_feed_without_rows(job, content):
     job.put("ups_1.txt", content)
     job.put("ups_2.txt", b"")
 
-    assert job.run(BY_NAME).warnings == ("nothing to merge: no row in ups_1.txt, ups_2.txt",)
+    assert job.run(BY_NAME).warnings == (
+        "no row in ups_1.txt, ups_2.txt: the feed counts as merged, and no record changes",
+    )
 
 
 def test_a_master_that_is_not_there(job):

@@ -113,6 +113,15 @@ def test_a_feed_that_changes_nothing_makes_a_version(table: Table, tmp_path: Pat
     assert first_line(report) == "is now version 2"
 
 
+def test_a_header_without_rows_counts_as_merged(table: Table, tmp_path: Path) -> None:
+    feed = feed_of(tmp_path, "empty", "")
+    report = table.apply(feed)
+
+    assert report.warnings == ("no row in empty.csv: the feed counts as merged, and no record changes",)
+    assert first_line(report) == "is now version 2"
+    assert "consumed before" in table.apply(feed).text()
+
+
 def test_a_feed_that_was_merged_before_makes_no_version(table: Table, tmp_path: Path) -> None:
     feed = str(tmp_path / "first.csv")
     assert first_line(table.apply(feed, dry_run=True)) == "would still be version 1"

@@ -119,7 +119,7 @@ def test_warnings_name_their_table(folder):
 
     done = many_tables.run(folder.tables(), no_spark, only=["t0", "t1"])
 
-    assert done.all_warnings == ("t1: nothing to merge: no row in ups_1.txt",)
+    assert done.all_warnings == ("t1: no row in ups_1.txt: the feed counts as merged, and no record changes",)
     assert re.search(r"t1 +done .* nothing to merge\n", done.text())
 
 
