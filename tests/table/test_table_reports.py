@@ -122,6 +122,13 @@ def test_a_header_without_rows_counts_as_merged(table: Table, tmp_path: Path) ->
     assert "consumed before" in table.apply(feed).text()
 
 
+def test_an_overwrite_of_everything_without_rows_does_not_say_that_records_stay(table: Table, tmp_path: Path) -> None:
+    report = table.insert_overwrite_table(feed_of(tmp_path, "empty", ""), allow_empty_feed=True)
+
+    assert report.warnings == ("no row in empty.csv: the feed counts as merged",)
+    assert report.counts["output rows"] == 0
+
+
 def test_a_feed_that_was_merged_before_makes_no_version(table: Table, tmp_path: Path) -> None:
     feed = str(tmp_path / "first.csv")
     assert first_line(table.apply(feed, dry_run=True)) == "would still be version 1"
