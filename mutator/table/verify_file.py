@@ -37,6 +37,7 @@ from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import storage_for
 
 _RESTORE = "restore it from a copy of the table"
+HiddenRows = tuple[Ints, Any]  # positions, and encoded keys; None: not known
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,16 @@ class Checked:
     """The result for a file."""
 
     differences: tuple[Difference, ...]
-    hashes: Hashes | None  # in the order of the rows; None if neither rows nor key index can be read
-    keys: Any
+    has_index: bool  # its key index has the keys of its rows, as far as they can be compared
+    rows: Rows | None = None  # what the key index should say, where it cannot be used and the rows can be read
     rebuilt: bytes | None = None  # a damaged key index, made again from the rows
 
 
-def check_file(plan: Plan, snapshot: Snapshot, file: TableFile) -> Checked:
-    """Compare a file with what the log says of it, and with its key index. snapshot: any version after it was added."""
+def check_file(plan: Plan, snapshot: Snapshot, file: TableFile, hidden: Sequence[HiddenRows]) -> Checked:
+    """Compare a file with what the log says of it, and with its key index.
+
+    snapshot: any version after it was added. hidden: rows of the file that versions hide.
+    """
     found, rows, index = list[Difference](), None, None
     try:
         rows = _rows(plan, snapshot, file)
@@ -71,10 +75,11 @@ def check_file(plan: Plan, snapshot: Snapshot, file: TableFile) -> Checked:
             rows = None
     except (MutatorError, NotReadable) as fault:
         found.append(Difference(_why(fault), file.path, _RESTORE))
-    rebuilt, why = None, None
+    rebuilt, why, wrong = None, None, list[Difference]()
     try:
         index = _index(snapshot, file)
-        found += [] if rows is None else _compared(plan, file, rows, index)
+        wrong = [] if rows is None else _compared(plan, file, rows, index)
+        found += wrong
     except (MutatorError, DamagedPage) as fault:
         index, why = None, _why(fault)
     if why is not None:
@@ -84,10 +89,29 @@ def check_file(plan: Plan, snapshot: Snapshot, file: TableFile) -> Checked:
         cure = _RESTORE if rebuilt is None else f"make it again: mutator table verify --repair {snapshot.table}"
         found.append(Difference(why, file.index.path, cure))
     if rows is None and index is None:
-        return Checked(tuple(found), None, None)
-    rows = rows or _of_index(file, index)
-    found += [] if rows is None else _extents(plan, file, rows)
-    return Checked(tuple(found), rows.hashes, rows.keys, rebuilt)
+        return Checked((*found, *_masks(file, hidden, None)), has_index=False)
+    has_index, rows = index is not None and not wrong, rows or _of_index(file, index)
+    found += [*_extents(plan, file, rows), *_masks(file, hidden, rows.keys)]
+    return Checked(tuple(found), has_index, None if has_index else rows, rebuilt)
+
+
+def _masks(file: TableFile, hidden: Sequence[HiddenRows], keys: Any) -> list[Difference]:
+    """Compare the hidden rows of a file with its rows. keys: encoded, of all rows; None if they cannot be read."""
+    if not hidden:
+        return []
+    positions = np.concatenate([part[0] for part in hidden])
+    found = []
+    if (positions >= file.rows).any():
+        found.append("a version hides rows that it does not have")
+    if len(np.unique(positions)) != len(positions):
+        found.append("a row is hidden twice")
+    elif not found and keys is not None:
+        known = [part for part in hidden if part[1] is not None]  # a base has no keys of hidden rows
+        stated = pa.concat_arrays([pa.array([], pa.large_binary()), *(part[1] for part in known)])
+        positions = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in known)])
+        if not pc.all(pc.equal(stated, keys.take(pa.array(positions)))).as_py() and len(stated):
+            found.append("a version hides a row under another key")
+    return [Difference(what, file.path) for what in found]
 
 
 def _why(fault: Exception) -> str:

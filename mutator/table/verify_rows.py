@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mutator.config import Config
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.key_index import decoded_key
-from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors.display import counted, key_text
 from mutator.pipeline.verify import Difference
 from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.rules.byte_columns import Ints
+from mutator.rules.key_hash import Hashes
 from mutator.table.apply import OpenRunner
 from mutator.table.prepare import prepare
-from mutator.table.verify_file import Checked, check_file
+from mutator.table.verify_file import Checked, HiddenRows, Rows, check_file
 from mutator.table.verify_log import Walk
 
 _AT_ONCE = 1 << 20  # live rows whose keys are compared at once, about
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The rows of an extent. rows: of its whole file; None: its key index has them."""
+
+    place: LiveExtent
+    rows: Rows | None
 
 
 class RowsOfTable:
@@ -39,88 +50,98 @@ class RowsOfTable:
         assert walk.snapshot is not None
         self._snapshot = walk.snapshot
         _, self._plan = prepare(self._snapshot, replace(config, sync_mode="partial"), [])
+        self._live = LiveRows(self._snapshot)
         self.rebuilt: dict[str, bytes] = {}
 
     def differences(self) -> list[Difference]:
         """Compare the files with the log, and their rows with the hidden rows and with each other."""
         files = list(self._walk.files.values())
+        given = [(file, self._walk.hidden.get(file.path, [])) for file in files]
         with self._open_runner(sum(file.data.bytes for file in files)) as (runner, _):
-            results: list[Checked] = checked(each_on(runner)(files, partial(_check, self._plan, self._snapshot)))
+            results: list[Checked] = checked(each_on(runner)(given, partial(_check, self._plan, self._snapshot)))
         found = [difference for one in results for difference in one.differences]
         self.rebuilt = {
             file.index.path: one.rebuilt for file, one in zip(files, results, strict=True) if one.rebuilt is not None
         }
-        for file, one in zip(files, results, strict=True):
-            found += self._masks(file, one)
         return found + self._twice(files, results)
 
-    def _masks(self, file: TableFile, one: Checked) -> list[Difference]:
-        """Compare the hidden rows of a file with its rows."""
-        parts = self._walk.hidden.get(file.path, [])
-        if not parts:
-            return []
-        positions = np.concatenate([part[0] for part in parts])
-        found = []
-        if (positions >= file.rows).any():
-            found.append("a version hides rows that it does not have")
-        if len(np.unique(positions)) != len(positions):
-            found.append("a row is hidden twice")
-        elif not found and one.keys is not None:
-            known = [part for part in parts if part[1] is not None]  # a base has no keys of hidden rows
-            keys = pa.concat_arrays([pa.array([], pa.large_binary()), *(part[1] for part in known)])
-            positions = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in known)])
-            if not pc.all(pc.equal(keys, one.keys.take(pa.array(positions)))).as_py() and len(keys):
-                found.append("a version hides a row under another key")
-        return [Difference(what, file.path) for what in found]
-
     def _twice(self, files: Sequence[TableFile], results: Sequence[Checked]) -> list[Difference]:
-        """Return the keys with more than one live row or tombstone. One range of hashes is compared after the other."""
-        live = set(self._snapshot.files.column("path").to_pylist())
-        pairs = [
-            (file, one)
+        """Return the keys with more than one live row or tombstone. One bucket is compared after the other."""
+        live, buckets = set(self._snapshot.files.column("path").to_pylist()), dict[int, list[_Part]]()
+        parts = [
+            _Part(LiveExtent(file, extent, end - extent.rows), one.rows)
             for file, one in zip(files, results, strict=True)
-            if file.path in live and one.hashes is not None
+            if file.path in live and (one.has_index or one.rows is not None)
+            for extent, end in zip(file.extents, accumulate(one.rows for one in file.extents), strict=True)
         ]
-        bits = (sum(file.rows for file, _ in pairs) // _AT_ONCE).bit_length()
-        twice = sorted(key for part in range(1 << bits) for key in self._twice_in(part, bits, pairs))
+        fewest = int(np.gcd.reduce([part.place.extent.buckets for part in parts])) if parts else 1
+        for part in parts:
+            buckets.setdefault(part.place.extent.bucket % fewest, []).append(part)
+        twice = sorted(key for bucket in buckets.values() for key in self._twice_in(bucket))
         if not twice:
             return []
         samples = "; ".join(key_text(decoded_key(key, self._plan.key_width)) for key in twice[:SAMPLES])
         return [Difference(f"{counted(len(twice), 'key')} with more than one row or tombstone, for example {samples}")]
 
-    def _twice_in(self, part: int, bits: int, pairs: Sequence[tuple[TableFile, Checked]]) -> list[bytes]:
-        """Return the keys with more than one live row, of those whose hashes begin with some bits.
+    def _twice_in(self, bucket: Sequence[_Part]) -> Iterator[bytes]:
+        """Yield the keys of a bucket with more than one live row. One range of hashes is compared after the other."""
+        bits = (sum(part.place.extent.rows for part in bucket) // _AT_ONCE).bit_length()
+        bounds = [np.uint64(number << 64 - bits) for number in range(1, 1 << bits)]
+        for number in range(1 << bits):
+            yield from self._twice_between(bucket, ([None, *bounds][number], [*bounds, None][number]))
 
-        part: these bits, as a number. pairs: the live files and what was found in each.
+    def _twice_between(self, bucket: Sequence[_Part], bounds: tuple[Any, Any]) -> list[bytes]:
+        """Return the keys with more than one live row, of those whose hashes are in a range.
+
+        bounds: the first hash of the range, and the one after it; None: there is no bound.
         """
         by_partition = (self._snapshot.state.spec or {}).get(SPEC, {}).get("scope") == "partition"
         names: dict[str | None, int] = {}
         found = []
-        for number, (file, one) in enumerate(pairs):
-            assert one.hashes is not None
-            rows = np.arange(file.rows)
-            if bits:
-                rows = np.flatnonzero(one.hashes >> np.uint64(64 - bits) == part)
-            hidden = [positions for positions, _ in self._walk.hidden.get(file.path, [])]
-            rows = np.setdiff1d(rows, np.concatenate([np.zeros(0, np.int64), *hidden]))
-            scope = np.zeros(len(rows), np.int64)
-            if by_partition:
-                codes = np.array([names.setdefault(extent.partition, len(names)) for extent in file.extents], np.int64)
-                ends = np.cumsum([extent.rows for extent in file.extents])
-                scope = codes[np.searchsorted(ends, rows, side="right")]
-            found.append((one.hashes[rows], scope, np.full(len(rows), number), rows))
-        if not found:
-            return []
+        for number, part in enumerate(bucket):
+            hashes, positions, entries = self._rows(part, bounds)
+            hidden = [one for one, _ in self._walk.hidden.get(part.place.file.path, [])]
+            live = ~np.isin(positions, np.concatenate([np.zeros(0, np.int64), *hidden]))
+            scope = names.setdefault(part.place.extent.partition, len(names)) if by_partition else 0
+            rows = int(live.sum())
+            found.append((hashes[live], np.full(rows, scope), np.full(rows, number), entries[live]))
         columns = [np.concatenate(column) for column in zip(*found, strict=True)]
         order = np.lexsort((columns[1], columns[0]))
-        hashes, scopes, numbers, positions = (column[order] for column in columns)
+        hashes, scopes, numbers, entries = (column[order] for column in columns)
+        if not len(hashes):
+            return []
         equal = (hashes[1:] == hashes[:-1]) & (scopes[1:] == scopes[:-1])
-        doubtful = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
-        seen = Counter(
-            (int(scopes[row]), pairs[numbers[row]][1].keys[int(positions[row])].as_py()) for row in doubtful.tolist()
-        )
+        doubtful = np.append(equal, False) | np.append(False, equal)
+        seen = Counter[tuple[int, bytes]]()
+        for number in np.unique(numbers[doubtful]).tolist():
+            own = doubtful & (numbers == number)
+            seen.update(zip(scopes[own].tolist(), self._keys(bucket[number], entries[own]).to_pylist(), strict=True))
         return [key for (_, key), count in seen.items() if count > 1]
 
+    def _rows(self, part: _Part, bounds: tuple[Any, Any]) -> tuple[Hashes, Ints, Ints]:
+        """Return (hashes, positions, entries) of the rows in a range of hashes.
 
-def _check(plan: Plan, snapshot: Snapshot, file: TableFile, number: int, attempt: int) -> Any:
-    return guarded(check_file, plan, snapshot, file)
+        Without an index, entries are positions.
+        """
+        place, (first, end) = part.place, bounds
+        if part.rows is not None:
+            hashes = part.rows.hashes[place.start : place.end]
+            inside = np.ones(len(hashes), np.bool_) if first is None else hashes >= first
+            chosen = np.flatnonzero(inside if end is None else inside & (hashes < end))
+            return hashes[chosen], place.start + chosen, place.start + chosen
+        index = self._live.index(place.file)
+        hashes = index.hashes(place.start, place.end)
+        begin = 0 if first is None else int(np.searchsorted(hashes, first))
+        stop = len(hashes) if end is None else int(np.searchsorted(hashes, end))
+        entries = np.arange(place.start + begin, place.start + stop)
+        return hashes[begin:stop], index.positions(entries), entries
+
+    def _keys(self, part: _Part, entries: Ints) -> Any:
+        """Return the encoded keys of some rows."""
+        if part.rows is not None:
+            return part.rows.keys.take(pa.array(entries))
+        return self._live.entry_keys(part.place.file, entries)
+
+
+def _check(plan: Plan, snapshot: Snapshot, given: tuple[TableFile, list[HiddenRows]], number: int, attempt: int) -> Any:
+    return guarded(check_file, plan, snapshot, *given)

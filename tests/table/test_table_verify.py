@@ -260,6 +260,32 @@ def test_keys_with_two_live_rows_are_named(table: str, monkeypatch: pytest.Monke
     )
 
 
+def test_keys_are_compared_in_ranges_and_stay_in_their_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver has the rows of one range of one bucket at a time, however many the table has."""
+    table = Table.create(str(tmp_path / "large"), key="id", order_by="at", buckets=2)
+    table.apply(pa.table({"id": list(range(4000)), "at": [1] * 4000}), open_runner=run_here)
+    table.apply(pa.table({"id": list(range(0, 4000, 8)), "at": [2] * 500}), open_runner=run_here)
+    monkeypatch.setattr(verify_rows, "_AT_ONCE", 500)
+    checked, compared = verify_rows.checked, list[int]()
+    rows_of_part = verify_rows.RowsOfTable._rows
+
+    def without_rows(results: Any) -> Any:
+        found = checked(results)
+        assert [one.rows for one in found] == [None] * len(found)
+        return found
+
+    def counted(self: Any, *given: Any) -> Any:
+        found = rows_of_part(self, *given)
+        compared.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(verify_rows, "checked", without_rows)
+    monkeypatch.setattr(verify_rows.RowsOfTable, "_rows", counted)
+    assert table.verify(open_runner=run_here).problems == ()
+    assert sum(compared) == 4500, "each row once"
+    assert max(compared) < 500
+
+
 def test_a_damaged_checkpoint_is_named_and_repaired(table: str) -> None:
     for path in Path(table, "_mutator/table/checkpoints").iterdir():
         flip(path)
