@@ -57,14 +57,17 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
     with _refusal_noted(arguments):
         table = table_of(arguments.base, arguments.table)
         files = _files(arguments, table)
+    signal = None
     with files.watch() as observed:
         if table is None:
             outcome: Outcome | TableOutcome = _merged(arguments, spark, files)
         else:
             target = _opened(table, arguments, spark)
-            outcome = _Upkeep(arguments, target).after(_applied(arguments, target, files))
+            applied = _applied(arguments, target, files)
+            outcome = _Upkeep(arguments, target).after(applied)
+            signal = outcome.stopped if applied.stopped is None else None  # it stopped a compaction
         _observe(observed, outcome)
-    yield _report(outcome, options.shown(outcome, arguments), files)
+    yield _report(outcome, options.shown(outcome, arguments), files, signal)
 
 
 @contextmanager

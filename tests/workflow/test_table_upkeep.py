@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -15,7 +17,7 @@ from mutator.cli import main
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import Interrupted
-from mutator.table import compact_choice, idle
+from mutator.table import compact, compact_choice, idle
 from mutator.workflow import to_table
 from mutator.workflow.to_table.results import Outcome
 from mutator.workflow.to_table.target import Kept
@@ -118,8 +120,25 @@ def test_a_signal_during_a_compaction_ends_a_run_that_is_done(base: TableBase, m
     monkeypatch.setattr(idle, "compact_table", stopped)
     done = kept(base, base.run(), **{"compact.after": "0s"})
     assert done.stopped == 15
-    assert done.warnings[-1] == "the compaction after it failed: a signal stopped it; the next one goes on"
+    assert done.warnings[-1] == "the compaction after it is not complete: a signal stopped it; the next one goes on"
     assert set(kinds(base)) == {"create", "apply"}
+
+
+@pytest.mark.parametrize("command", [["run"], ["watch", "--interval", "0.02"]])
+def test_a_signal_during_a_compaction_is_the_exit_code(
+    base: TableBase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    monkeypatch.setattr(compact, "check_signals", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    words = ["--runner", "local", "-D", "claim.min.age=0s", "-D", "compact.after=0s"]
+    assert main(["workflow", command[0], str(base.path), *command[1:], *words]) == 128 + signal.SIGTERM
+    message = capsys.readouterr().err
+    assert "the compaction after it is not complete: a signal stopped it; the next one goes on" in message
+    assert "failed" not in message
+    assert set(kinds(base)) == {"create", "apply"}
+    monkeypatch.undo()
+    assert main(["workflow", "run", str(base.path), *words]) == 0
+    assert kinds(base)[-1] == "compact"
+    assert base.table.verify().problems == ()
 
 
 class Clock:

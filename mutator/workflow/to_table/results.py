@@ -23,7 +23,10 @@ class Outcome(RunOutcome):
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know although the run succeeded."""
         fault = self.compaction_fault
-        return super().warnings if fault is None else (*super().warnings, f"the compaction after it failed: {fault}")
+        if fault is None:
+            return super().warnings
+        what = "the compaction after it failed" if self.stopped is None else "the compaction after it is not complete"
+        return (*super().warnings, f"{what}: {fault}")
 
     @property
     def is_upkeep(self) -> bool:
