@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import ByteColumn
+from mutator.rules.byte_columns import ByteColumn, concatenated
 from mutator.rules.key_hash import Hashes, hash_more
 from mutator.rules.order_columns import flags
 from mutator.rules.typed_values import comparable
@@ -68,6 +68,8 @@ def _bytes(column: Any) -> Any:
         return column
     if pa.types.is_fixed_size_binary(data_type):
         return column.cast(pa.binary()).cast(pa.large_binary())
+    if pa.types.is_decimal(data_type):  # its text has nothing that a literal would escape
+        return concatenated(b"'", comparable(column).cast(pa.large_string()).cast(pa.large_binary()), b"'")
     return pa.array([repr(value).encode() for value in comparable(column).to_pylist()], pa.large_binary())
 
 
