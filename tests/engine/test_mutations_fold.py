@@ -27,6 +27,7 @@ from mutator.engine.blocks.mutations import (
     mutations_of_table,
     table_of_mutations,
 )
+from mutator.engine.blocks.read import Feed, Run
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.registry import BLOCK_TYPES
@@ -187,6 +188,19 @@ def test_columns_of_parts_are_free_once_they_are_folded():
     assert parts == []
     assert len(folded) == 100
     assert [column() for column in columns] == [None, None]
+
+
+def test_rows_of_a_group_travel_in_the_order_of_reading():
+    plan = plan_of()
+    plan.groups, plan.feed_has_directories = 2, False
+    feed = Feed(plan)
+    found = columns_of([Mutation((b"%d" % n,), n, 1, n, b"%d\n" % n, False) for n in range(9)])
+    hashes = np.arange(9, dtype=np.uint64)[::-1].copy()
+    feed.waiting = {"feed": [Mutations(**{**vars(found), "hashes": hashes})]}
+    runs = [(key[0], Run(*run)) for key, run in feed.runs()]
+    offsets = {group: np.frombuffer(run.offsets, np.int64).tolist() for group, run in runs}
+    assert offsets == {0: [0, 2, 4, 6, 8], 1: [1, 3, 5, 7]}
+    assert {group: run.rows for group, run in runs} == {0: b"0\n2\n4\n6\n8\n", 1: b"1\n3\n5\n7\n"}
 
 
 @given(st.lists(mutations(st.sampled_from([b"", b"10", b"9", b"\xff"])), min_size=1, max_size=8), st.randoms())

@@ -9,7 +9,7 @@ Rows are sorted by the 64-bit hash of their key; keys are compared only where ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.partition_transforms import RowPartitions
-from mutator.rules.sort_order import hash_order, then_by
+from mutator.rules.sort_order import hash_order
 
 # A record that changes its partition leaves one and arrives in another, as a mutation in each. A record whose tombstone
 # is in another partition is revived, and the tombstone leaves.
@@ -72,7 +72,7 @@ class Mutations:
 
     def take(self, rows: Any) -> Mutations:
         """Return the mutations with some numbers. rows: int64 array."""
-        return Mutations.of(_Columns([self]).take(rows))
+        return Mutations.of(Columns([self]).take(rows))
 
 
 def mutations_of(
@@ -144,11 +144,11 @@ def joined_mutations(parts: Sequence[Mutations]) -> Mutations:
     """Concatenate mutations."""
     if len(parts) == 1:
         return parts[0]
-    columns = _Columns(parts)
+    columns = Columns(parts)
     return Mutations.of({name: columns.joined(name) for name in columns})
 
 
-class _Columns:
+class Columns:
     """The columns of mutations in several parts, joined when they are needed.
 
     Names that have the same arrays share the joined one, too: rows are often written as they were read.
@@ -182,13 +182,15 @@ class _Columns:
         """Return some rows of a column. rows: int64 array."""
         return _rows(self.joined(name), rows)
 
-    def take(self, rows: Any) -> dict[str, Any]:
-        """Return some rows of all columns, and forget each column once its rows are copied."""
-        taken = []
+    def take(self, rows: Any, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """Return some rows of columns, and forget each column once its rows are copied. names: of these; None: all."""
+        numbers = self._numbers if names is None else {name: self._numbers[name] for name in names}
+        taken: dict[int, Any] = {}
         for number in range(len(self._arrays)):
-            taken.append(_rows(self._joined(number), rows))
+            if number in numbers.values():
+                taken[number] = _rows(self._joined(number), rows)
             self._arrays[number] = []
-        return {name: taken[number] for name, number in self._numbers.items()}
+        return {name: taken[number] for name, number in numbers.items()}
 
 
 def _rows(column: Any, rows: Any) -> Any:
@@ -204,31 +206,36 @@ def fold(plan: Plan, found: Mutations) -> Mutations:
     return fold_parts(plan, [found])
 
 
-def fold_parts(plan: Plan, parts: list[Mutations], groups: int = 1) -> Mutations:
-    """Fold mutations that are in several parts; see ``fold``. groups: the order is by group, then by hash.
+def fold_parts(plan: Plan, parts: list[Mutations]) -> Mutations:
+    """Fold mutations that are in several parts; see ``fold``.
 
     The list is emptied, so that the memory of each column is free for the next ones as soon as it is copied.
     """
-    columns = _Columns(parts)
+    columns = Columns(parts)
     parts.clear()
+    rows, remarks = last_of_each(plan, columns)
+    return Mutations.of(columns.take(rows) | remarks)
+
+
+def last_of_each(plan: Plan, columns: Columns) -> tuple[Ints, dict[str, Any]]:
+    """Return the winner of each key, one of the rows, by hash, and those columns of the winners that differ.
+
+    These are counts, mixed and upserts; none where each key has one mutation.
+    """
     hashes = columns.joined("hashes")
     order = hash_order(hashes)
     again = np.zeros(len(order) + 1, np.bool_)
     again[1:-1] = hashes[order[1:]] == hashes[order[:-1]]
     several = again[1:] | again[:-1]  # shares its hash with another
     if not several.any():
-        return Mutations.of(columns.take(_by_group(order, hashes, groups)))
+        return order, {}
     alone, rest = order[~several], order[several]
-    found = [_last_of_each(plan, columns, rest[part]) for part in _slices(hashes[rest])]
+    found = [_last_of_several(plan, columns, rest[part]) for part in _slices(hashes[rest])]
     winners = np.concatenate([alone, *(last for last, _ in found)])
     remarks = {name: np.concatenate([part[name] for _, part in found]) for name in found[0][1]}
-    order = _by_group(hash_order(hashes[winners]), hashes[winners], groups)
+    order = hash_order(hashes[winners])
     changed = {name: np.concatenate([columns.rows(name, alone), column])[order] for name, column in remarks.items()}
-    return Mutations.of(columns.take(winners[order]) | changed)
-
-
-def _by_group(order: Ints, hashes: Hashes, groups: int) -> Ints:
-    return order if groups == 1 else then_by(order, hashes % np.uint64(groups))
+    return winners[order], changed
 
 
 def _slices(hashes: Hashes) -> Iterator[slice]:
@@ -241,7 +248,7 @@ def _slices(hashes: Hashes) -> Iterator[slice]:
         start = end
 
 
-def _last_of_each(plan: Plan, columns: _Columns, rows: Ints) -> tuple[Ints, dict[str, Any]]:
+def _last_of_several(plan: Plan, columns: Columns, rows: Ints) -> tuple[Ints, dict[str, Any]]:
     """Return the winner of each key, one of the rows, and its columns counts, mixed and upserts.
 
     rows: mutations in the order of their hashes; so are the winners.
@@ -279,7 +286,7 @@ def _last_of_each(plan: Plan, columns: _Columns, rows: Ints) -> tuple[Ints, dict
     }
 
 
-def _content_ranks(plan: Plan, columns: _Columns, rows: Ints, sort: Ints, equal: Flags) -> Ints:
+def _content_ranks(plan: Plan, columns: Columns, rows: Ints, sort: Ints, equal: Flags) -> Ints:
     """Return int64 values that compare as the bytes of the rows do, where nothing else decides; 0 for other rows.
 
     sort: an order of the rows. equal: whether a row in this order has the precedence of the next one, without bytes.

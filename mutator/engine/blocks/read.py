@@ -1,6 +1,6 @@
 """Read splits to the elements of the blocks engine's shuffle: plain functions, no Spark.
 
-    ((group, (), RUN, (input, split, n)), Run)      mutations folded within the task, sorted by the hash of their keys
+    ((group, (), RUN, (input, split, n)), Run)      mutations folded within the task, in the order of reading
     ((group, (), ROWS, (input, split, n)), Rows)    master rows in the order of their files, where they are shuffled
     ((group, (), TOMBSTONES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
 
@@ -10,7 +10,7 @@ less than sending them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from mutator.dataset.side_columns import tombstone_tables
 from mutator.engine.blocks.mutations import (
+    Columns,
     Mutations,
     directories_of,
-    fold_parts,
     key_columns,
+    last_of_each,
     mutations_of,
 )
 from mutator.engine.malloc import keep_freed_memory
@@ -44,11 +45,15 @@ from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_units import Units, joined, units_of
+from mutator.rules.sort_order import number_order
 from mutator.storage import storage_for
 
 RUN, ROWS, TOMBSTONES = 0, 1, 2  # the feed comes first, so that a reducer can stream the rest against it
 
+_SHIPPED = ("rows", "inputs", "offsets", "counts", "mixed", "upserts", "directories")  # the others are derived again
 _PIECE = 1 << 20  # bytes of rows that go to one group at once
+
+Piece = tuple[int, int, int]  # group, first row, and the one after the last
 
 
 class Run(NamedTuple):
@@ -158,15 +163,12 @@ class Feed:
         plan = self.plan
         form = plan.block_type
         for layout, parts in self.waiting.items():
-            found = self.folded(parts)
-            whole = bool((found.counts > 1).any())
-            order, pieces = grouped(found.hashes, plan.groups)
-            if (order[1:] < order[:-1]).any():
-                found = found.take(order)
-            rows, directories = found.rows, found.directories
-            columns: list[Any] = [found.inputs.astype(np.int32), found.offsets]
-            columns += [found.counts, found.mixed, found.upserts]
-            for group, start, end in _sliced(pieces, max(_PIECE * len(found) // max(found.rows.nbytes, 1), 1)):
+            pieces, found = self._grouped(parts)
+            rows, directories = found["rows"], found["directories"]
+            columns: list[Any] = [found["inputs"].astype(np.int32), found["offsets"]]
+            columns += [found["counts"], found["mixed"], found["upserts"]]
+            whole = bool((found["counts"] > 1).any())
+            for group, start, end in _sliced(pieces, max(_PIECE * len(rows) // max(rows.nbytes, 1), 1)):
                 inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in columns)
                 packed = form.pack(rows.slice(start, end - start))
                 where = _packed_directories(plan, directories.slice(start, end - start))
@@ -175,9 +177,24 @@ class Feed:
                 yield (group, (), RUN, (*self._split, self._number)), tuple(run)
         self.forget()
 
-    def folded(self, parts: list[Mutations]) -> Mutations:
-        """Fold mutations, in the order of their groups; the list is emptied."""
-        return fold_parts(self.plan, parts, self.plan.groups)
+    def _grouped(self, parts: list[Mutations]) -> tuple[list[Piece], dict[str, Any]]:
+        """Fold mutations; return the pieces that go to each group, and the columns that do. The list is emptied.
+
+        The rows of a group stay in the order in which they were read: the reducer sorts them with those of other tasks,
+        and rows are copied in half the time where neighbours stay together.
+        """
+        rows, remarks = self.winners(parts)
+        columns = Columns(parts)
+        parts.clear()
+        order = number_order(rows)
+        by_group, pieces = grouped(columns.joined("hashes")[rows[order]], self.plan.groups)
+        order = order[by_group]
+        taken = columns.take(rows[order], _SHIPPED)
+        return pieces, taken | {name: column[order] for name, column in remarks.items()}
+
+    def winners(self, parts: Sequence[Mutations]) -> tuple[Ints, dict[str, Any]]:
+        """Return the winner of each key, as ``last_of_each`` does."""
+        return last_of_each(self.plan, Columns(parts))
 
     def forget(self) -> None:
         """Remove all mutations."""
@@ -250,14 +267,14 @@ class _Master:
         return (group, (), ROWS, (*self._split, self._number)), tuple(value)
 
 
-def _sliced(pieces: list[tuple[int, int, int]], rows: int) -> Iterator[tuple[int, int, int]]:
+def _sliced(pieces: list[Piece], rows: int) -> Iterator[Piece]:
     """Cut pieces into smaller ones. rows: the most rows of a piece."""
     for group, start, end in pieces:
         for begin in range(start, end, rows):
             yield group, begin, min(begin + rows, end)
 
 
-def grouped(hashes: Hashes, groups: int) -> tuple[Ints, list[tuple[int, int, int]]]:
+def grouped(hashes: Hashes, groups: int) -> tuple[Ints, list[Piece]]:
     """Return the rows ordered by the group of their key, and (group, start, end) of each that occurs."""
     found = hashes % np.uint64(groups)
     order = np.argsort(found.astype(np.uint16) if groups <= 1 << 16 else found, kind="stable")

@@ -1,13 +1,14 @@
 """Mutations whose record ID is unique only within its partition: the partition becomes a part of the key."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.engine.blocks.mutations import Mutations, fold_parts
+from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.read import Feed
-from mutator.rules.byte_columns import ByteColumn
+from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
 
 
@@ -30,8 +31,6 @@ def salts_of(names: Any) -> Hashes:
 class ApartFeed(Feed):
     """The mutations of a task, folded by partition and ID."""
 
-    def folded(self, parts: list[Mutations]) -> Mutations:
-        """Fold mutations; the list is emptied."""
-        whole = [apart(part) for part in parts]
-        parts.clear()
-        return together(fold_parts(self.plan, whole))
+    def winners(self, parts: Sequence[Mutations]) -> tuple[Ints, dict[str, Any]]:
+        """Return the winner of each partition and ID."""
+        return super().winners([apart(part) for part in parts])

@@ -147,7 +147,7 @@ class SchemaBlockType:
                 message = pa.py_buffer(memoryview(piece)[at + _HEAD : end])
                 parts.append(pa.ipc.read_record_batch(message, schema).to_struct_array())
                 at = end
-        rows = pa.concat_arrays(parts) if parts else pa.array([], layout.row_type)
+        rows = pa.concat_arrays(parts) if len(parts) > 1 else parts[0] if parts else pa.array([], layout.row_type)
         return self.block(rows, np.arange(len(rows)), layout)
 
 
