@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from mutator.cli import main
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import ConfigError, DataError, MutatorError
+from mutator.table import prepare
 from mutator.table.table import Table
 from tests.support.versioned import left_of
 
@@ -61,6 +63,16 @@ def outcomes(report: Any) -> dict[str, int]:
     n = report.counts
     names = [name for name in n if name.startswith(("feed ", "master ")) and not name.endswith((" rows", "ignored"))]
     return {name: n[name] for name in names if n[name]}
+
+
+def test_no_entries_are_read_to_find_that_no_record_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records of several groups share a file here."""
+    rows = [(number, 1, "U", "p", "old") for number in range(20)]
+    table = create(tmp_path, SETTINGS, *rows)
+    monkeypatch.setattr(prepare, "_GROUP", 1)
+    monkeypatch.setattr(LiveRows, "entries", None)
+    report = table.insert_overwrite_table(feed(*((number, 2, "U", "p", "new") for number, *_ in rows)))
+    assert outcomes(report) == {"feed updated": 20, "master replaced": 20}
 
 
 @WHOLE

@@ -15,7 +15,7 @@ from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
-from mutator.dataset.versions.version import DATA, TOMBSTONES
+from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.tally import Tally
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, order_bytes, unit_order
 from mutator.engine.versions.live_rows import LiveRows
@@ -51,8 +51,11 @@ def bury_absent(
     wanted = partial(buckets_of_group, group, plan.groups)
     for path, of_file in groupby(live.snapshot.extents(DATA, wanted, partitions), lambda extent: extent.file.path):
         extents = list(of_file)
-        if sum(map(len, met.get(path, ()))) == extents[0].file.rows:
+        count = sum(map(len, met.get(path, ())))
+        if count == extents[0].file.rows:
             continue  # no row of the file is absent, so its key index need not be read again
+        if partitions is None and count and count == _rows_of_group(plan, live, extents[0].file, group):
+            continue
         found = _absent(plan, live, extents, group, met.get(path, ()), replaced)
         positions, hashes, keys, orders, _ = found
         if not len(positions):
@@ -79,6 +82,11 @@ def buckets_of_group(group: int, groups: int, buckets: int) -> list[int]:
     """
     step = math.gcd(groups, buckets)
     return list(range(group % step, buckets, step))
+
+
+def _rows_of_group(plan: Plan, live: LiveRows, file: TableFile, group: int) -> int:
+    """Return how many rows of a file have keys of a group, hidden ones too."""
+    return int(np.count_nonzero(live.hashes(file) % np.uint64(plan.groups) == np.uint64(group)))
 
 
 def _absent(
