@@ -21,6 +21,7 @@ from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.mutations import (
     Mutations,
     fold,
+    fold_in_place,
     fold_parts,
     groups_of_keys,
     joined_mutations,
@@ -188,6 +189,25 @@ def test_columns_of_parts_are_free_once_they_are_folded():
     assert parts == []
     assert len(folded) == 100
     assert [column() for column in columns] == [None, None]
+
+
+@given(BAGS.filter(bool), st.sampled_from([0, 3]))
+def test_a_fold_in_place_has_the_same_winners(bag, space):
+    folded = fold_in_place(plan_of(), [columns_of(bag, space=space)])
+    index = pa.array(range(len(folded)), pa.int64())
+    plain = fold(plan_of(), columns_of(bag, space=space))
+    assert folded.hashes.tolist() == plain.hashes.tolist()
+    assert folded.written.take(index) == plain.written
+    assert [keys.to_pylist() for keys in folded.keys] == [keys.to_pylist() for keys in plain.keys]
+
+
+def test_rows_stay_in_place_where_all_are_winners():
+    found = columns_of(
+        [Mutation((key,), 1, 1, n, b"%d\n" % n, False) for n, key in enumerate([b"b", b"", b"a"])], space=0
+    )
+    folded = fold_in_place(plan_of(), [found])
+    assert folded.written.array is found.written
+    assert folded.written.take(pa.array([0, 1, 2])).to_pylist() == [b"1\n", b"2\n", b"0\n"]
 
 
 def test_rows_of_a_group_travel_in_the_order_of_reading():

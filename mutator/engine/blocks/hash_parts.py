@@ -1,7 +1,7 @@
 """The feed of a reduce task: whole, or in parts by the hash of the key if it exceeds the task's memory."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -26,13 +26,15 @@ from mutator.rules.byte_columns import Flags
 
 _PARTS = 256
 _PART_BITS = np.uint64(56)  # the highest eight bits of a hash are the number of its part
+Fold = Callable[[Plan, list[Mutations]], Mutations]
 
 
 class Parts:
     """The folded feed of a task: whole, or in parts by hash if it exceeds the task's memory."""
 
-    def __init__(self, plan: Plan, tally: Tally, stack: ExitStack) -> None:
-        self._plan, self._tally, self._stack = plan, tally, stack
+    def __init__(self, plan: Plan, tally: Tally, stack: ExitStack, fold: Fold = fold_parts) -> None:
+        """Begin without mutations. fold: makes the winners."""
+        self._plan, self._tally, self._stack, self._fold = plan, tally, stack, fold
         self._held: list[Mutations] = []
         self._bytes = 0
         self._directory: str | None = None
@@ -63,7 +65,7 @@ class Parts:
         """Yield the winners, of as many neighbouring parts at a time as fit into memory."""
         if self._directory is None:
             if self._held:
-                self._held = [fold_parts(self._plan, self._held)]
+                self._held = [self._fold(self._plan, self._held)]
                 release_freed_memory(self._bytes)
                 yield Winners(self._plan, self._held[0], self._tally)
             return
@@ -76,7 +78,7 @@ class Parts:
                 end += 1
             found = [_read(os.path.join(self._directory, name)) for names in self._files[start:end] for name in names]
             assert self._none is not None
-            folded = fold_parts(self._plan, found or [self._none])
+            folded = self._fold(self._plan, found or [self._none])
             release_freed_memory(size)
             winners = Winners(self._plan, folded, self._tally, range(start, end))
             del folded

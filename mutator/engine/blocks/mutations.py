@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.engine.blocks.rows_in_place import RowsInPlace
 from mutator.formats.blocks.contract import Block, Hashes, unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
@@ -42,8 +43,8 @@ class Mutations:
     inputs: Ints  # numbers of the files in the plan
     offsets: Ints
     deletes: Flags
-    rows: Any  # as they were read
-    written: Any  # as they would be written
+    rows: Any  # as they were read; a pa.Array, or RowsInPlace
+    written: Any  # as they would be written; the same
     counts: Ints  # number of mutations that it is the winner of, itself included
     mixed: Flags  # those with its order value and sequence are not all the same
     upserts: Flags  # one of them is an upsert
@@ -215,6 +216,21 @@ def fold_parts(plan: Plan, parts: list[Mutations]) -> Mutations:
     parts.clear()
     rows, remarks = last_of_each(plan, columns)
     return Mutations.of(columns.take(rows) | remarks)
+
+
+def fold_in_place(plan: Plan, parts: list[Mutations]) -> Mutations:
+    """Fold mutations for the last time, as ``fold_parts`` does; their rows are not copied if all of them are winners.
+
+    Nothing compares the rows again as they were read, so both columns of rows are those to be written.
+    """
+    columns = Columns(parts)
+    parts.clear()
+    rows, remarks = last_of_each(plan, columns)
+    if remarks:
+        return Mutations.of(columns.take(rows) | remarks)
+    written = RowsInPlace(columns.joined("written"), rows)
+    taken = columns.take(rows, [name for name in columns if name not in ("rows", "written")])
+    return Mutations.of(taken | {"rows": written, "written": written})
 
 
 def last_of_each(plan: Plan, columns: Columns) -> tuple[Ints, dict[str, Any]]:

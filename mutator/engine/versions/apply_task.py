@@ -25,7 +25,8 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
-from mutator.engine.blocks.mutations import Mutations
+from mutator.engine.blocks.mutations import Mutations, fold_in_place
+from mutator.engine.blocks.rows_in_place import row_hashes_of
 from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
@@ -42,12 +43,13 @@ from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.contract import unequal
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, chosen
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
 from mutator.rules.row_hash import RowHashes, row_hashes
+from mutator.rules.sort_order import number_order
 
 _MOST_HASHES = 1 << 22  # of a task
 MIXED, UPSERT = 1, 2  # facts about winners: tied within the feed; one of the mutations that it supersedes is an upsert
@@ -89,7 +91,7 @@ def apply_group(
     keep_freed_memory()
     tally = Tally()
     with ExitStack() as stack:
-        parts = Parts(plan, tally, stack)
+        parts = Parts(plan, tally, stack, fold_in_place)
         by_partition = plan.rows.partitioning.by_partition
         for found in Sections(plan, elements, stack).mutations():
             parts.append(apart(found) if by_partition else found)
@@ -258,7 +260,7 @@ class Meeting:
         if self._hashed is None:
             if len(numbers) < len(written) // 2:
                 return row_hashes(written.take(pa.array(numbers)))
-            self._hashed = row_hashes(written)
+            self._hashed = row_hashes_of(written)
         return self._hashed[numbers]
 
     def _equal(self, file: TableFile, met: MetRows, rows: Ints, replaced: Flags | None) -> Flags:
@@ -288,8 +290,8 @@ class Meeting:
         numbers, replaced = met.numbers[fresh], self._replaced(met.partitions[fresh])
         orders = known_tombstone_orders(met, fresh, self._replaced(met.partitions))
         hidden = []
-        for decision, chosen in winners.meet_tombstones(numbers, orders, replaced):
-            rows = np.flatnonzero(chosen)
+        for decision, case in winners.meet_tombstones(numbers, orders, replaced):
+            rows = np.flatnonzero(case)
             self._late[numbers[rows]] = decision.winner == "late"
             if decision.result == "write":
                 hidden.append(rows)
@@ -347,7 +349,9 @@ class Meeting:
 def write(plan: Plan, found: Mutations, decided: Decided, writer: DeltaWriter) -> None:
     """Write the rows and tombstones that a table gets. found: the winners."""
     for role, (numbers, codes) in decided.written.items():
-        keys = [column.take(pa.array(numbers)) for column in found.keys]
+        by_hash = number_order(numbers)
+        numbers, codes = numbers[by_hash], codes[by_hash]
+        keys = [chosen(column, numbers) for column in found.keys]  # all of them in an overwrite: these are not copied
         buckets = writer.buckets.of_rows(decided.partitions, codes, found.hashes[numbers])
         order = unit_order(decided.partitions, codes, buckets, keys)
         numbers, codes = numbers[order], codes[order]
