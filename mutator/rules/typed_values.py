@@ -123,7 +123,8 @@ def plain_decimals(column: Any) -> Any:
 def _from_digits(column: Any) -> Any:
     """Write decimals without an exponent, from the digits that Arrow stores."""
     scale = column.type.scale
-    whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(column), column.buffers(), offset=column.offset)
+    wide = column.cast(pa.decimal256(76, scale))  # whichever width its values have
+    whole = pa.Array.from_buffers(pa.decimal256(76, 0), len(wide), wide.buffers(), offset=wide.offset)
     digits, none = whole.cast(pa.string()), pa.scalar("", pa.string())
     if scale <= 0:
         filled = pc.binary_join_element_wise(digits, "0" * -scale, none)
