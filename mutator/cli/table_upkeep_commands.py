@@ -13,6 +13,7 @@ from typing import Any
 from mutator.cli import options
 from mutator.cli.after_commit import committing
 from mutator.cli.command import Command, Report, option, option_type
+from mutator.cli.priority import give_way
 from mutator.cli.table_output_commands import TABLE, table_runner
 from mutator.config import parsers
 
@@ -21,6 +22,7 @@ def _compact(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN
     from mutator.table.table import Table
 
+    give_way()  # applies and readers of the table go on meanwhile
     with committing(arguments, "compaction"):
         report = Table(arguments.table).compact(
             everything=arguments.everything,

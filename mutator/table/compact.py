@@ -20,7 +20,6 @@ from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT, Stored, TableVersion, stored_here
-from mutator.engine.background import in_background
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
@@ -156,7 +155,7 @@ def _compact(
     number: int,
     attempt: int,
 ) -> Any:
-    return in_background(guarded, compact_units, plan, snapshot, target, packed, units, number, attempt)
+    return guarded(compact_units, plan, snapshot, target, packed, units, number, attempt)
 
 
 def _paths(results: Sequence[Compacted]) -> list[str]:
