@@ -42,7 +42,7 @@ class EarlierFiles:
 def earlier_files(snapshot: Snapshot) -> EarlierFiles:
     """Return the files of a version, and those that were replaced before. Their rows may be hidden.
 
-    One snapshot is opened, that of the version before the first replacement. What it lacks is in the entries after it.
+    One snapshot is opened, that of the version before the first replacement. The entries after it name the other files.
     """
     log = TableLog(snapshot.table)
     replacements = list(_replacements(log, snapshot))

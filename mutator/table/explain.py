@@ -165,7 +165,7 @@ class _Versions:
             return None
 
     def _note(self, what: str, fault: MutatorError) -> None:
-        """Note what a fault leaves unknown; raise it if it may come of a cleaning since the snapshot."""
+        """Note a fault and the part of the answer that it hides; raise it if a cleaning may be the cause."""
         if newest_with_less(self._snapshot, fault) is not None:
             raise fault
         self._unknown.append(f"{what}: {fault}")

@@ -57,7 +57,7 @@ class Checked:
 
     differences: tuple[Difference, ...]
     has_index: bool  # its key index has the keys of its rows, as far as they can be compared
-    rows: Rows | None = None  # what the key index should say, where it cannot be used and the rows can be read
+    rows: Rows | None = None  # the right entries of the key index, where it cannot be used and the rows can be read
     rebuilt: bytes | None = None  # a damaged key index, made again from the rows
 
 

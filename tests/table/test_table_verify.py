@@ -359,3 +359,15 @@ def test_rows_of_another_bucket_or_partition_are_named(tmp_path: Path, monkeypat
     bucket, partition = verified("table").problems
     assert bucket.endswith("has 2 rows of another bucket")
     assert partition.endswith("has 2 rows of another partition")
+
+
+def test_an_index_that_vanishes_after_its_check_is_named(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = verify_rows.RowsOfTable._twice
+
+    def without_index(self: Any, files: Any, results: Any) -> Any:
+        Path(table, files[0].index.path).unlink()
+        return compared(self, files, results)
+
+    rewrite(table, 1, lambda version: version)
+    monkeypatch.setattr(verify_rows.RowsOfTable, "_twice", without_index)
+    assert any("is damaged (it is missing)" in problem for problem in verified(table).problems)
