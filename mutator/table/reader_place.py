@@ -27,7 +27,8 @@ def bookmarked(snapshot: Snapshot, name: str, number: int, lasts: int | None = N
     _check(snapshot, number)
 
     def change(present: Bookmark | None) -> Bookmark:
-        return Bookmark(name, number, _now(), lasts or (LASTS if present is None else present.lasts))
+        before = LASTS if present is None else present.lasts
+        return Bookmark(name, number, _now(), before if lasts is None else lasts)
 
     return _changed(snapshot, name, change)
 

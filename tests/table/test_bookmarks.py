@@ -49,6 +49,8 @@ def test_set_move_list_remove(table: Table) -> None:
     assert before - timedelta(seconds=1) < datetime.fromisoformat(mark.moved)
     assert not mark.is_expired(datetime.fromisoformat(mark.moved) + timedelta(days=6))
     assert mark.is_expired(datetime.fromisoformat(mark.moved) + timedelta(days=7))
+    assert reader_place.bookmarked(table.snapshot, "short", 1, lasts=0).lasts == 0
+    table.remove_bookmark("short")
     table.bookmark("other", expires="12h")
     table.tag("second", 2)
     table.bookmark("other", "second")
