@@ -173,6 +173,41 @@ def test_a_bookmark_that_moves_while_another_reader_begins(table: Table, monkeyp
     assert places(table) == {"reports": 3}
 
 
+def once_listed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> list[str]:
+    """Act once, when the files were listed and are about to be read; return the directories that are listed."""
+    entries_of, acts, listed = bookmarks.entries_of, [act], list[str]()
+
+    def acted(path: str) -> Any:
+        listed.append(path)
+        found = entries_of(path)
+        if acts:
+            acts.pop()()
+        return found
+
+    monkeypatch.setattr(bookmarks, "entries_of", acted)
+    return listed
+
+
+def test_bookmarks_are_listed_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, name in enumerate("abc", 1):
+        table.bookmark(name, number)
+    listed = once_listed(monkeypatch, lambda: None)
+    assert places(table) == {"a": 1, "b": 2, "c": 3}
+    assert len(listed) == 1
+
+
+def test_bookmarks_that_change_once_they_are_listed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        table.bookmark(name, 1)
+
+    def change() -> None:
+        Table(table.path).bookmark("b", 2)
+        Table(table.path).remove_bookmark("c")
+
+    once_listed(monkeypatch, change)
+    assert places(table) == {"a": 1, "b": 2}
+
+
 @pytest.fixture(name="cleaned")
 def clean_meanwhile(monkeypatch: pytest.MonkeyPatch, table: Table) -> Iterator[list[int]]:
     """A cleaning of the versions below 2, once the bookmark is written, and what it sees of the bookmarks."""

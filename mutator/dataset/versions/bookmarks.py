@@ -56,13 +56,13 @@ class Bookmark:
 
 def bookmarks_of(table: str) -> list[Bookmark]:
     """Return all bookmarks of a table, those that have expired, too, by name. Raises StateError for a damaged one."""
-    return [one for name in sorted(_files(table)) if (one := bookmark_of(table, name)) is not None]
+    found = (_bookmark(table, name, *_last(table, name, numbers)) for name, numbers in sorted(_files(table).items()))
+    return [one for one in found if one is not None]
 
 
 def bookmark_of(table: str, name: str) -> Bookmark | None:
     """Return a bookmark; None if there is none. Raises StateError if it is damaged."""
-    number, content = _newest(table, name)
-    return None if content is None else _parsed(table, name, number, content)
+    return _bookmark(table, name, *_newest(table, name))
 
 
 def change_bookmark(
@@ -128,10 +128,16 @@ def _create(table: str, name: str, number: int, content: bytes) -> bool:
 
 def _newest(table: str, name: str) -> tuple[int, bytes | None]:
     """Return the number and the content of the newest file of a bookmark; -1 and None if there is no file."""
-    while numbers := _files(table).get(name):
+    return _last(table, name, _files(table).get(name, []))
+
+
+def _last(table: str, name: str, numbers: list[int]) -> tuple[int, bytes | None]:
+    """Return the newest file of a bookmark, as ``_newest`` does. numbers: of its files, as they were listed."""
+    while numbers:
         content = read_if_exists(_path(table, name, numbers[-1]))
-        if content is not None:  # else there is a newer one by now
+        if content is not None:
             return numbers[-1], content
+        numbers = _files(table).get(name, [])  # there is a newer one by now
     return -1, None
 
 
@@ -147,12 +153,14 @@ def _files(table: str) -> dict[str, list[int]]:
 
 def _known(table: str, name: str, number: int, content: bytes | None) -> Bookmark | None:
     with suppressed("table.bookmark.damaged"):
-        return None if content is None else _parsed(table, name, number, content)
+        return _bookmark(table, name, number, content)
     return None
 
 
-def _parsed(table: str, name: str, number: int, content: bytes) -> Bookmark | None:
-    """Return the bookmark in a file; None if it was removed. Raises StateError if the file is damaged."""
+def _bookmark(table: str, name: str, number: int, content: bytes | None) -> Bookmark | None:
+    """Return the bookmark in a file; None without one, or if it was removed. Raises StateError if it is damaged."""
+    if content is None:
+        return None
     with suppress(ValueError, KeyError, TypeError):
         members = checksummed_json.parse(content, *_FORM)
         if members["name"] == name and members["number"] is None:
