@@ -143,6 +143,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: other writers were always faster, so nothing was changed; run again, or let fewer writers work at "
             "the same time"
         ),
+        "table.outrun.bookmark": (
+            "{path}: other readers of the bookmark were always faster, so it was left as it is; run again, or if this "
+            "path is a link or a directory, remove it"
+        ),
         "table.bookmark.damaged": (
             "{path}: this bookmark cannot be read; set it again with: mutator table bookmark {table} {name}, or if its "
             "reader is no longer used, remove it with: mutator table bookmark {table} {name} --remove"

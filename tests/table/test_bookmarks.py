@@ -173,6 +173,20 @@ def test_a_bookmark_that_moves_while_another_reader_begins(table: Table, monkeyp
     assert places(table) == {"reports": 3}
 
 
+@pytest.mark.parametrize("is_link", [True, False])
+def test_something_in_the_way_of_a_change(table: Table, is_link: bool) -> None:
+    table.bookmark("reports", 1)
+    path = Path(table.path, "_mutator/table/bookmarks/reports@1.json")
+    if is_link:
+        path.symlink_to("nowhere")
+    else:
+        path.mkdir()
+    for change in (lambda: table.bookmark("reports", 2), lambda: table.remove_bookmark("reports")):
+        with pytest.raises(StateError, match=r"reports@1\.json: .* if this path is a link or a directory, remove it"):
+            change()
+    assert places(table) == {"reports": 1}
+
+
 def once_listed(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> list[str]:
     """Act once, when the files were listed and are about to be read; return the directories that are listed."""
     entries_of, acts, listed = bookmarks.entries_of, [act], list[str]()

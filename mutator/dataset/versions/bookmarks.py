@@ -32,6 +32,7 @@ from mutator.storage import entries_of, read_if_exists, storage_for
 
 _FORM = ("mutator table bookmark", 1)
 _FILE = re.compile(r"(?P<name>[^@]+)(?:@(?P<number>[1-9][0-9]*))?\.json")
+_TRIES = 50  # of a change, while other processes change the bookmark
 LASTS = 7 * 86400  # seconds after which a bookmark expires that was not moved
 
 
@@ -75,9 +76,10 @@ def change_bookmark(
 
     change: given the present bookmark, returns the new one or raises an error; it is called again if another process
     changes the bookmark meanwhile. A damaged bookmark is None to it. check: called once the new one is written; reads
-    the log, and raises an error if the version is gone. Then the bookmark is what it was before.
+    the log, and raises an error if the version is gone. Then the bookmark is what it was before. Raises StateError if
+    other processes are always faster.
     """
-    while True:
+    for _ in range(_TRIES):
         number, before = _newest(table, name)
         new = change(_known(table, name, number, before))
         if not _create(table, name, number + 1, _content(new)):
@@ -88,14 +90,16 @@ def change_bookmark(
             _create(table, name, number + 2, before or _removed(name))  # unless another process has changed it
             raise
         return new
+    raise error("table.outrun.bookmark", path=_path(table, name, number + 1))
 
 
 def remove_bookmark(table: str, name: str) -> None:
-    """Remove a bookmark; it may be missing."""
-    while True:
+    """Remove a bookmark; it may be missing. Raises StateError if other processes are always faster."""
+    for _ in range(_TRIES):
         number, before = _newest(table, name)
         if before is None or _is_removed(before) or _create(table, name, number + 1, _removed(name)):
             return
+    raise error("table.outrun.bookmark", path=_path(table, name, number + 1))
 
 
 def _create(table: str, name: str, number: int, content: bytes) -> bool:
