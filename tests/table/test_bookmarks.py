@@ -13,6 +13,7 @@ import pytest
 
 from mutator import ConfigError, StateError, Table
 from mutator.cli import main
+from mutator.dataset import checksummed_json
 from mutator.dataset.versions import bookmarks
 from mutator.dataset.versions.bookmarks import LASTS, bookmarks_of
 from mutator.errors import error
@@ -170,6 +171,73 @@ def test_a_bookmark_that_moves_while_another_reader_begins(table: Table, monkeyp
     before_the_write(monkeypatch, lambda: Table(table.path).bookmark("reports", 2))
     with table.changes_since("reports") as changes:
         assert {row["_commit_version"] for row in changes.to_pylist()} == {3}
+    assert places(table) == {"reports": 3}
+
+
+def once_written(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> None:
+    """Act once, when a file of a bookmark was created and its process has not listed the files yet."""
+    acts = [act]
+
+    def acted(point: str) -> None:
+        if point == "table.bookmark.written" and acts:
+            acts.pop()()
+
+    monkeypatch.setattr(bookmarks, "failpoint", acted)
+
+
+def read_on(table: Table) -> None:
+    with Table(table.path).changes_since("reports") as changes:
+        assert {row["_commit_version"] for row in changes.to_arrow().to_pylist()} == {3}
+
+
+def test_a_move_that_another_reader_follows_at_once(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = table.bookmark("reports", 1)
+    once_written(monkeypatch, lambda: read_on(table))
+    assert reader_place.move(table.snapshot, mark, 2).version == 2
+    assert places(table) == {"reports": 3}
+    assert len(list(Path(table.path, "_mutator/table/bookmarks").iterdir())) == 1
+
+
+def test_a_bookmark_that_is_set_again_while_it_is_removed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.bookmark("reports", 1)
+
+    def set_again() -> None:
+        for _ in range(2):
+            Table(table.path).bookmark("reports", 2)
+
+    once_written(monkeypatch, set_again)
+    table.remove_bookmark("reports")
+    assert places(table) == {"reports": 2}
+
+
+def test_a_move_after_a_removal_that_others_follow(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.bookmark("reports", 1)
+    table.remove_bookmark("reports")
+    once_written(monkeypatch, lambda: read_on(table))
+    assert table.bookmark("reports", 2).version == 2
+    assert places(table) == {"reports": 3}
+
+
+def test_a_file_names_the_last_changes_before_it(table: Table) -> None:
+    changes = bookmarks._FOLLOWED + 2
+    ids = []
+    for _ in range(changes):
+        table.bookmark("reports", 1)
+        (path,) = Path(table.path, "_mutator/table/bookmarks").iterdir()
+        members = json.loads(path.read_bytes())
+        assert members["follows"] == ids[: bookmarks._FOLLOWED]
+        ids.insert(0, members["id"])
+    assert len(set(ids)) == changes
+
+
+def test_a_bookmark_without_ids(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = table.bookmark("reports", 1)
+    path = Path(table.path, "_mutator/table/bookmarks/reports.json")
+    members = {"name": mark.name, "number": mark.version, "moved": mark.moved, "lasts": mark.lasts}
+    path.write_bytes(checksummed_json.dump("mutator table bookmark", 1, members))
+    assert table.bookmarks() == [mark]
+    once_written(monkeypatch, lambda: read_on(table))
+    assert reader_place.move(table.snapshot, mark, 2).version == 2
     assert places(table) == {"reports": 3}
 
 

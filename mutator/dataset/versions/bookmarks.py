@@ -5,6 +5,9 @@ The first file of a bookmark is ``<name>.json``, and each change of it creates t
 several processes creates a file, so none replaces a place that it has not seen. A removal is a change, too: its file
 stays, so that no slower process creates a file with a number that was there before.
 
+A process that has created a file may find a later one when it lists them. Then either other processes have followed its
+change, or it has created a file again that was removed. The ids that the newest file follows tell it which.
+
 A bookmark keeps the versions after its own, and the rows of its own, from being cleaned until it expires. It is not in
 the log, because readers move it often. Instead a reader and a cleaning each write first and look then:
 
@@ -18,10 +21,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.versions.log import DIRECTORY
@@ -33,6 +38,7 @@ from mutator.storage import entries_of, read_if_exists, storage_for
 _FORM = ("mutator table bookmark", 1)
 _FILE = re.compile(r"(?P<name>[^@]+)(?:@(?P<number>[1-9][0-9]*))?\.json")
 _TRIES = 50  # of a change, while other processes change the bookmark
+_FOLLOWED = 32  # changes that a file names; a process that others outrun by more regards its change as lost
 LASTS = 7 * 86400  # seconds after which a bookmark expires that was not moved
 
 
@@ -82,12 +88,13 @@ def change_bookmark(
     for _ in range(_TRIES):
         number, before = _newest(table, name)
         new = change(_known(table, name, number, before))
-        if not _create(table, name, number + 1, _content(new)):
+        content = _content(new, before)
+        if not _create(table, name, number + 1, content):
             continue
         try:
             check(new)
         except MutatorError:
-            _create(table, name, number + 2, before or _removed(name))  # unless another process has changed it
+            _create(table, name, number + 2, before or _removed(name, content))  # unless another process has changed it
             raise
         return new
     raise error("table.outrun.bookmark", path=_path(table, name, number + 1))
@@ -97,7 +104,7 @@ def remove_bookmark(table: str, name: str) -> None:
     """Remove a bookmark; it may be missing. Raises StateError if other processes are always faster."""
     for _ in range(_TRIES):
         number, before = _newest(table, name)
-        if before is None or _is_removed(before) or _create(table, name, number + 1, _removed(name)):
+        if before is None or _is_removed(before) or _create(table, name, number + 1, _removed(name, before)):
             return
     raise error("table.outrun.bookmark", path=_path(table, name, number + 1))
 
@@ -106,7 +113,7 @@ def _create(table: str, name: str, number: int, content: bytes) -> bool:
     """Create the next file of a bookmark, and remove those before it; return False if another process was faster.
 
     It was faster, too, where this process is so slow that the file with its number has been there and is removed: then
-    there is a later one.
+    there is a later one that does not follow this one.
     """
     path = _path(table, name, number)
     storage = storage_for(path)
@@ -121,8 +128,10 @@ def _create(table: str, name: str, number: int, content: bytes) -> bool:
     failpoint("table.bookmark.written")
     *earlier, last = _files(table).get(name, [number])
     if last != number:
-        storage.remove(path)
-        return False
+        with suppress(StorageError):  # the next change removes it
+            storage.remove(path)
+        newest = _ids(_newest(table, name)[1])
+        return any(own in newest for own in _ids(content)[:1])
     for one in earlier:
         with suppress(StorageError):  # the next change removes it
             storage.remove(_path(table, name, one))
@@ -175,13 +184,27 @@ def _bookmark(table: str, name: str, number: int, content: bytes | None) -> Book
     raise error("table.bookmark.damaged", path=_path(table, name, number), table=table, name=name)
 
 
-def _content(mark: Bookmark) -> bytes:
+def _content(mark: Bookmark, before: bytes | None) -> bytes:
     members = {"name": mark.name, "number": mark.version, "moved": mark.moved, "lasts": mark.lasts}
-    return checksummed_json.dump(*_FORM, members)
+    return _dumped(members, before)
 
 
-def _removed(name: str) -> bytes:
-    return checksummed_json.dump(*_FORM, {"name": name, "number": None})
+def _removed(name: str, before: bytes | None) -> bytes:
+    return _dumped({"name": name, "number": None}, before)
+
+
+def _dumped(members: dict[str, Any], before: bytes | None) -> bytes:
+    """Write a file of a bookmark. before: the one that it follows."""
+    own = {"id": secrets.token_hex(8), "follows": _ids(before)[:_FOLLOWED]}
+    return checksummed_json.dump(*_FORM, members | own)
+
+
+def _ids(content: bytes | None) -> list[str]:
+    """Return the id of a file of a bookmark, and those that it follows, the newest first; none if it has no id."""
+    with suppress(ValueError, KeyError, TypeError):
+        members = {} if content is None else checksummed_json.parse(content, *_FORM)
+        return [members["id"], *members["follows"]]
+    return []
 
 
 def _is_removed(content: bytes) -> bool:
