@@ -19,7 +19,7 @@ class RunnerChoice:
     """A runner, and the reason for it."""
 
     runner: str  # "local" or "spark"
-    processes: int  # of a local runner, at least 1; they start where steps read enough
+    processes: int  # of a local runner, at least 1; several start only for steps that read much
     why: str
     threads: int = 1  # of its only process
 
@@ -27,9 +27,9 @@ class RunnerChoice:
         """Return a clause for a report.
 
         >>> RunnerChoice("local", 2, "it was asked for").text()
-        'local, up to 2 processes: it was asked for'
+        'local, this process and up to 2 more: it was asked for'
         """
-        one = "1 process" if self.processes == 1 else f"up to {self.processes} processes"
+        one = "1 process" if self.processes == 1 else f"this process and up to {self.processes} more"
         tasks = f", {one}" if self.runner == "local" else ""
         return f"{self.runner}{tasks}: {self.why}"
 

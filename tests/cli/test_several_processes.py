@@ -65,7 +65,7 @@ def test_the_bridge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     act("bridge", "export", "--from", "table", "--to", "text")
     act("bridge", "import", "--from", "text", "--to", "again", "--format", "parquet")
 
-    assert "processes: " in capsys.readouterr().out
+    assert "local, this process and up to " in capsys.readouterr().out
     assert len(rows_below(tmp_path / "before")) == master.num_rows
     act("run", *config, "--master", PRODUCT / "master", "--output", "plain")
     assert rows_below(tmp_path / "text") == rows_below(tmp_path / "plain")

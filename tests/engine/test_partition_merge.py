@@ -115,7 +115,7 @@ def test_processes_start_for_partitions_that_are_merged_alone(tmp_path, monkeypa
         started.clear()
         how = {"master": master, "feed": feed, "output": str(tmp_path / f"{name}-out")}
         report = merge.run(engine_on("auto", None), {**settings, "write.operation": "insert_overwrite"}, **how)
-        assert report.runner.startswith("local, up to 2 processes: ")
+        assert report.runner.startswith("local, this process and up to 2 more: ")
         assert report.counts["output rows"] == 8000 - 399 * len(partitions)
         return list(started)
 

@@ -226,7 +226,7 @@ def test_a_killed_worker_publishes_nothing(tmp_path: Path) -> None:
 
     assert again.returncode == 0, again.stderr
     report = json.loads(again.stdout)
-    assert report["runner"].startswith("local, up to 2 processes: ")
+    assert report["runner"].startswith("local, this process and up to 2 more: ")
     assert [Path(path).name for path in report["litter"]] == left
     assert rows(tmp_path / "out") == merged_sample()
     assert (tmp_path / "out" / manifest.PATH).exists()

@@ -37,7 +37,10 @@ def test_bytes_of_packed_files(tmp_path):
 
 def test_a_configured_master_and_the_user_decide():
     assert choose_runner("auto", 1, 2, "MASTER is set").text() == "spark: MASTER is set"
-    assert choose_runner("local", 4096 * MIB, 2, "MASTER is set").text() == "local, up to 2 processes: it was asked for"
+    assert (
+        choose_runner("local", 4096 * MIB, 2, "MASTER is set").text()
+        == "local, this process and up to 2 more: it was asked for"
+    )
     assert choose_runner("spark", 1, 2, None).text() == "spark: it was asked for"
 
 
