@@ -42,8 +42,11 @@ class Elements(Protocol):
         count: of the groups, which are numbered from 0.
         """
 
-    def reading(self, bytes_: int) -> "Elements":
-        """Return the same elements, for steps that read about so many bytes: few need no other processes."""
+    def reading(self, bytes_: int | None) -> "Elements":
+        """Return the same elements, for steps that read about so many bytes: few need no other processes.
+
+        bytes_: None if they are unknown, and may be many.
+        """
 
     def kept(self) -> "AbstractContextManager[Elements]":
         """Keep the elements on disk for the time of the ``with`` block, so that they are computed once."""

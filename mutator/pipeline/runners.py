@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mutator.engine import steps
 from mutator.engine.local.runner import local_runner, prepare_machine
-from mutator.engine.local.workers import workers_of
+from mutator.engine.local.workers import workers_for, workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner, Watch, unwatched
 from mutator.engine.usable_cores import usable_cores
@@ -108,7 +108,8 @@ def open_runner(
             workers = stack.enter_context(workers_of(choice.processes, choice.threads))
             # What one process merges is done before anybody looks.
             watch = unwatched if choice.processes == 1 else stack.enter_context(watching())
-            yield stack.enter_context(local_runner(workers, watch=watch))
+            by_bytes = workers_for if choice.processes > 1 else None
+            yield stack.enter_context(local_runner(workers, watch=watch, choice=by_bytes))
         return
     from mutator.engine.spark.faults import spark_faults
     from mutator.engine.spark.runner import SparkRunner

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from mutator.engine.local.processes import Processes
 from mutator.engine.local.runner import local_runner
-from mutator.engine.local.workers import workers_of
+from mutator.engine.local.workers import workers_for, workers_of
 from mutator.engine.runner import each_on
 from mutator.errors import StorageError, error
 from tests.support.patience import wait_until
@@ -69,11 +70,18 @@ def test_tasks_run_in_worker_processes():
 
 @pytest.mark.processes
 def test_only_steps_that_read_much_start_processes():
-    with running(2) as runner:
+    with running(2, choice=workers_for) as runner:
         tasks, own = runner.tasks([1, 2, 3]), {os.getpid()}
         with tasks.reading(1 << 20).map(pids).grouped(2).map(pids).kept() as kept:
             assert {pid for _, pid in kept.map(pids).collect()} == own
             assert own.isdisjoint(pid for _, pid in kept.reading(1 << 30).map(pids).collect())
+
+
+@pytest.mark.processes
+def test_steps_that_read_little_run_in_processes_that_merges_share():
+    with Processes(2) as shared, local_runner(shared) as runner:
+        found = runner.tasks([1, 2, 3]).reading(1 << 20).map(pids).collect()
+    assert os.getpid() not in {pid for _, pid in found}
 
 
 def pids(shared, number, attempt, elements):

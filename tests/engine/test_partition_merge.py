@@ -16,6 +16,7 @@ import mutator
 from mutator import config
 from mutator.engine.each import in_turn
 from mutator.engine.local.processes import Processes
+from mutator.engine.partitions.locate import located
 from mutator.errors import ConfigError, DataError, MutatorError, StateError
 from mutator.pipeline import merge
 from mutator.pipeline.runners import engine_on
@@ -119,8 +120,42 @@ def test_processes_start_for_partitions_that_are_merged_alone(tmp_path, monkeypa
         assert report.counts["output rows"] == 8000 - 399 * len(partitions)
         return list(started)
 
-    assert processes_of("one", range(1)) == []
-    assert processes_of("all", range(20)) != []
+    one, every = processes_of("one", range(1)), processes_of("all", range(20))
+    if scope == "partition":
+        assert one == []
+    assert len(one) < len(every)  # where records may move, they are looked for in all processes
+
+
+def test_processes_look_for_records_in_a_large_master(tmp_path, monkeypatch):
+    """A small feed of moving records reads files of all partitions that they may come from."""
+    monkeypatch.setattr("mutator.plan.runner_choice._ONE_PROCESS", 100_000)
+    monkeypatch.setattr("mutator.pipeline.runners.usable_cores", lambda: 2)
+    inside, found = [False], set()
+
+    def in_this_process(self: Processes, tasks: Any, watch: Any = None) -> list[Any]:
+        inside[0] = True
+        try:
+            return [task() for task in tasks]
+        finally:
+            inside[0] = False
+
+    def noted(*parts: Any) -> Any:
+        found.add(inside[0])
+        return located(*parts)
+
+    monkeypatch.setattr(Processes, "run", in_this_process)
+    monkeypatch.setattr("mutator.engine.partitions.steps.located", noted)
+    settings = {**CONFIG, "partitioned.by": "place=2"}
+    content = b"x" * 60
+    place = put_all(tmp_path / "m", {"m.txt": b"".join(b"%d,1,%d,%s\n" % (n, n % 20, content) for n in range(8000))})
+    master = run(settings, place, None, tmp_path / "parted").output
+
+    rows = b"".join(b"%d,2,%d,x\n" % (n, (n + 1) % 20) for n in range(20))
+    feed = put_all(tmp_path / "f", {"f_1.txt": rows})
+    report = merge.run(engine_on("auto", None), settings, master=master, feed=feed, output=str(tmp_path / "out"))
+
+    assert report.counts["feed updated"] == 20
+    assert found == {True}
 
 
 def test_a_dry_run_counts_and_writes_nothing(tmp_path):

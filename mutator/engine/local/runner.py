@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO
 
-from mutator.engine.local.workers import Workers, workers_for
+from mutator.engine.local.workers import Workers
 from mutator.engine.runner import Shared, Watch, Work, unwatched
 from mutator.engine.scratch import remove_abandoned, scratch_directory, scratch_error
 from mutator.engine.sorted_runs import SortedRun, merged, size_of, write_run
 from mutator.errors import error
 
 Input = Callable[[], Iterable[Any]]  # returns the elements of a task
+Choice = Callable[[int, Workers], Workers | None]  # of the workers of a stage, by the bytes that it reads
 _Step = tuple[Work, Shared | None]
 _FILES = 1 << 16  # that a process should be able to open
 _WAITING = 32 << 20  # bytes of elements that a task has in memory before it writes them as sorted runs
@@ -58,10 +59,17 @@ class LocalRunner:
     """Carries out steps on this machine; make one with ``local_runner``."""
 
     def __init__(
-        self, directory: str, workers: Workers | None, parallelism: int, attempt: int, watch: Watch = unwatched
+        self,
+        directory: str,
+        workers: Workers | None,
+        parallelism: int,
+        attempt: int,
+        watch: Watch = unwatched,
+        choice: Choice | None = None,
     ) -> None:
         self.parallelism = parallelism
         self._directory, self._workers, self._attempt, self._watch = directory, workers, attempt, watch
+        self._choice = choice
         self._files = 0
 
     def tasks(self, tasks: Sequence[Any]) -> LocalElements:
@@ -78,11 +86,16 @@ class LocalRunner:
         self._files += 1
         return os.path.join(self._directory, str(self._files))
 
+    def _workers_for(self, bytes_: int | None) -> Workers | None:
+        if self._workers is None or self._choice is None or bytes_ is None:
+            return self._workers
+        return self._choice(bytes_, self._workers)
+
     def run(self, stage: LocalElements, end: Callable[[str, Iterator[Any]], Any]) -> list[Any]:
         """Run the tasks of a stage; return the results of a function of a new path and the elements of each."""
         tasks = self.tasks_of(stage, end)
         try:
-            workers = self._workers if stage.bytes is None else workers_for(stage.bytes, self._workers)
+            workers = self._workers_for(stage.bytes)
             if workers is not None and len(tasks) > 1:
                 return workers.run(tasks, self._watch)
             return self._run_in_turn(tasks)
@@ -109,17 +122,23 @@ class LocalRunner:
 
 @contextmanager
 def local_runner(
-    workers: Workers | None = None, *, parallelism: int | None = None, attempt: int = 0, watch: Watch = unwatched
+    workers: Workers | None = None,
+    *,
+    parallelism: int | None = None,
+    attempt: int = 0,
+    watch: Watch = unwatched,
+    choice: Choice | None = None,
 ) -> Iterator[LocalRunner]:
     """Yield a runner on this machine.
 
     workers: run the tasks; None for this thread alone. parallelism: that the steps see, if another. attempt: of the
-    task whose steps these are. watch: called while tasks run; what it raises stops them.
+    task whose steps these are. watch: called while tasks run; what it raises stops them. choice: returns the workers of
+    a stage; None if ``workers`` run all of them, because they have started, or several merges share them.
     """
     with ExitStack() as stack:
         directory = scratch_directory(stack)
         count = 1 if workers is None else workers.count
-        yield LocalRunner(directory, workers, parallelism or count, attempt, watch)
+        yield LocalRunner(directory, workers, parallelism or count, attempt, watch, choice)
 
 
 def prepare_machine() -> None:
@@ -144,7 +163,7 @@ class LocalElements:
     steps: tuple[_Step, ...] = ()
     bytes: int | None = None  # that the steps read; None: enough for all workers
 
-    def reading(self, bytes_: int) -> LocalElements:
+    def reading(self, bytes_: int | None) -> LocalElements:
         """Return the same elements, for steps that read about so many bytes: few need no other processes."""
         return replace(self, bytes=bytes_)
 

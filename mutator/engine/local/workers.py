@@ -22,13 +22,14 @@ class Workers(Protocol):
         """Run tasks; return their results in order. Raises the first error among them, and those of ``watch``."""
 
 
-def workers_for(bytes_: int, most: Workers | None) -> Workers | None:
+def workers_for(bytes_: int, processes: Workers) -> Workers | None:
     """Return the workers of a stage that reads some bytes; None for the thread that asks.
 
-    most: the workers of the whole merge. They run the stage if it reads more than threads would soon be done with.
+    processes: of the whole merge, which nobody else uses. They run the stage if it reads more than threads would soon
+    be done with.
     """
-    if most is None or processes_for(bytes_, most.count) > 1:
-        return most
+    if processes_for(bytes_, processes.count) > 1:
+        return processes
     threads = threads_for(bytes_, usable_cores())
     if threads == 1:
         return None

@@ -119,6 +119,8 @@ def _routes_by_table(runner: Runner, plan: Plan, staging: str | None, stack: Exi
         plan = _replacing(runner, plan, named)
         known = plan.master and replace(plan.master, parts=())
         shared = stack.enter_context(runner.shared(replace(plan, master=known)))
+    if plan.master is not None:
+        found = found.reading(None)  # only the tasks learn which files may contain winners: perhaps all of the master
     # -> (section, sizes, table), ...
     return plan, found.map(partial(_place, staging), shared)
 

@@ -43,7 +43,7 @@ class SparkElements:
             with contextlib.suppress(Py4JError, OSError):  # the JVM may be gone
                 kept.unpersist()
 
-    def reading(self, bytes_: int) -> SparkElements:
+    def reading(self, bytes_: int | None) -> SparkElements:
         """Return the same elements: Spark has started."""
         return self
 
