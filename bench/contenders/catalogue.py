@@ -298,7 +298,7 @@ OVERWRITES = {
     for reach in ("partitions", "table")
 }
 
-# Beside the overwrites of a table, what one partition takes as a directory, and what the same rows take at the least.
+# The overwrites of one partition of a table, the same of a directory, and a mere write of the rows: the shortest time.
 OF_ONE_PARTITION = [
     *(entry for entry in OVERWRITES["partitions"] if entry.ours),
     *(

@@ -1,4 +1,4 @@
-"""mutator without Spark: insert overwrites of tables and directories with partitions, and what they compare with."""
+"""mutator without Spark: insert overwrites of tables and directories with partitions, and their baselines."""
 
 from __future__ import annotations
 

@@ -326,7 +326,7 @@ def stored_text_row_plan(known: Manifest) -> RowPlan:
 def _check_settings(config: Config) -> None:
     """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
     cure = "give its ordinal (from 0), or set field.names"
-    if config.header_lines:  # whoever says that files have headers expects the names in them
+    if config.header_lines:  # a user who sets it expects the names in the headers
         cure += ", or set input.format=csv, whose fields have the names in the header"
     fields = _fields_by_setting(config, [level.source for level in config.partitioned_by])
     faults = [
