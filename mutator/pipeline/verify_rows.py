@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from mutator.dataset.manifest import DataFile, Manifest
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of
-from mutator.engine.blocks.mutations import groups_of_keys, key_columns, key_names, partitions_of, table_of_columns
+from mutator.engine.blocks.fold import groups_of_keys
+from mutator.engine.blocks.mutations import key_columns, key_names, partitions_of, table_of_columns
 from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt

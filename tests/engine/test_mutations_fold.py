@@ -15,19 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.engine.blocks import mutations as mutations_module
 from mutator.engine.blocks import spool
 from mutator.engine.blocks.duplicates import duplicates
-from mutator.engine.blocks.mutations import (
-    Mutations,
-    fold,
-    fold_in_place,
-    fold_parts,
-    groups_of_keys,
-    joined_mutations,
-    mutations_of_table,
-    table_of_mutations,
-)
+from mutator.engine.blocks.fold import fold, fold_in_place, fold_parts, groups_of_keys
+from mutator.engine.blocks.mutations import Mutations, joined_mutations, mutations_of_table, table_of_mutations
 from mutator.engine.blocks.read import Feed, Run
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
@@ -176,7 +167,7 @@ def test_any_grouping_and_order_gives_the_same_winners(bag, space, rng):
 @given(BAGS.filter(bool), st.sampled_from([0, 1, 2, 3]), st.integers(1, 4))
 def test_winners_do_not_depend_on_how_many_mutations_are_compared_at_a_time(bag, space, compared):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mutations_module, "_COMPARED", compared)
+        patch.setattr("mutator.engine.blocks.fold._COMPARED", compared)
         assert outcomes_of(fold(plan_of(), columns_of(bag, space=space))) == by_model(bag)
 
 

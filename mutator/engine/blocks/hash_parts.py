@@ -8,13 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.engine.blocks.mutations import (
-    Mutations,
-    fold_parts,
-    joined_mutations,
-    mutations_of_table,
-    table_of_mutations,
-)
+from mutator.engine.blocks.fold import fold_parts
+from mutator.engine.blocks.mutations import Mutations, joined_mutations, mutations_of_table, table_of_mutations
 from mutator.engine.blocks.spool import write_tables
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import release_freed_memory

@@ -17,14 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.side_columns import tombstone_tables
-from mutator.engine.blocks.mutations import (
-    Columns,
-    Mutations,
-    directories_of,
-    key_columns,
-    last_of_each,
-    mutations_of,
-)
+from mutator.engine.blocks.fold import last_of_each
+from mutator.engine.blocks.mutations import Columns, Mutations, directories_of, key_columns, mutations_of
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
 from mutator.engine.split_content import (
@@ -183,8 +177,8 @@ class Feed:
         The rows of a group stay in the order in which they were read: the reducer sorts them with those of other tasks,
         and rows are copied in half the time where neighbours stay together.
         """
-        rows, remarks = self.winners(parts)
         columns = Columns(parts)
+        rows, remarks = last_of_each(self.plan, self.compared(columns, parts))
         parts.clear()
         order = number_order(rows)
         by_group, pieces = grouped(columns.joined("hashes")[rows[order]], self.plan.groups)
@@ -192,9 +186,9 @@ class Feed:
         taken = columns.take(rows[order], _SHIPPED)
         return pieces, taken | {name: column[order] for name, column in remarks.items()}
 
-    def winners(self, parts: Sequence[Mutations]) -> tuple[Ints, dict[str, Any]]:
-        """Return the winner of each key, as ``last_of_each`` does."""
-        return last_of_each(self.plan, Columns(parts))
+    def compared(self, columns: Columns, parts: Sequence[Mutations]) -> Columns:
+        """Return the columns by which mutations with equal keys compete: these. parts: of which they are."""
+        return columns
 
     def forget(self) -> None:
         """Remove all mutations."""

@@ -15,9 +15,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mutator.dataset.manifest import DataFile, SideFile
+from mutator.engine.blocks.fold import fold
 from mutator.engine.blocks.merge_bucket import Sections, merge_group
 from mutator.engine.blocks.merge_task import UnitTask
-from mutator.engine.blocks.mutations import Mutations, directories_of, directory_column, fold, joined_mutations
+from mutator.engine.blocks.mutations import Mutations, directories_of, directory_column, joined_mutations
 from mutator.engine.blocks.read import Feed, batches, rejected
 from mutator.engine.changed_rows import changed_rows
 from mutator.engine.malloc import keep_freed_memory

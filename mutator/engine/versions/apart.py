@@ -6,9 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.engine.blocks.mutations import Mutations
+from mutator.engine.blocks.mutations import Columns, Mutations
 from mutator.engine.blocks.read import Feed
-from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.key_hash import Hashes, hash_columns
 
 
@@ -31,6 +31,6 @@ def salts_of(names: Any) -> Hashes:
 class ApartFeed(Feed):
     """The mutations of a task, folded by partition and ID."""
 
-    def winners(self, parts: Sequence[Mutations]) -> tuple[Ints, dict[str, Any]]:
-        """Return the winner of each partition and ID."""
-        return super().winners([apart(part) for part in parts])
+    def compared(self, columns: Columns, parts: Sequence[Mutations]) -> Columns:
+        """Return columns whose keys have the partition as their first value."""
+        return Columns([apart(part) for part in parts])

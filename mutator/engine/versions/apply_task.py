@@ -23,9 +23,10 @@ from mutator.dataset.versions.key_runs import PartitionCodes
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
+from mutator.engine.blocks.fold import fold_in_place
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
-from mutator.engine.blocks.mutations import Mutations, fold_in_place
+from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.rows_in_place import row_hashes_of
 from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
