@@ -15,7 +15,7 @@ from mutator.config.feed_settings import feed_settings
 from mutator.dataset import checksum
 from mutator.dataset.file_checks import due_files
 from mutator.dataset.filter_paths import FilterTarget
-from mutator.dataset.manifest import DataFile, damaged
+from mutator.dataset.manifest import DataFile, Part, damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.blocks.changed_rows import ChangeForm
@@ -205,15 +205,18 @@ class Plan:
     @property
     def bytes_to_merge(self) -> int:
         """The bytes that the second step of a partitioned merge reads from the master, uncompressed."""
-        known = () if self.master is None or not self.checks else self.master.parts
-        return self._bytes_of_splits(INFLATED) + sum(part.bytes for part in known if part.path in self.checks)
+        checked = [] if self.master is None else [one for one in self.master.parts if one.path in self.checks]
+        return self._bytes_of_splits(INFLATED) + self._bytes_of_master(checked, INFLATED)
 
     def _bytes_to_read(self, inflated: int) -> int:
-        size = self._bytes_of_splits(inflated)
+        files = [] if self.master is None else [one for one in self.master.parts if isinstance(one, DataFile)]
+        return self._bytes_of_splits(inflated) + self._bytes_of_master(files, inflated)
+
+    def _bytes_of_master(self, files: Sequence[Part], inflated: int) -> int:
         if self.master is None:
-            return size
+            return 0
         packed = inflated if FILE_FORMATS[self.master.spec["format"]].typed else 1
-        return size + sum(part.bytes * packed for part in self.master.parts if isinstance(part, DataFile))
+        return sum(one.bytes for one in files) * packed
 
     def _bytes_of_splits(self, inflated: int) -> int:
         sources = (self.inputs[number].source for number in {split.input for split in self.splits})
