@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import time
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +36,7 @@ class Participant:
     def __init__(self, entry: Entry, parent: Path, aside: Path | None = None) -> None:
         self.entry = entry
         self._aside = aside  # for Spark's files
-        # Short, because the sockets of processes are below it, and their paths may have about a hundred bytes.
-        name = entry.name.replace(" ", "-").replace("_", "-")
-        self.directory = parent / f"{name[:12]}-{zlib.crc32(name.encode()):08x}"
+        self.directory = parent / entry.name.replace(" ", "-").replace("_", "-")
         self.directory.mkdir(parents=True, exist_ok=True)
         self.used = 0.0  # when it was last used
         self.versions: dict[str, str] = {}

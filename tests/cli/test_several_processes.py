@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,3 +74,23 @@ def test_the_bridge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows_below(tmp_path / "text") == rows_below(tmp_path / "plain")
     read = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "again").glob("*.parquet")))
     assert read.num_rows == len(rows_below(tmp_path / "plain"))
+
+
+def test_a_long_temporary_directory(tmp_path: Path) -> None:
+    temporary = tmp_path / ("t" * 100)  # with it, a socket's path has too many bytes
+    temporary.mkdir()
+    program = (
+        "import sys\n"
+        "from mutator.plan import runner_choice\n"
+        "runner_choice._ONE_PROCESS = 0\n"
+        "from mutator.cli import main\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    words = ["run", "--runner", "local", "--config", SALES / "sales.properties", "--master", SALES / "master"]
+    words += ["--feed", SALES / "feed", "--output", tmp_path / "output"]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run([sys.executable, "-c", program, *words], env=environment, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert "more: it was asked for" in done.stdout, "it had several processes"
+    assert list(temporary.iterdir()) == []

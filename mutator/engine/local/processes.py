@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
 _PRELOADED = ("mutator.engine.preload",)
+_LONGEST = 64  # bytes of a temporary directory; a socket's path has 103 on macOS, of which multiprocessing needs 33
 _submitting = threading.Lock()
 
 
@@ -74,10 +76,29 @@ def _pool_of(count: int) -> ProcessPoolExecutor:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
+    _shorten_socket_paths()
     # A process that is forked from one without threads: Arrow, and the clients of S3 and HDFS, have threads.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(_PRELOADED))
     return ProcessPoolExecutor(count, context, _begin)
+
+
+def _shorten_socket_paths() -> None:
+    """Let ``multiprocessing`` keep its sockets in a system directory if their paths would be too long for a socket.
+
+    It keeps them in a directory of its own below the temporary one, which it makes when it is first asked for it.
+    """
+    from multiprocessing import util
+
+    before = tempfile.gettempdir()
+    if len(os.fsencode(before)) <= _LONGEST:
+        return
+    short = next((one for one in ("/tmp", "/var/tmp", "/dev/shm") if os.access(one, os.W_OK | os.X_OK)), before)
+    try:
+        tempfile.tempdir = short
+        util.get_temp_dir()
+    finally:
+        tempfile.tempdir = before
 
 
 @contextmanager
