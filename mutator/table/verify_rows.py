@@ -135,11 +135,11 @@ class RowsOfTable:
             inside = np.ones(len(hashes), np.bool_) if first is None else hashes >= first
             chosen = np.flatnonzero(inside if end is None else inside & (hashes < end))
             return hashes[chosen], place.start + chosen, place.start + chosen
-        hashes, positions = self._live.entries(place)
+        hashes = self._live.hashes(place.file)[place.start : place.end]
         begin = 0 if first is None else int(np.searchsorted(hashes, first))
         stop = len(hashes) if end is None else int(np.searchsorted(hashes, end))
         entries = np.arange(place.start + begin, place.start + stop)
-        return hashes[begin:stop], positions[begin:stop], entries
+        return hashes[begin:stop], self._live.positions(place.file, entries), entries
 
     def _keys(self, part: _Part, entries: Ints) -> Any:
         """Return the encoded keys of some rows."""

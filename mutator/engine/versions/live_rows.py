@@ -70,6 +70,11 @@ class LiveRows:
         with self._verified(file):
             return self.index(file).hashes()
 
+    def positions(self, file: TableFile, entries: Ints) -> Ints:
+        """Return the positions of the rows of some entries of a file."""
+        with self._verified(file):
+            return self.index(file).positions(entries)
+
     def with_keys(self, file: TableFile, numbers: Ints, entries: Ints, keys: Any) -> tuple[Ints, Ints, Ints]:
         """Return (numbers, entries, positions) of those live rows that have the wanted keys.
 
@@ -83,8 +88,7 @@ class LiveRows:
     def _live(self, file: TableFile, numbers: Ints, entries: Ints) -> tuple[Ints, Ints, Ints]:
         if not len(numbers):
             return numbers, entries, entries
-        with self._verified(file):
-            positions = self.index(file).positions(entries)
+        positions = self.positions(file, entries)
         live = self.are_live(file, positions)
         return numbers[live], entries[live], positions[live]
 
