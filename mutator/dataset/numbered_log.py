@@ -33,6 +33,7 @@ class Commit(Numbered, Protocol):
 
 Item = TypeVar("Item", bound=Numbered)
 Committed = TypeVar("Committed", bound=Commit)
+_Parsed = TypeVar("_Parsed")
 
 
 class ExclusiveFiles:
@@ -118,14 +119,25 @@ class NumberedLog(Generic[Item]):
         for number, data in zip(numbers, contents, strict=True):
             yield None if data is None else self.parsed(number, data)
 
+    def find_members(self, number: int) -> dict[str, Any] | None:
+        """Return the JSON members of an entry, None if it does not exist. Raises StateError as ``read`` does.
+
+        A long entry takes several times as long to become an ``Item``.
+        """
+        data = read_if_exists(self.path(number))
+        return None if data is None else self._understood(number, data, dict)
+
     def parsed(self, number: int, data: bytes) -> Item:
         """Return the entry of some bytes. Raises StateError if they are damaged, or newer than this program."""
+        return self._understood(number, data, self._parse)
+
+    def _understood(self, number: int, data: bytes, parse: Callable[[dict[str, Any]], _Parsed]) -> _Parsed:
         path = self.path(number)
         try:
             members = checksummed_json.parse(data, self._form, self._version, self._oldest)
             if members["number"] != number:
                 raise ValueError(f"it is the entry of version {members['number']}")
-            return self._parse(members)
+            return parse(members)
         except checksummed_json.Newer as fault:
             raise error(self._newer, path=path, version=fault.version, known=self._version) from None
         except (KeyError, TypeError, ValueError) as fault:

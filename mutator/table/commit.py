@@ -74,7 +74,7 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
             _check_alive(snapshot.table, version, cleanings)
             tried, after = time.monotonic(), head.after(version)
             if _has_committed(after, version, snapshot.version, nearby, turns):
-                return hinted(after)
+                return hinted(after, version)
             if lost:  # writers elsewhere are faster, so those on this machine need not wait
                 turns.close()
             time.sleep(random.uniform(0, min(lost, _WAITS) * (time.monotonic() - tried)))
@@ -134,11 +134,14 @@ def confirm(after: Snapshot, version: TableVersion, known: TableVersion) -> None
     failpoint("table.committed")
 
 
-def hinted(after: Snapshot) -> Snapshot:
-    """Write the hint for a version that exists, and a checkpoint if it is due; return the snapshot to go on with."""
+def hinted(after: Snapshot, version: TableVersion) -> Snapshot:
+    """Write the hint for a version that exists, and a checkpoint if it is due; return the snapshot to go on with.
+
+    after: the snapshot of the version.
+    """
     log = TableLog(after.table)
     with suppress(MutatorError):  # derived: the next version writes it
-        after = add_hint(log, after, log.hinted().checkpoint)
+        after = add_hint(log, after, log.hinted().checkpoint, version.listed)
         failpoint("table.hinted")
     return after
 

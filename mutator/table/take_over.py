@@ -182,7 +182,7 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
         if not committed(created, version):
             raise error("table.exists", path=snapshot.table)
         confirm(created, version, snapshot.version)
-        return hinted(created)
+        return hinted(created, version)
 
 
 def _take_over(plan: Plan, target: Target, taken: Taken, number: int, attempt: int) -> TableFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -16,18 +17,23 @@ from mutator.table.create import create_empty
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 
 
-def file_of(number: int) -> TableFile:
+def file_of(number: int, extents: int = 1) -> TableFile:
     def stored(path: str) -> Stored:
         return Stored(path=path, bytes=9, checksum=f"xxh3-128:{number:032x}")
 
-    extents = (Extent(partition=None, bucket=0, buckets=1, rows=1, high=None),)
+    extent = Extent(partition=None, bucket=0, buckets=1, rows=1, high=None)
     return TableFile(
-        role=DATA, rows=1, data=stored(f"v={number}/f"), index=stored(f"keys/{number}"), extents=extents, schema=1
+        role=DATA,
+        rows=extents,
+        data=stored(f"v={number}/f"),
+        index=stored(f"keys/{number}"),
+        extents=(extent,) * extents,
+        schema=1,
     )
 
 
-def committed(path: str, versions: int) -> Snapshot:
-    """Return the snapshot of a table with some versions, each with one file."""
+def committed(path: str, versions: int, long: Collection[int] = ()) -> Snapshot:
+    """Return the snapshot of a table with some versions, each with one file. long: those with many extents."""
     snapshot = create_empty(path, {})
     log = TableLog(path)
     for number in range(1, versions + 1):
@@ -39,11 +45,11 @@ def committed(path: str, versions: int) -> Snapshot:
             action="apply",
             settings={},
             spec={"format": "parquet"} if number == 1 else None,
-            files=(file_of(number),),
+            files=(file_of(number, 300 if number in long else 1),),
         )
         assert log.commit(version)
         snapshot = snapshot.after(version)
-        add_hint(log, snapshot, log.hinted().checkpoint)
+        add_hint(log, snapshot, log.hinted().checkpoint, version.listed)
     return snapshot
 
 
@@ -83,6 +89,27 @@ def test_checkpoints_of_many_files_are_rarer(monkeypatch):
         numbers = sorted(number for number, _ in TableLog(f"{base}/table").checkpoints())
 
     assert numbers == [32, 64]  # else also 48 and 56
+
+
+def test_the_entry_of_a_version_with_many_extents_is_not_read_to_open_the_table():
+    storage = ModelStorage("s3")
+    with mounted(storage) as base:
+        path = f"{base}/table"
+        made = committed(path, 5, long=[2])
+        found, calls = opened(storage, path)
+
+    assert found.files.equals(made.files)
+    assert calls[1].startswith(f"open checkpoints/{2:020d}-")
+    assert not [call for call in calls if f"log/{2:020d}" in call]
+
+
+def test_a_version_with_few_of_the_extents_of_a_table_writes_no_checkpoint():
+    storage = ModelStorage("s3")
+    with mounted(storage) as base:
+        committed(f"{base}/table", 11, long=range(1, 12))
+        numbers = sorted(number for number, _ in TableLog(f"{base}/table").checkpoints())
+
+    assert numbers == [4, 6, 7, 8]  # 9 to 11 have less than an eighth each
 
 
 def test_a_table_without_a_hint_is_listed_once():

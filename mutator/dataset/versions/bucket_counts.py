@@ -50,7 +50,7 @@ class BucketCounts:
         """Return the numbers after some extents were added: a number never gets smaller."""
         larger = dict[str | None, int]()
         for one in extents:
-            if one.buckets > max(self.of(one.partition), larger.get(one.partition, 0)):
+            if one.buckets > self.first and one.buckets > max(self.of(one.partition), larger.get(one.partition, 0)):
                 larger[one.partition] = one.buckets
         return replace(self, larger={**self.larger, **larger}) if larger else self
 

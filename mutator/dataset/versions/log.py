@@ -93,8 +93,15 @@ class TableLog:
 
     def has(self, version: TableVersion) -> bool:
         """Return whether the log has this version. Raises StateError if the entry of its number is damaged."""
-        found = self._entries.find(version.number)
-        return found is not None and found.id == version.id
+        return self.id_and_parent(version.number)[0] == version.id
+
+    def id_and_parent(self, number: int) -> tuple[str | None, str | None]:
+        """Return the ID of a version that the log has, and that of the one before it; None for each without an entry.
+
+        Entries of the first releases have no parent. Raises StateError if the entry is damaged.
+        """
+        found = self._entries.find_members(number) or {}
+        return found.get("id"), found.get("parent")
 
     def content(self, version: TableVersion) -> bytes:
         """Return the bytes of an entry."""

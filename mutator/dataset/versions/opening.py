@@ -20,7 +20,8 @@ from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
 _BUT_FOR = " (and earlier ones with tags: {})"
-_EVERY = 8  # versions between two checkpoints
+_EVERY = 8  # versions between two checkpoints, at most
+_LONG = 256  # extents and removed files, from which an entry may take longer to read than a checkpoint
 _MOST_APART = 4 << 20  # bytes of contents that a refreshed snapshot may keep in memory though packs have them
 _MANY = 200_000  # files, above which checkpoints are rarer, because each has all of them
 
@@ -180,13 +181,16 @@ def unknown(log: TableLog, table: str, number: int) -> MutatorError:
     return error("table.version", path=table, version=number, earliest=earliest, newest=newest.version.number)
 
 
-def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None) -> Snapshot:
+def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None, listed: int = 0) -> Snapshot:
     """Write a hint, and a checkpoint if the last one is some versions ago; return the snapshot to go on with.
 
-    checkpoint: name of the newest one. Nothing depends on either. With a new checkpoint, some earlier ones are removed.
+    checkpoint: name of the newest one. listed: ``TableVersion.listed`` of the version. After a version that lists much
+    of what the table has, a checkpoint is written at once. Nothing depends on either. With a new checkpoint, some
+    earlier ones are removed.
     """
     number = snapshot.version.number
-    is_due = number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0
+    is_long = listed >= _LONG and _EVERY * listed >= snapshot.extent_count
+    is_due = is_long or number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0
     if is_due:
         snapshot = snapshot.folded()
         snapshot = replace(snapshot, files=packed(log, number, snapshot.files))
@@ -237,14 +241,14 @@ def _is_of(log: TableLog, table: str, version: TableVersion, name: str, wanted: 
     is in the archive, which may be damaged. wanted: number of a version.
     """
     damage: MutatorError | None = None
-    for number, member in ((version.number + 1, "parent"), (version.number, "id")):
+    for number, is_next in ((version.number + 1, True), (version.number, False)):
         try:
-            found = next(log.following(number - 1), None)
+            own, parent = log.id_and_parent(number)
         except MutatorError as fault:
             damage = damage or fault
             continue
-        if found is not None:
-            return getattr(found, member) in (None, version.id)
+        if own is not None:
+            return parent in (None, version.id) if is_next else own == version.id
     if damage is None and log.archive.last() >= version.number:
         # Another checkpoint is of no use, because entries that follow it are in the archive: a slow writer has just
         # written it, or named it in the hint.

@@ -308,6 +308,11 @@ class Snapshot:
                 known = number, next(files)
             yield LiveExtent(known[1], known[1].extents[int(found["number"][row])], int(found["start"][row]))
 
+    @property
+    def extent_count(self) -> int:
+        """Number of the extents of all live files."""
+        return pc.sum(pc.list_value_length(self.files.column("extents"))).as_py() or 0
+
     def in_partitions(self, names: Collection[str]) -> Flags:
         """Return which extents are in some partitions, in the order of ``places``."""
         codes = [code for code, name in enumerate(self._partitions) if name in names]

@@ -171,6 +171,11 @@ class TableVersion:
         }
         return TableVersion(**{**values, **members})
 
+    @property
+    def listed(self) -> int:
+        """Number of extents and removed files that its entry lists: a long entry takes long to read."""
+        return sum(len(file.extents) for file in self.files) + len(self.removed)
+
     def stored(self) -> Iterator[Stored]:
         """Yield every file that the version added, those in the entry too."""
         for file in self.files:
