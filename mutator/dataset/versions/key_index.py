@@ -40,6 +40,7 @@ from mutator.dataset.versions.paged_file import (
     open_paged,
     with_digests,
 )
+from mutator.dataset.versions.wanted_hashes import WantedHashes
 from mutator.rules.byte_columns import ByteColumn, Bytes, Ints, chosen, concatenated, joined, offsets_of, packed
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, from_numbers, to_numbers
@@ -170,21 +171,21 @@ class KeyIndex:
         hashes: of the wanted keys, ascending. keys: encoded, one for each hash. start, end: the extent. An extent may
         have a key several times, of which at most one row is live.
         """
-        numbers, entries = self.find_hashes(hashes, start, end)
+        numbers, entries = self.find_hashes(WantedHashes(hashes), start, end)
         if not len(numbers):
             return numbers, entries
         same = flags(pc.equal(self.keys(entries), chosen(keys, numbers)))
         return numbers[same], entries[same]
 
-    def find_hashes(self, wanted: Hashes, start: int, end: int) -> tuple[Ints, Ints]:
+    def find_hashes(self, wanted: WantedHashes, start: int, end: int) -> tuple[Ints, Ints]:
         """Return (numbers of wanted hashes, numbers of entries) of all entries of an extent that have a wanted hash.
 
-        wanted: ascending. start, end: the extent.
+        start, end: the extent.
         """
         if start == end or not len(wanted):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        known, numbered = self._near(wanted, start, end)
-        numbers, found = matches(known, wanted)
+        known, numbered = self._near(wanted.hashes, start, end)
+        numbers, found = wanted.matches(known)
         return numbers, numbered(found)
 
     def _near(self, wanted: Hashes, start: int, end: int) -> tuple[Hashes, Callable[[Ints], Ints]]:
@@ -300,23 +301,3 @@ class KeyIndex:
         width = form.itemsize
         self._file.load(np.concatenate((begin + entries * width, begin + entries * width + width - 1)) // PAGE)
         return self._file.view(begin, begin + self.rows * width).view(form)[entries]
-
-
-def matches(known: Hashes, wanted: Hashes) -> tuple[Ints, Ints]:
-    """Return (numbers of wanted hashes, numbers of known ones) of all pairs that are equal. Both are ascending."""
-    if not len(known):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    first = np.searchsorted(known, wanted, "left")
-    found = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == wanted)
-    counts = _counts(known, wanted[found], first[found])
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(found, counts), np.repeat(first[found], counts) + within
-
-
-def _counts(known: Hashes, wanted: Hashes, first: Ints) -> Ints:
-    """Return how often each wanted hash is known, given where it is first; nearly all are known once."""
-    counts = np.ones(len(wanted), np.int64)
-    following = first + 1
-    several = np.flatnonzero((following < len(known)) & (known[np.minimum(following, len(known) - 1)] == wanted))
-    counts[several] = np.searchsorted(known, wanted[several], "right") - first[several]
-    return counts

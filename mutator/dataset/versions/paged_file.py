@@ -13,7 +13,7 @@ import numpy as np
 
 from mutator.dataset import checksum
 from mutator.rules.byte_columns import Bytes, Ints
-from mutator.storage import located, read_file, storage_for
+from mutator.storage import read_file, storage_for
 
 PAGE = 1 << 16  # bytes
 _DIGEST = 16  # bytes
@@ -146,8 +146,7 @@ def open_paged(path: str, size: int, expected: str) -> PagedFile:
     """Open a paged file. size: bytes of the body. Raises DamagedPage, StorageError."""
     if size <= _WHOLE:
         return PagedFile(InMemory(read_file(path)), size, expected)
-    storage, path = located(path)
-    content = storage.mapped(path)
+    content = storage_for(path).mapped(path)
     return PagedFile(Remote(path, size) if content is None else Mapped(content), size, expected)
 
 

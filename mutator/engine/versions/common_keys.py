@@ -239,7 +239,7 @@ class Rebuilder:
             found = []
             for extent in of_file:
                 name = extent.extent.partition
-                own = left[wanted.of(scopes[name if by_partition else None], extent.extent)]
+                own = left[wanted.of(scopes[name if by_partition else None], extent.extent)[0]]
                 numbers, entries, positions = live.find(extent, hashes[own], keys.encoded.take(pa.array(own)))
                 order = np.argsort(positions)
                 names = [name] * len(order)

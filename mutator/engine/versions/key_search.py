@@ -97,11 +97,11 @@ class Search:
         none = np.zeros(0, np.int64)
         parts = [(none, none, none)]
         for extent in extents:
-            wanted = self._wanted.of(self._scope(extent), extent.extent)
-            if len(wanted):
-                keys = chosen(self._keys, wanted)
-                numbers, entries, positions = self._live.find(extent, self._hashes[wanted], keys)
-                parts.append((wanted[numbers], entries, positions))
+            numbers, wanted = self._wanted.of(self._scope(extent), extent.extent)
+            which, entries = self._live.find_hashes(extent, wanted)
+            if len(which):
+                numbers = numbers[which]
+                parts.append(self._live.with_keys(extent.file, numbers, entries, chosen(self._keys, numbers)))
         numbers, entries, positions = map(np.concatenate, zip(*parts, strict=True))
         return numbers, entries, positions
 

@@ -20,6 +20,7 @@ from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, content_of, damaged
 from mutator.dataset.versions.version import Stored, TableFile
+from mutator.dataset.versions.wanted_hashes import WantedHashes
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.kept_indexes import KeptIndexes
 from mutator.errors import MutatorError
@@ -64,6 +65,13 @@ class LiveRows:
             index = self.index(file)
             numbers, entries = index.find(hashes, keys, extent.start, extent.end)
         return self._live(file, numbers, entries)
+
+    def find_hashes(self, extent: LiveExtent, wanted: WantedHashes) -> tuple[Ints, Ints]:
+        """Return (numbers of wanted hashes, entries) of all rows of an extent with a wanted hash, hidden ones too."""
+        if not len(wanted):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        with self._verified(extent.file):
+            return self.index(extent.file).find_hashes(wanted, extent.start, extent.end)
 
     def hashes(self, file: TableFile) -> Hashes:
         """Return the key hashes of all entries of a file."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mutator.dataset.versions import key_index, paged_file
 from mutator.dataset.versions.key_index import KeyIndex, decoded_key, encoded_keys, index_bytes
 from mutator.dataset.versions.paged_file import PAGE, DamagedPage, Remote
+from mutator.dataset.versions.wanted_hashes import WantedHashes
 from mutator.rules.order_columns import from_texts
 from mutator.storage.local import LocalStorage
 
@@ -42,7 +43,7 @@ def _find(index: KeyIndex, hashes: list[int], start: int, end: int) -> list[int]
 
 def test_entries_have_positions_row_hashes_keys_and_order_values() -> None:
     index = _index(_SOME, [5], np.arange(50, 55))
-    numbers, entries = index.find_hashes(np.array([1, 2, 7], np.uint64), 0, 5)
+    numbers, entries = index.find_hashes(WantedHashes(np.array([1, 2, 7], np.uint64)), 0, 5)
     assert numbers.tolist() == [0, 2, 2]
     assert index.positions(entries).tolist() == [4, 0, 2]
     assert index.orders(entries).to_pylist() == [54, 50, 52]

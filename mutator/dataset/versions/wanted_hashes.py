@@ -1,0 +1,73 @@
+"""Key hashes that are looked for in key indexes: of one file, or of thousands of partitions that may have any of them.
+
+Where most of many hashes are not in an index, a table of their first bits excludes nearly all entries, and is small
+enough for the processor's caches: a binary search for each hash takes several times as long.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.key_hash import Hashes
+
+_EACH = 64  # places in the table for each wanted hash, at least: so many of other hashes are excluded, but for one
+_FEW, _MOST = 1 << 8, 1 << 16  # wanted hashes, for which the table takes less time than it saves
+_TIMES = 4  # as many entries as wanted hashes are compared with the table in less time than a search takes
+
+
+class WantedHashes:
+    """Wanted key hashes, ascending.
+
+    >>> wanted = WantedHashes(np.array([3, 5, 9], np.uint64))
+    >>> [column.tolist() for column in wanted.matches(np.array([4, 5, 5, 9], np.uint64))]
+    [[1, 1, 2], [1, 2, 3]]
+    """
+
+    def __init__(self, hashes: Hashes) -> None:
+        """hashes: ascending."""
+        self.hashes = hashes
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def matches(self, known: Hashes) -> tuple[Ints, Ints]:
+        """Return (numbers of wanted hashes, numbers of known ones) of all pairs that are equal. known: ascending."""
+        if not _FEW <= len(self) <= _MOST or len(known) > _TIMES * len(self):
+            return matches(known, self.hashes)
+        likely = np.flatnonzero(self._begins[known >> self._shift])
+        at, numbers = matches(self.hashes, known[likely])
+        return numbers, likely[at]
+
+    @property
+    def _shift(self) -> np.uint64:
+        return np.uint64(64 - (_EACH * len(self)).bit_length())
+
+    @cached_property
+    def _begins(self) -> Flags:
+        """Whether a wanted hash begins with some bits, by their value."""
+        found = np.zeros(1 << (_EACH * len(self)).bit_length(), np.bool_)
+        found[self.hashes >> self._shift] = True
+        return found
+
+
+def matches(known: Hashes, wanted: Hashes) -> tuple[Ints, Ints]:
+    """Return (numbers of wanted hashes, numbers of known ones) of all pairs that are equal. Both are ascending."""
+    if not len(known):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    first = np.searchsorted(known, wanted, "left")
+    found = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == wanted)
+    counts = _counts(known, wanted[found], first[found])
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(found, counts), np.repeat(first[found], counts) + within
+
+
+def _counts(known: Hashes, wanted: Hashes, first: Ints) -> Ints:
+    """Return how often each wanted hash is known, given where it is first; nearly all are known once."""
+    counts = np.ones(len(wanted), np.int64)
+    following = first + 1
+    several = np.flatnonzero((following < len(known)) & (known[np.minimum(following, len(known) - 1)] == wanted))
+    counts[several] = np.searchsorted(known, wanted[several], "right") - first[several]
+    return counts
