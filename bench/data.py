@@ -30,9 +30,9 @@ __all__ = [
 
 FILE_BYTES = 64 << 20
 ROW_BYTES = 46
-# Times of late mutations, of the master and of new mutations: ranges of ten million seconds that do not overlap.
-LATE, MASTER, NEW = 1_410_000_000, 1_420_000_000, 1_430_000_000
-MOST = 10_000_000  # rows with distinct times that fit into a range
+# Times of late mutations, of the master and of new mutations: ranges of twenty million seconds that do not overlap.
+LATE, MASTER, NEW = 1_400_000_000, 1_420_000_000, 1_440_000_000
+MOST = 20_000_000  # rows with distinct times that fit into a range
 
 # Multiplying by a number without a common factor with 10^10 scatters the IDs, so that files are not sorted.
 SPREAD, ID_SPACE = 7_640_891_577, 10**10
