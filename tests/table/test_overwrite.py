@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from mutator.cli import main
-from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions import absent
 from mutator.errors import ConfigError, DataError, MutatorError
 from mutator.table import prepare
 from mutator.table.table import Table
@@ -70,7 +70,7 @@ def test_no_entries_are_read_to_find_that_no_record_is_absent(tmp_path: Path, mo
     rows = [(number, 1, "U", "p", "old") for number in range(20)]
     table = create(tmp_path, SETTINGS, *rows)
     monkeypatch.setattr(prepare, "_GROUP", 1)
-    monkeypatch.setattr(LiveRows, "entries", None)
+    monkeypatch.setattr(absent, "_absent", None)
     report = table.insert_overwrite_table(feed(*((number, 2, "U", "p", "new") for number, *_ in rows)))
     assert outcomes(report) == {"feed updated": 20, "master replaced": 20}
 

@@ -15,7 +15,7 @@ from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
+from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.tally import Tally
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, order_bytes, unit_order
 from mutator.engine.versions.live_rows import LiveRows
@@ -54,9 +54,10 @@ def bury_absent(
         count = sum(map(len, met.get(path, ())))
         if count == extents[0].file.rows:
             continue  # no row of the file is absent, so its key index need not be read again
-        if partitions is None and count and count == _rows_of_group(plan, live, extents[0].file, group):
+        entries, hashes = _of_group(plan, live, extents, group)
+        if partitions is None and count and count == len(entries):
             continue
-        found = _absent(plan, live, extents, group, met.get(path, ()), replaced)
+        found = _absent(plan, live, extents, entries, hashes, met.get(path, ()), replaced)
         positions, hashes, keys, orders, _ = found
         if not len(positions):
             continue
@@ -84,29 +85,36 @@ def buckets_of_group(group: int, groups: int, buckets: int) -> list[int]:
     return list(range(group % step, buckets, step))
 
 
-def _rows_of_group(plan: Plan, live: LiveRows, file: TableFile, group: int) -> int:
-    """Return how many rows of a file have keys of a group, hidden ones too."""
-    return int(np.count_nonzero(live.hashes(file) % np.uint64(plan.groups) == np.uint64(group)))
+def _of_group(plan: Plan, live: LiveRows, extents: Sequence[LiveExtent], group: int) -> tuple[Ints, Hashes]:
+    """Return (entries, hashes) of all rows of some extents with keys of a group, hidden ones too.
+
+    A file of a large partition has rows of many groups, so nothing but the hashes is read of those of others.
+    """
+    entries, found = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+    for extent in extents:
+        hashes = live.hashes(extent.file, extent.start, extent.end)
+        own = np.flatnonzero(hashes % np.uint64(plan.groups) == np.uint64(group))
+        entries.append(extent.start + own)
+        found.append(hashes[own])
+    return np.concatenate(entries), np.concatenate(found)
 
 
 def _absent(
     plan: Plan,
     live: LiveRows,
     extents: Sequence[LiveExtent],
-    group: int,
+    entries: Ints,
+    hashes: Hashes,
     met: Sequence[Ints],
     replaced: Replaced | None,
 ) -> _Absent:
-    """Return the records of a file that are absent, by position. extents: of the file."""
+    """Return the records of a file that are absent, by position. extents: of the file. entries, hashes: of a group."""
     file = extents[0].file
-    parts = [live.entries(extent) for extent in extents]
-    entries = np.concatenate([np.arange(extent.start, extent.end) for extent in extents])
-    hashes, positions = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
-    chosen = np.flatnonzero(hashes % np.uint64(plan.groups) == np.uint64(group))
+    positions = live.positions(file, entries)
     is_met = np.zeros(file.rows, np.bool_)
     for one in met:
         is_met[one] = True
-    chosen = chosen[~is_met[positions[chosen]]]
+    chosen = np.flatnonzero(~is_met[positions])
     chosen = chosen[live.are_live(file, positions[chosen])]
     chosen = chosen[number_order(positions[chosen])]
     entries, positions, hashes = entries[chosen], positions[chosen], hashes[chosen]

@@ -73,10 +73,10 @@ class LiveRows:
         with self._verified(extent.file):
             return self.index(extent.file).find_hashes(wanted, extent.start, extent.end)
 
-    def hashes(self, file: TableFile) -> Hashes:
-        """Return the key hashes of all entries of a file."""
+    def hashes(self, file: TableFile, start: int = 0, end: int | None = None) -> Hashes:
+        """Return the key hashes of the entries of a file from ``start`` to ``end``, by default of all."""
         with self._verified(file):
-            return self.index(file).hashes()
+            return self.index(file).hashes(start, end)
 
     def positions(self, file: TableFile, entries: Ints) -> Ints:
         """Return the positions of the rows of some entries of a file."""
@@ -113,13 +113,6 @@ class LiveRows:
             at = np.minimum(np.searchsorted(hidden, positions), len(hidden) - 1)
             live &= hidden[at] != positions
         return live
-
-    def entries(self, extent: LiveExtent) -> tuple[Hashes, Ints]:
-        """Return (hashes, positions) of all rows of an extent, hidden ones too, by hash."""
-        with self._verified(extent.file):
-            index = self.index(extent.file)
-            entries = np.arange(extent.start, extent.end)
-            return index.hashes(extent.start, extent.end), index.positions(entries)
 
     def entry_keys(self, file: TableFile, entries: Ints) -> Any:
         """Return the encoded keys of some entries."""
