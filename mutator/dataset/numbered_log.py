@@ -119,19 +119,19 @@ class NumberedLog(Generic[Item]):
         for number, data in zip(numbers, contents, strict=True):
             yield None if data is None else self.parsed(number, data)
 
-    def find_members(self, number: int) -> dict[str, Any] | None:
-        """Return the JSON members of an entry, None if it does not exist. Raises StateError as ``read`` does.
+    def find_part(self, number: int, part: Callable[[dict[str, Any]], _Parsed]) -> _Parsed | None:
+        """Return a part of an entry, None if it does not exist. Raises StateError as ``read`` does.
 
-        A long entry takes several times as long to become an ``Item``.
+        part: makes it of the JSON members. To make the whole ``Item`` of a long entry takes several times as long.
         """
         data = read_if_exists(self.path(number))
-        return None if data is None else self._understood(number, data, dict)
+        return None if data is None else self._parsed_by(part, number, data)
 
     def parsed(self, number: int, data: bytes) -> Item:
         """Return the entry of some bytes. Raises StateError if they are damaged, or newer than this program."""
-        return self._understood(number, data, self._parse)
+        return self._parsed_by(self._parse, number, data)
 
-    def _understood(self, number: int, data: bytes, parse: Callable[[dict[str, Any]], _Parsed]) -> _Parsed:
+    def _parsed_by(self, parse: Callable[[dict[str, Any]], _Parsed], number: int, data: bytes) -> _Parsed:
         path = self.path(number)
         try:
             members = checksummed_json.parse(data, self._form, self._version, self._oldest)

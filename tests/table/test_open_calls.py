@@ -45,7 +45,7 @@ def committed(path: str, versions: int, long: Collection[int] = ()) -> Snapshot:
             action="apply",
             settings={},
             spec={"format": "parquet"} if number == 1 else None,
-            files=(file_of(number, 300 if number in long else 1),),
+            files=(file_of(number, 600 if number in long else 1),),
         )
         assert log.commit(version)
         snapshot = snapshot.after(version)
@@ -103,13 +103,27 @@ def test_the_entry_of_a_version_with_many_extents_is_not_read_to_open_the_table(
     assert not [call for call in calls if f"log/{2:020d}" in call]
 
 
+def test_removed_files_make_an_entry_long():
+    with mounted(ModelStorage("s3")) as base:
+        version = replace(committed(f"{base}/table", 0).version, files=(file_of(1, 3),), removed=("a", "b"))
+    assert version.listed == 5
+
+
+@pytest.mark.parametrize(("listed", "checkpoints"), [(511, [0]), (512, [0, 1])])
+def test_a_checkpoint_is_due_from_some_extents_on(listed, checkpoints):
+    with mounted(ModelStorage("s3")) as base:
+        snapshot = committed(f"{base}/table", 1)
+        add_hint(TableLog(f"{base}/table"), snapshot, None, listed)
+        assert sorted(number for number, _ in TableLog(f"{base}/table").checkpoints()) == checkpoints
+
+
 def test_a_version_with_few_of_the_extents_of_a_table_writes_no_checkpoint():
     storage = ModelStorage("s3")
     with mounted(storage) as base:
         committed(f"{base}/table", 11, long=range(1, 12))
         numbers = sorted(number for number, _ in TableLog(f"{base}/table").checkpoints())
 
-    assert numbers == [4, 6, 7, 8]  # 9 to 11 have less than an eighth each
+    assert numbers == list(range(9))  # 9 to 11 have less than an eighth each
 
 
 def test_a_table_without_a_hint_is_listed_once():

@@ -65,7 +65,9 @@ def outcomes(report: Any) -> dict[str, int]:
     return {name: n[name] for name in names if n[name]}
 
 
-def test_no_entries_are_read_to_find_that_no_record_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_positions_are_read_to_find_that_no_record_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The records of several groups share a file here."""
     rows = [(number, 1, "U", "p", "old") for number in range(20)]
     table = create(tmp_path, SETTINGS, *rows)

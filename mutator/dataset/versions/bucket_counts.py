@@ -49,7 +49,7 @@ class BucketCounts:
     def after(self, extents: Iterable[Extent]) -> BucketCounts:
         """Return the numbers after some extents were added: a number never gets smaller."""
         larger = dict[str | None, int]()
-        for one in extents:
+        for one in extents:  # first the test that nearly all fail: there may be many thousands
             if one.buckets > self.first and one.buckets > max(self.of(one.partition), larger.get(one.partition, 0)):
                 larger[one.partition] = one.buckets
         return replace(self, larger={**self.larger, **larger}) if larger else self

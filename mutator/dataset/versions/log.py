@@ -33,6 +33,7 @@ FORMAT_VERSION = 5  # 4 had no tags and cleanings; 3 no compactions; 2 no claims
 _OLDEST = 2  # key indexes of version 1 had no order values, and no table of it was released
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
+_SOON = 16  # versions
 _HINT = ("mutator table hint", 3)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
 _MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks\.parquet")
@@ -68,12 +69,12 @@ def is_kept(number: int, newest: int) -> bool:
 
     It is kept for twice as many versions as the largest power of two that divides its number. So there are two for each
     power of two, and to open an earlier version, fewer entries are read than twice the number of versions since, or
-    than twice the number between two checkpoints.
+    than twice the number between two checkpoints. Each is kept for 16 versions: a reader may have just found it.
 
     >>> [number for number in range(0, 1001, 8) if is_kept(number, 1000)]
     [512, 768, 896, 960, 976, 992, 1000]
     """
-    return number >= newest or newest - number < 2 * (number & -number)
+    return number >= newest or newest - number < max(2 * (number & -number), _SOON)
 
 
 class TableLog:
@@ -96,12 +97,11 @@ class TableLog:
         return self.id_and_parent(version.number)[0] == version.id
 
     def id_and_parent(self, number: int) -> tuple[str | None, str | None]:
-        """Return the ID of a version that the log has, and that of the one before it; None for each without an entry.
+        """Return the ID of a version, and that of the version before it; (None, None) if it has no entry.
 
         Entries of the first releases have no parent. Raises StateError if the entry is damaged.
         """
-        found = self._entries.find_members(number) or {}
-        return found.get("id"), found.get("parent")
+        return self._entries.find_part(number, _id_and_parent) or (None, None)
 
     def content(self, version: TableVersion) -> bytes:
         """Return the bytes of an entry."""
@@ -265,7 +265,7 @@ class TableLog:
             yield number, content
 
     def _has(self, version: TableVersion) -> bool:
-        """Return whether the log has this version, and can read it."""
+        """Return whether the log has this version, in an entry that is not damaged."""
         with suppressed("table.log.damaged"):
             return self.has(version)
         return False
@@ -394,3 +394,7 @@ class TableLog:
             return None
         digest = name.partition("-")[2].partition(".")[0]
         return content if content is not None and checkpoint.digest_of(content) == digest else None
+
+
+def _id_and_parent(members: dict[str, Any]) -> tuple[str, str | None]:
+    return members["id"], members.get("parent")

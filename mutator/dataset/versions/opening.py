@@ -20,10 +20,10 @@ from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
 _BUT_FOR = " (and earlier ones with tags: {})"
-_EVERY = 8  # versions between two checkpoints, at most
-_LONG = 256  # extents and removed files, from which an entry may take longer to read than a checkpoint
+_EVERY = 8  # a version with a multiple of this number writes a checkpoint
+_LONG = 512  # extents and removed files of an entry that takes longer to read than the rest of opening a table
 _MOST_APART = 4 << 20  # bytes of contents that a refreshed snapshot may keep in memory though packs have them
-_MANY = 200_000  # files, above which checkpoints are rarer, because each has all of them
+_MANY = 200_000  # files, above which checkpoints are a quarter as frequent, because each has all of them
 
 
 def open_snapshot(table: str, number: int | None = None) -> Snapshot:
@@ -182,13 +182,14 @@ def unknown(log: TableLog, table: str, number: int) -> MutatorError:
 
 
 def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None, listed: int = 0) -> Snapshot:
-    """Write a hint, and a checkpoint if the last one is some versions ago; return the snapshot to go on with.
+    """Write a hint, and a checkpoint if one is due; return the snapshot to go on with.
 
-    checkpoint: name of the newest one. listed: ``TableVersion.listed`` of the version. After a version that lists much
-    of what the table has, a checkpoint is written at once. Nothing depends on either. With a new checkpoint, some
-    earlier ones are removed.
+    checkpoint: name of the newest one. listed: ``TableVersion.listed`` of the version. Nothing depends on the hint and
+    the checkpoint. With a new checkpoint, some earlier ones are removed.
     """
     number = snapshot.version.number
+    # Else each opening would read the long entry, until a later version writes a checkpoint. A checkpoint has all
+    # extents and masks of the table, so it is only written at once for a version that is a good part of these.
     is_long = listed >= _LONG and _EVERY * listed >= snapshot.extent_count
     is_due = is_long or number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0
     if is_due:

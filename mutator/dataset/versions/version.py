@@ -173,7 +173,7 @@ class TableVersion:
 
     @property
     def listed(self) -> int:
-        """Number of extents and removed files that its entry lists: a long entry takes long to read."""
+        """Number of extents and removed files in its entry. Feed files do not count: a checkpoint has them, too."""
         return sum(len(file.extents) for file in self.files) + len(self.removed)
 
     def stored(self) -> Iterator[Stored]:

@@ -28,6 +28,7 @@ from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.rules.sort_order import number_order
 
+_FEW = 4  # extents of a file whose hashes are read one extent after the other
 _ROWS = 1 << 20  # tombstones that are collected before they are written
 _Absent = tuple[Ints, Hashes, Any, Any, list[str | None]]  # positions, hashes, keys, order values, partitions
 
@@ -88,11 +89,17 @@ def buckets_of_group(group: int, groups: int, buckets: int) -> list[int]:
 def _of_group(plan: Plan, live: LiveRows, extents: Sequence[LiveExtent], group: int) -> tuple[Ints, Hashes]:
     """Return (entries, hashes) of all rows of some extents with keys of a group, hidden ones too.
 
-    A file of a large partition has rows of many groups, so nothing but the hashes is read of those of others.
+    extents: of one file. The file of a large partition has rows of many groups: of the rows of other groups, only the
+    hashes are read.
     """
     entries, found = [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
+    first, last = (extents[0].start, extents[-1].end) if len(extents) > _FEW else (0, 0)
+    together = live.hashes(extents[0].file, first, last) if last else None
     for extent in extents:
-        hashes = live.hashes(extent.file, extent.start, extent.end)
+        if together is None:
+            hashes = live.hashes(extent.file, extent.start, extent.end)
+        else:
+            hashes = together[extent.start - first : extent.end - first]
         own = np.flatnonzero(hashes % np.uint64(plan.groups) == np.uint64(group))
         entries.append(extent.start + own)
         found.append(hashes[own])

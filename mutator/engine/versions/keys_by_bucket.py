@@ -10,6 +10,9 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.sort_order import hash_order, then_by
 
+# Wanted hashes that are kept, each with up to 4 MB: in the scope of a table, those of a bucket are looked up in every
+# partition.
+_KEPT = 8
 _Keys = tuple[Ints, Hashes]  # numbers of some keys by hash, and their hashes
 _NONE: _Keys = np.zeros(0, np.int64), np.zeros(0, np.uint64)
 
@@ -21,8 +24,7 @@ class KeysByBucket:
         """Sort nothing yet. hashes, scopes: of each key."""
         self._hashes, self._scopes = hashes, scopes
         self._known: dict[int, dict[tuple[int, int], _Keys]] = {}
-        # One is kept: in the scope of a table, the extents of many partitions have the same wanted keys.
-        self._last: tuple[tuple[int, ...], Ints, WantedHashes] = (), _NONE[0], WantedHashes(_NONE[1])
+        self._kept: dict[tuple[int, int, int], tuple[Ints, WantedHashes]] = {}  # by scope, and number of a bucket
 
     def buckets(self, count: int) -> set[int]:
         """Return those of a number of buckets that any of the keys may be in."""
@@ -31,10 +33,12 @@ class KeysByBucket:
     def of(self, scope: int, extent: Extent) -> tuple[Ints, WantedHashes]:
         """Return the numbers of the keys, by hash, that an extent of a scope may have, and their hashes."""
         place = scope, extent.buckets, extent.bucket
-        if place != self._last[0]:
+        if place not in self._kept:
+            if len(self._kept) == _KEPT:
+                self._kept.pop(next(iter(self._kept)))
             numbers, hashes = self._of(extent.buckets).get((scope, extent.bucket), _NONE)
-            self._last = place, numbers, WantedHashes(hashes)
-        return self._last[1:]
+            self._kept[place] = numbers, WantedHashes(hashes)
+        return self._kept[place]
 
     def _of(self, count: int) -> dict[tuple[int, int], _Keys]:
         if count not in self._known:
