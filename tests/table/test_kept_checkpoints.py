@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mutator.dataset.versions import log, opening
+from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog, is_kept
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import error
@@ -24,7 +24,6 @@ EVERY = 2
 @pytest.fixture(name="table")
 def table_of_many_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     monkeypatch.setattr(opening, "_EVERY", EVERY)
-    monkeypatch.setattr(log, "_SOON", 0)
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}, buckets=1)
     for number in range(1, 14):

@@ -17,7 +17,7 @@ from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Masks, Snapshot
-from mutator.engine.versions import delta_files, extent_rows, live_rows
+from mutator.engine.versions import absent, delta_files, extent_rows, live_rows
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import StateError
 from mutator.table import apply, data_files, prepare
@@ -205,17 +205,17 @@ def test_a_full_snapshot_writes_one_file_of_tombstones_for_each_task(
     monkeypatch.setattr(prepare, "_GROUP", 1)
     monkeypatch.setattr(prepare, "_GROUPS", groups)
     calls = Counter[Any]()
-    entries, taken = LiveRows.entries, live_rows.taken_rows
+    of_group, taken = absent._of_group, live_rows.taken_rows
 
-    def counted_entries(self: LiveRows, extent: Any) -> Any:
-        calls[extent.file.path, extent.start] += 1
-        return entries(self, extent)
+    def counted_extents(plan: Any, live: LiveRows, extents: Any, group: int) -> Any:
+        calls.update((extent.file.path, extent.start) for extent in extents)
+        return of_group(plan, live, extents, group)
 
     def counted_rows(table: str, data: Any, *rest: Any) -> Any:
         calls[data.path] += 1
         return taken(table, data, *rest)
 
-    monkeypatch.setattr(LiveRows, "entries", counted_entries)
+    monkeypatch.setattr(absent, "_of_group", counted_extents)
     monkeypatch.setattr(live_rows, "taken_rows", counted_rows)
     merged(table, tmp_path, 3, [{"id": "10", "at": 3, "shop": "s0"}], sync_mode="full")
     assert len(rows_of(table)) == 1

@@ -33,7 +33,6 @@ FORMAT_VERSION = 5  # 4 had no tags and cleanings; 3 no compactions; 2 no claims
 _OLDEST = 2  # key indexes of version 1 had no order values, and no table of it was released
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
-_SOON = 16  # versions
 _HINT = ("mutator table hint", 3)
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
 _MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks\.parquet")
@@ -69,12 +68,12 @@ def is_kept(number: int, newest: int) -> bool:
 
     It is kept for twice as many versions as the largest power of two that divides its number. So there are two for each
     power of two, and to open an earlier version, fewer entries are read than twice the number of versions since, or
-    than twice the number between two checkpoints. Each is kept for 16 versions: a reader may have just found it.
+    than twice the number between two checkpoints.
 
     >>> [number for number in range(0, 1001, 8) if is_kept(number, 1000)]
     [512, 768, 896, 960, 976, 992, 1000]
     """
-    return number >= newest or newest - number < max(2 * (number & -number), _SOON)
+    return number >= newest or newest - number < 2 * (number & -number)
 
 
 class TableLog:
