@@ -1,4 +1,4 @@
-"""Key hashes that are looked for in key indexes, compared with a search by Python's own dictionary."""
+"""Key hashes that are looked up in key indexes, beside a comparison of each pair."""
 
 from __future__ import annotations
 
