@@ -326,6 +326,20 @@ def test_an_apply_starts_over_whose_version_is_cleaned_while_it_reads(table: Tab
     assert slow.verify().differences == ()
 
 
+def test_an_apply_has_withdrawn_rows_of_files_that_the_log_has_forgotten(table: Table) -> None:
+    """It hid rows of files that a compaction has replaced before its commit, and the log begins with the compaction."""
+    table.apply(rows("abx", 8))
+    with at_phase("commit", lambda: Table(table.path).compact(everything=True)):
+        outrun = table.apply(rows("ab", 9)).version
+    assert TableLog(table.path).read(outrun).withdrawn
+    expected = rows_of(table)
+    assert table.clean(keep_versions=2, grace="0s").earliest_version == outrun - 1
+    for _ in range(2):
+        assert table.verify().differences == ()
+        assert rows_of(table) == expected
+        table.clean(keep_versions=2, grace="0s")
+
+
 @pytest.mark.parametrize("step", ["prepare", "_compacted"])
 def test_a_compaction_starts_over_whose_version_is_cleaned_while_it_reads(
     table: Table, step: str, monkeypatch: pytest.MonkeyPatch

@@ -130,12 +130,15 @@ class Hidden:
         self._positions = places.column("position").to_numpy().astype(np.int64)
         self._touched = flags(places.column("touched").combine_chunks()).copy()
         self._hides = ~self._touched
+        self._named = dict(self._ranges)  # also files whose rows are all withdrawn
         for one in withdrawn:
             for file in self._ranges.keys() & set(one.files):
                 begin, end = self._ranges[file]
                 holds = ~np.isin(self._positions[begin:end], one.positions(file))
                 self._touched[begin:end] &= holds
                 self._hides[begin:end] &= holds
+                if not (self._hides[begin:end] | self._touched[begin:end]).any():
+                    del self._ranges[file]  # a version that this one follows may have removed the file
         self._any_touched = bool(self._touched.any())
 
     @cached_property
@@ -173,8 +176,8 @@ class Hidden:
         )
 
     def positions(self, file: str) -> Ints:
-        """Return the positions of all rows of a file that it names, ascending."""
-        begin, end = self._ranges.get(file, (0, 0))
+        """Return the positions of all rows of a file that it names, also those that are withdrawn, ascending."""
+        begin, end = self._named.get(file, (0, 0))
         found: Ints = self._positions[begin:end]
         return found
 
