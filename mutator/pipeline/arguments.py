@@ -61,8 +61,7 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     found = settings_of_call(config, settings)
     if isinstance(config, Config):
         return config
-    cure = (master and key_of_manifest(master, _written)) or ""
-    return checked(found.values, found.where, found.of_file, cure)
+    return checked(found.values, found.where, found.of_file, master)
 
 
 @dataclass(frozen=True)
@@ -108,12 +107,14 @@ def config_of_place(call: CallSettings, recorded: Mapping[str, Any], source: str
         return completed(call.values, recorded, call.where, source=source)
 
 
-def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = (), cure: str = "") -> Config:
+def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = (), master: str | None = None) -> Config:
     """Return the configuration of settings by their keys in files.
 
-    where: the file, or the call. of_file: the keys of settings from a file. cure: of a missing key. Raises ConfigError.
+    where: the file, or the call. of_file: the keys of settings from a file. master: its path, for the error of a
+    missing key. Raises ConfigError.
     """
     if "id.field.ordinals" not in map(published, settings):
+        cure = "" if master is None else key_of_manifest(master, _written)
         raise wrong("key", None, _KEY, cure or _KEY_CURE)
     with settings_as_arguments(of_file):
         return parse(settings, where)

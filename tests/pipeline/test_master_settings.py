@@ -5,6 +5,7 @@ import pytest
 
 import mutator
 from mutator.cli import main
+from mutator.dataset import manifest
 from mutator.errors import ConfigError, StateError
 from mutator.pipeline.master_settings import recorded_settings
 
@@ -92,9 +93,16 @@ def test_merge_from_python(csv):
         mutator.merge(master=numbers, feed=table)
 
 
+def test_a_merge_from_python_reads_the_manifest_once(csv, monkeypatch):
+    paths, parse = [], manifest.parse
+    monkeypatch.setattr(manifest, "parse", lambda data, path: paths.append(path) or parse(data, path))
+    settings = {"key": "id", "order_by": "at", "order_type": "timestamp", "op": "op"}
+    mutator.merge(master=csv.root / "out1", feed=csv.root / "feed2", runner="local", **settings)
+    assert paths == [f"{csv.root}/out1/_mutator/manifest.json"]
+
+
 def test_a_damaged_manifest(csv):
-    manifest = csv.root / "out1" / "_mutator" / "manifest.json"
-    manifest.write_bytes(b"{")
+    (csv.root / "out1" / "_mutator" / "manifest.json").write_bytes(b"{")
     assert "key: is missing" in csv.refused()
 
 
