@@ -139,6 +139,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: other writers were always faster, so the compacted files were removed; run again, or let fewer "
             "writers work at the same time"
         ),
+        "table.outrun.verify": (
+            "{path}: cleanings always removed files before they were verified; run again while nothing cleans the "
+            "table, or clean it with a longer --grace"
+        ),
         "table.outrun.commit": (
             "{path}: other writers were always faster, so nothing was changed; run again, or let fewer writers work at "
             "the same time"

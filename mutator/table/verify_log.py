@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from mutator.dataset.versions.checkpoint import FILES, first_state
+from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog, is_base, version_of_checkpoint
-from mutator.dataset.versions.opening import forward
+from mutator.dataset.versions.opening import forward, open_snapshot
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, Stored, TableFile, TableVersion
@@ -36,6 +37,7 @@ class Walk:
     def __init__(self, table: str) -> None:
         """Read the hint and the names of the checkpoints."""
         self.table, self._log = table, TableLog(table)
+        self._left = self._left_now()  # read first, so that no file vanishes that it has seen without a later cleaning
         self.snapshot: Snapshot | None = None
         self.whole = False  # all entries can be read
         self.differences: list[Difference] = []
@@ -71,6 +73,17 @@ class Walk:
             self._compare_checkpoint()
         self.whole = True
         self.differences += self._beyond()
+
+    def is_cleaned_since(self) -> bool:
+        """Return whether a cleaning has taken versions away since the walk began."""
+        return self._left_now() != self._left
+
+    def _left_now(self) -> Left | None:
+        """Return which versions are left; None if the table cannot be opened, which reading the log explains."""
+        try:
+            return open_snapshot(self.table).state.cleaning.left
+        except MutatorError:
+            return None
 
     def _begin(self) -> int:
         """Begin with the versions that cleanings have left; return the number of the first entry to follow."""

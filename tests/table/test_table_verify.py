@@ -30,6 +30,7 @@ from mutator.table.recorded import config_of_snapshot
 from mutator.table.table import Table, run_here
 from mutator.table.verification import TableVerification
 from mutator.table.verify import verify_table
+from mutator.table.verify_log import Walk
 from tests.support.effort import law
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, worlds
@@ -222,18 +223,17 @@ def test_a_row_that_is_hidden_twice_is_named(table: str) -> None:
 
 def commit_during(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let another process commit version 3 as soon as a verification has listed the log."""
-    newest, done = TableLog.newest, list[int]()
+    begin, done = Walk._begin, list[int]()
 
-    def listed(self: TableLog) -> int | None:
-        found = newest(self)
+    def listed(self: Walk) -> int:
         if not done:
             done.append(1)
             Path("feed2").mkdir()
             Path("feed2/rows2.csv").write_text("id,name,at,op\ne,x,3,I\n")
             Table(table).apply("feed2")
-        return found
+        return begin(self)
 
-    monkeypatch.setattr(TableLog, "newest", listed)
+    monkeypatch.setattr(Walk, "_begin", listed)
 
 
 def test_a_commit_during_a_verification_is_no_damage(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
