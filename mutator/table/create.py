@@ -74,7 +74,7 @@ def commit_first(path: str, first: TableVersion) -> Snapshot:
     failpoint("table.created")
     snapshot = open_snapshot(path, 0)
     with suppress(MutatorError):  # of the hint, without which a table is as good
-        add_hint(log, snapshot, None)
+        add_hint(log, snapshot, None, 0)
     return snapshot
 
 

@@ -72,7 +72,7 @@ def test_a_checkpoint_that_cannot_be_removed_does_not_matter(table: Table, monke
 
     monkeypatch.setattr(TableLog, "remove_checkpoints", refused)
     expected = rows_of(table)
-    snapshot = opening.add_hint(TableLog(table.path), open_snapshot(table.path, 12), None)
+    snapshot = opening.add_hint(TableLog(table.path), open_snapshot(table.path, 12), None, 0)
     assert snapshot.version.number == 12
     assert rows_of(Table(table.path)) == expected
 
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_is_removed_during_a_verification_is_no_problem(
     own = TableLog.checkpoint
 
     def removed(self: TableLog, name: str) -> Any:
-        Path(self.checkpoint_path(name)).unlink()
+        Path(self.checkpoint_path(name)).unlink(missing_ok=True)
         return own(self, name)
 
     monkeypatch.setattr(TableLog, "checkpoint", removed)

@@ -20,8 +20,8 @@ from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
 _BUT_FOR = " (and earlier ones with tags: {})"
-_EVERY = 8  # a version with a multiple of this number writes a checkpoint
-_LONG = 512  # extents and removed files of an entry that takes longer to read than the rest of opening a table
+_EVERY = 8  # a version whose number is a multiple of this writes a checkpoint
+_LONG = 512  # extents and removed files from which on an entry takes longer to read than the rest of opening
 _MOST_APART = 4 << 20  # bytes of contents that a refreshed snapshot may keep in memory though packs have them
 _MANY = 200_000  # files, above which checkpoints are a quarter as frequent, because each has all of them
 
@@ -181,7 +181,7 @@ def unknown(log: TableLog, table: str, number: int) -> MutatorError:
     return error("table.version", path=table, version=number, earliest=earliest, newest=newest.version.number)
 
 
-def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None, listed: int = 0) -> Snapshot:
+def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None, listed: int) -> Snapshot:
     """Write a hint, and a checkpoint if one is due; return the snapshot to go on with.
 
     checkpoint: name of the newest one. listed: ``TableVersion.listed`` of the version. Nothing depends on the hint and

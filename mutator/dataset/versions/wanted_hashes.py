@@ -37,7 +37,7 @@ class WantedHashes:
         """Return (numbers of wanted hashes, numbers of known ones) of all pairs that are equal. known: ascending."""
         if not _FEW <= len(self) <= _MOST or len(known) > _TIMES * len(self):
             return matches(known, self.hashes)
-        likely = np.flatnonzero(self._begins[known >> self._shift])
+        likely = np.flatnonzero(self._prefixes[known >> self._shift])
         at, numbers = matches(self.hashes, known[likely])
         return numbers, likely[at]
 
@@ -46,8 +46,8 @@ class WantedHashes:
         return np.uint64(64 - (_EACH * len(self)).bit_length())
 
     @cached_property
-    def _begins(self) -> Flags:
-        """Whether a wanted hash begins with some bits, by their value."""
+    def _prefixes(self) -> Flags:
+        """Whether a wanted hash has a prefix, by the prefix."""
         found = np.zeros(1 << (_EACH * len(self)).bit_length(), np.bool_)
         found[self.hashes >> self._shift] = True
         return found
