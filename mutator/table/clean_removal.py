@@ -21,7 +21,7 @@ from mutator.dataset.versions.cleaned import Waiting, read_list
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot, content_of, damaged
 from mutator.dataset.versions.version import Stored
-from mutator.errors import suppressed
+from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import read_if_exists, storage_for
 from mutator.table.version_times import time_of
@@ -70,9 +70,12 @@ def named_files(table: str, waiting: Waiting) -> Any | None:
     Raises StateError if the list is damaged.
     """
     stored = Stored(**vars(waiting.named))
-    if not _is_there(table, waiting):
+    try:
+        content = content_of(table, stored)
+    except MutatorError:
+        if _is_there(table, waiting):
+            raise
         return None
-    content = content_of(table, stored)
     try:
         return read_list(content)
     except ValueError as fault:

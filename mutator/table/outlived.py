@@ -13,6 +13,14 @@ from mutator.errors import MutatorError
 Found = TypeVar("Found")
 
 
+def newest_or_none(table: str) -> Snapshot | None:
+    """Return the newest version; None if the log cannot be read."""
+    try:
+        return open_snapshot(table)
+    except MutatorError:
+        return None
+
+
 @contextmanager
 def reading(snapshot: Snapshot, start: int | None = None) -> Iterator[None]:
     """Let the block read files of a version, or of the changes after ``start`` up to it.
@@ -46,13 +54,13 @@ def with_what_is_left(snapshot: Snapshot, read: Callable[[Snapshot], Found]) -> 
 
 def newest_with_less(snapshot: Snapshot, fault: MutatorError) -> Snapshot | None:
     """Return the newest version if a fault may come of a cleaning that took versions away since a snapshot."""
-    newest = _newest(snapshot.table) if fault.kind.startswith("table.") else None
+    newest = newest_or_none(snapshot.table) if fault.kind.startswith("table.") else None
     return None if newest is None or newest.state.cleaning.left == snapshot.state.cleaning.left else newest
 
 
 def check_kept(snapshot: Snapshot, start: int) -> None:
     """Raise ConfigError if a cleaning has taken a version away, or one of those after it up to that of a snapshot."""
-    end, newest = snapshot.version.number, _newest(snapshot.table)
+    end, newest = snapshot.version.number, newest_or_none(snapshot.table)
     if newest is not None and newest.version.number >= end:  # else another table is there by now
         check_changes(newest, start, end)
 
@@ -62,7 +70,7 @@ def newest_if_gone(snapshot: Snapshot, fault: MutatorError) -> Snapshot | None:
 
     snapshot: that version. None: its files are there, or else lost or damaged.
     """
-    newest = _newest(snapshot.table) if fault.kind in ("table.file", "table.version.gone") else None
+    newest = newest_or_none(snapshot.table) if fault.kind in ("table.file", "table.version.gone") else None
     return None if newest is None or newest.state.cleaning.left.has(snapshot.version.number) else newest
 
 
@@ -74,11 +82,3 @@ def check_changes(newest: Snapshot, start: int, end: int) -> None:
     check_version(newest, start)
     if start < end and start < newest.state.cleaning.earliest:  # a tagged version: those that follow it are gone
         raise gone(newest, start + 1)
-
-
-def _newest(table: str) -> Snapshot | None:
-    """Return the newest version; None if the log cannot be read."""
-    try:
-        return open_snapshot(table)
-    except MutatorError:
-        return None

@@ -23,7 +23,7 @@ _COPY = "restore it from a copy of the table"
 
 
 @dataclass
-class Left:
+class Beginning:
     """What the versions that are left begin with."""
 
     snapshot: Snapshot | None = None  # of the earliest version; None: version 0, with which the log begins
@@ -34,9 +34,9 @@ class Left:
     differences: list[Difference] = field(default_factory=list)
 
 
-def what_is_left(table: str) -> Left:
+def what_is_left(table: str) -> Beginning:
     """Return what cleanings have left of a table; nothing if it was never cleaned, or cannot be opened."""
-    found, log = Left(), TableLog(table)
+    found, log = Beginning(), TableLog(table)
     try:
         head = open_snapshot(table)
     except MutatorError:
@@ -63,7 +63,7 @@ def what_is_left(table: str) -> Left:
     return found
 
 
-def _add(found: Left, snapshot: Snapshot, *, is_earliest: bool) -> None:
+def _add(found: Beginning, snapshot: Snapshot, *, is_earliest: bool) -> None:
     """Add the files of a version."""
     masks, live = snapshot.masks.of_files(), {DATA: 0, TOMBSTONES: 0}
     for file in files_of(snapshot.files, np.arange(len(snapshot.files))):

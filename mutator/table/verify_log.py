@@ -13,7 +13,7 @@ from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog, is_base, version_of_checkpoint
-from mutator.dataset.versions.opening import forward, open_snapshot
+from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, Stored, TableFile, TableVersion
@@ -22,6 +22,7 @@ from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
 from mutator.rules.truth_table import check_sums
 from mutator.storage import entries_of, storage_for
+from mutator.table.outlived import newest_or_none
 from mutator.table.verify_checkpoint import difference_of
 from mutator.table.verify_cleaned import what_is_left
 from mutator.table.verify_restore import followed
@@ -35,9 +36,9 @@ class Walk:
     """The versions of a table, one after the other from the first."""
 
     def __init__(self, table: str) -> None:
-        """Read the hint and the names of the checkpoints."""
+        """Read which versions are left, the hint, and the names of the checkpoints."""
         self.table, self._log = table, TableLog(table)
-        self._left = self._left_now()  # read first, so that no file vanishes that it has seen without a later cleaning
+        self._left = _left_of(table)  # before all else: if a file vanishes that is needed, a later cleaning removed it
         self.snapshot: Snapshot | None = None
         self.whole = False  # all entries can be read
         self.differences: list[Difference] = []
@@ -76,14 +77,7 @@ class Walk:
 
     def is_cleaned_since(self) -> bool:
         """Return whether a cleaning has taken versions away since the walk began."""
-        return self._left_now() != self._left
-
-    def _left_now(self) -> Left | None:
-        """Return which versions are left; None if the table cannot be opened, which reading the log explains."""
-        try:
-            return open_snapshot(self.table).state.cleaning.left
-        except MutatorError:
-            return None
+        return _left_of(self.table) != self._left
 
     def _begin(self) -> int:
         """Begin with the versions that cleanings have left; return the number of the first entry to follow."""
@@ -273,6 +267,12 @@ class Walk:
         if (self._log.hinted().number or 0) <= own.version.number:
             self._log.write_hint(own.version, name, own.state.cleaning.left)
         return [*done, f"made the checkpoint of version {own.version.number} and the hint again"]
+
+
+def _left_of(table: str) -> Left | None:
+    """Return which versions are left; None if the table cannot be opened, which reading the log explains."""
+    head = newest_or_none(table)
+    return None if head is None else head.state.cleaning.left
 
 
 def _of_fault(fault: MutatorError, path: str) -> Difference:

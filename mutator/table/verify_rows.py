@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +84,8 @@ class RowsOfTable:
         except MutatorError as fault:
             if fault.kind != "table.file":
                 raise
-            return [Difference(str(fault))]  # an index that was whole when its file was checked
+            path = posixpath.relpath(fault.fields["path"], self._snapshot.table)
+            return [Difference(fault.fields["why"], path)]  # an index that was whole when its file was checked
         if not twice:
             return []
         samples = "; ".join(key_text(decoded_key(key, self._plan.key_width)) for key in twice[:SAMPLES])

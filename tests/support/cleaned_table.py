@@ -31,13 +31,18 @@ def rows(ids: str, at: int, op: str = "U") -> pa.Table:
 
 @pytest.fixture(name="table")
 def table_of_some_versions(tmp_path: Path) -> Table:
-    table = Table.create(tmp_path / "t", key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
+    return of_some_versions(tmp_path / "t")
+
+
+def of_some_versions(path: Path) -> Table:
+    """Return a new table of 7 versions."""
+    table = Table.create(path, key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
     table.apply(rows("abcdef", 1))
     for at in range(2, 6):
         table.apply(rows("ab", at))
     table.apply(rows("c", 6, "D"))
     table.compact(everything=True)
-    return table  # version 7
+    return table
 
 
 def rows_of(table: Table, version: int | None = None) -> list[Any]:

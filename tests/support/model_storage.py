@@ -95,6 +95,9 @@ class ModelStorage:
             stream.seek(offset)
             return stream
 
+    def mapped(self, path: str) -> None:
+        return None
+
     @contextmanager
     def create_new(self, path: str, final: Callable[[], str] | None = None) -> Iterator[io.BytesIO]:
         stream = io.BytesIO()

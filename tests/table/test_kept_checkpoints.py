@@ -10,8 +10,9 @@ import pytest
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog, is_kept
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
-from mutator.table import apply
+from mutator.table import apply, verify_log
 from mutator.table.table import Table
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.no_limits import NO_LIMITS
@@ -108,11 +109,11 @@ def test_removed_checkpoints_are_no_problem(table: Table, kept: str) -> None:
 def test_a_checkpoint_that_is_removed_during_a_verification_is_no_problem(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = TableLog.checkpoint
+    compared = verify_log.difference_of
 
-    def removed(self: TableLog, name: str) -> Any:
-        Path(self.checkpoint_path(name)).unlink(missing_ok=True)
-        return own(self, name)
+    def removed(snapshot: Snapshot, name: str) -> str | None:
+        Path(TableLog(table.path).checkpoint_path(name)).unlink()
+        return compared(snapshot, name)
 
-    monkeypatch.setattr(TableLog, "checkpoint", removed)
+    monkeypatch.setattr(verify_log, "difference_of", removed)
     assert table.verify(open_runner=open_runner).problems == ()

@@ -24,6 +24,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.paged_file import with_digests
 from mutator.dataset.versions.version import DATA, Stored, TableVersion, stored_here
 from mutator.engine.versions import delta_files
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.rules.order_columns import to_column
 from mutator.table import apply, verify_rows
 from mutator.table.recorded import config_of_snapshot
@@ -32,9 +33,11 @@ from mutator.table.verification import TableVerification
 from mutator.table.verify import verify_table
 from mutator.table.verify_log import Walk
 from tests.support.effort import law
+from tests.support.model_storage import KINDS, mounted
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, worlds
 from tests.support.versioned import SCOPES, built
+from tests.table import test_table_faults as faults
 
 
 def verified(table: str, *, repair: bool = False) -> TableVerification:
@@ -370,4 +373,27 @@ def test_an_index_that_vanishes_after_its_check_is_named(table: str, monkeypatch
 
     rewrite(table, 1, lambda version: version)
     monkeypatch.setattr(verify_rows.RowsOfTable, "_twice", without_index)
-    assert any("is damaged (it is missing)" in problem for problem in verified(table).problems)
+    assert any(problem.endswith(".keys: it is missing") for problem in verified(table).problems)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_index_of_a_remote_storage_that_vanishes_after_it_was_opened_is_named(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = faults.new_table(kind)
+    with mounted(storage):
+        lines = "".join(f"{number},3,U,x\n" for number in range(40_000))  # several pages of each index
+        faults.put(storage, f"{faults.FEED}/many.csv", f"id,at,op,name\n{lines}")
+        faults.apply_to(faults.TABLE, f"{faults.FEED}/many.csv")
+    positions, left = LiveRows.positions, list[str]()
+
+    def without_index(self: LiveRows, file: Any, entries: Any) -> Any:
+        if file.index.is_apart and not left:
+            left.append(file.index.path)
+            storage.remove(f"{faults.TABLE}/{left[0]}")
+        return positions(self, file, entries)
+
+    monkeypatch.setattr(LiveRows, "positions", without_index)
+    with mounted(storage):
+        found = verify_table(faults.TABLE, config_of_snapshot, faults.open_runner)
+    assert found.problems == (f"{left[0]}: it is missing",)

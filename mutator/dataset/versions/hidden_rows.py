@@ -176,7 +176,7 @@ class Hidden:
         )
 
     def positions(self, file: str) -> Ints:
-        """Return the positions of all rows of a file that it names, also those that are withdrawn, ascending."""
+        """Return the positions of the rows that are named in a file, withdrawn ones too, ascending."""
         begin, end = self._named.get(file, (0, 0))
         found: Ints = self._positions[begin:end]
         return found
@@ -184,7 +184,8 @@ class Hidden:
     def of_files(self, files: Collection[str]) -> Hidden:
         """Return the rows of some files alone."""
         found = copy(self)
-        found._ranges = {file: bounds for file, bounds in self._ranges.items() if file in files}
+        for name in ("_ranges", "_named"):
+            setattr(found, name, {file: bounds for file, bounds in getattr(self, name).items() if file in files})
         return found
 
     def hidden_keys(self, file: str) -> Any:

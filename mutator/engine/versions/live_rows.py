@@ -149,6 +149,10 @@ class LiveRows:
             yield
         except DamagedPage as fault:
             raise damaged(self.snapshot.table, file.index, fault) from None
+        except MutatorError as fault:
+            if fault.kind != "storage.missing":
+                raise
+            raise damaged(self.snapshot.table, file.index, "it is missing") from None  # an open one of a remote storage
 
     def index(self, file: TableFile) -> KeyIndex:
         """Return the key index of a file. Raises DamagedPage, StateError."""
