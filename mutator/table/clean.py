@@ -29,7 +29,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id, run_of
 from mutator.storage import storage_for
 from mutator.table.clean_plan import CleanPlan, plan_of
-from mutator.table.clean_removal import Removed, named_files, remove_named, take_back
+from mutator.table.clean_removal import Removed, is_there, named_files, remove_named, take_back
 from mutator.table.commit import StartOver, commit_next, new_files
 from mutator.table.protected import bookmarked, tagged, taken_back
 from mutator.table.retention import Retention
@@ -87,9 +87,10 @@ def clean_table(
     else:
         raise error("table.outrun.commit", path=snapshot.table)
     removed = Removed() if dry_run else remove_named(snapshot, cleanup.grace, clock())
-    left = (one.files for number, one in snapshot.state.cleaning.waiting.items() if number not in removed.cleanings)
+    waiting = snapshot.state.cleaning.waiting.values()  # of lists that are removed as well, until the next cleaning
+    left = sum(one.files for one in waiting if is_there(snapshot.table, one))
     last = versions[-1] if versions else None
-    return CleaningDone(snapshot, last, plan, removed, sum(left), time.monotonic() - started)
+    return CleaningDone(snapshot, last, plan, removed, left, time.monotonic() - started)
 
 
 def _planned(snapshot: Snapshot, cleanup: Cleanup, now: float) -> tuple[tuple[int, ...], CleanPlan]:

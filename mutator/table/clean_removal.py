@@ -51,7 +51,7 @@ def mark_of(waiting: Waiting) -> str:
 def has_begun(table: str, waiting: Waiting) -> bool:
     """Return whether files of a list may have been removed. The list itself is removed after them, before its mark."""
     mark = read_if_exists(posixpath.join(table, mark_of(waiting)))
-    return mark == _REMOVAL or not _is_there(table, waiting)
+    return mark == _REMOVAL or not is_there(table, waiting)
 
 
 def is_taken_back(table: str, waiting: Waiting) -> bool:
@@ -61,7 +61,7 @@ def is_taken_back(table: str, waiting: Waiting) -> bool:
 
 def take_back(table: str, waiting: Waiting) -> bool:
     """Mark a list as taken back; return False if the removal of its files may have begun."""
-    return _is_there(table, waiting) and _marked(table, waiting, _TAKEN_BACK)
+    return is_there(table, waiting) and _marked(table, waiting, _TAKEN_BACK)
 
 
 def named_files(table: str, waiting: Waiting) -> Any | None:
@@ -73,7 +73,7 @@ def named_files(table: str, waiting: Waiting) -> Any | None:
     try:
         content = content_of(table, stored)
     except MutatorError:
-        if _is_there(table, waiting):
+        if is_there(table, waiting):
             raise
         return None
     try:
@@ -129,7 +129,8 @@ def archive_entries(log: TableLog, end: int) -> int:
     return len(there)
 
 
-def _is_there(table: str, waiting: Waiting) -> bool:
+def is_there(table: str, waiting: Waiting) -> bool:
+    """Return whether files of a list may still exist: the list is removed after them."""
     path = posixpath.join(table, waiting.named.path)
     return storage_for(path).stat(path) is not None
 
