@@ -59,6 +59,14 @@ def test_the_second_step_removes_what_the_first_one_named(table: Table) -> None:
     assert not table.clean(**AGAIN).is_new, "a cleaning makes no version that the next one has to clean"
 
 
+def test_files_that_are_removed_do_not_wait(table: Table) -> None:
+    report = table.clean(**AGAIN)
+    assert (report.removed_files, report.waiting_files) == (report.files, 0)
+    report = table.clean(keep_versions=1)
+    assert (report.removed_files, report.waiting_files) == (0, 0)
+    assert "will be removed" not in report.text()
+
+
 def test_a_dry_run_shows_each_file_with_the_last_version_that_needed_it(table: Table) -> None:
     removed = {path: one.number - 1 for one in TableLog(table.path).chain(None, 7) for path in one.removed}
     before = paths(table)
@@ -156,6 +164,26 @@ def test_a_reader_that_has_begun_is_told_so(table: Table, monkeypatch: pytest.Mo
     for read in (lambda: list(scan), changes.to_arrow, net.to_arrow, lambda: [list(one.batches()) for one in parts]):
         with pytest.raises(MutatorError, match=r"version [58] is gone, because .*; the earliest version is 10, and"):
             read()
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_masks_of_a_version_that_is_left_are_read_after_a_cleaning(table: Table, count: int) -> None:
+    """They were of a checkpoint and of version indexes that the cleaning has removed."""
+    for at in range(20, 23):
+        table.apply(rows("ab", at))
+    assert table.clean(keep_versions=2, grace="0s").earliest_version == 9
+    for at in range(30, 30 + count):
+        table.apply(rows("abc", at))
+    slow = [Table(table.path) for _ in range(3)]
+    expected, version = rows_of(Table(table.path)), slow[0].version
+    table.apply(rows("cd", 40))
+    for _ in range(2):
+        assert table.clean(keep_versions=2, grace="0s").earliest_version <= version
+    assert rows_of(slow[0], version) == expected
+    assert slow[1].apply(rows("ax", 50)).version == slow[1].version == table.refresh().version
+    assert [row["at"] for row in rows_of(table) if row["id"] in "ax"] == [50, 50]
+    assert slow[2].get("b") == next(row for row in expected if row["id"] == "b")
+    assert table.verify().problems == ()
 
 
 def test_a_reader_of_a_tagged_version_goes_on_after_a_cleaning(table: Table) -> None:

@@ -231,8 +231,9 @@ def _snapshot_of(log: TableLog, table: str, read: tuple[Any, State, str | None])
     files, state, masks = read
     number = state.version.number
     if masks is None:
-        return Snapshot(table, state, files, Masks(table, since=number))
-    return Snapshot(table, state, files, Masks(table, partial(_masks_of, log, table, number, masks), since=number))
+        return Snapshot(table, state, files, Masks(table, since=number, until=number))
+    base = partial(_masks_of, log, table, number, masks)
+    return Snapshot(table, state, files, Masks(table, base, since=number, until=number))
 
 
 def _is_of(log: TableLog, table: str, version: TableVersion, name: str, wanted: int | None) -> bool:

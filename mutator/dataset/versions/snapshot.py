@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -27,18 +28,25 @@ from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.storage import read_file
 
+_OfFiles = dict[str, tuple[Ints, Ints, Any]]  # path -> hidden rows, touched rows, order values of these
+
 _NONE = np.zeros(0, np.int64)
 _CHUNKS = 8  # of the columns of files, before they are combined
 
 
 @dataclass(frozen=True)
 class Masks:
-    """Which rows of the live files are hidden or touched: those of a checkpoint, and of the versions after it."""
+    """Which rows of the live files are hidden or touched: those of a checkpoint, and of the versions after it.
+
+    They are read when they are needed. By then a cleaning may have removed the checkpoint and the first of these
+    versions, though not that of the snapshot: a later checkpoint has their masks.
+    """
 
     table: str
-    base: Callable[[], dict[str, tuple[Ints, Ints, Any]]] = dict
+    base: Callable[[], _OfFiles] = dict
     later: tuple[VersionIndex, ...] = ()
     since: int = 0  # version of the checkpoint
+    until: int = 0  # version of the snapshot
     _read: dict[str, Any] = field(default_factory=dict, compare=False)  # what was read so far
 
     def after(self, version: TableVersion) -> Masks:
@@ -48,13 +56,16 @@ class Masks:
         """
         if version.restored is not None:
             base = partial(restored_masks, self.table, version.restored.masks)
-            return Masks(self.table, base, since=version.number - 1)  # a cleaning up to it removes their file
+            # A cleaning up to it removes their file.
+            return Masks(self.table, base, since=version.number - 1, until=version.number)
         if version.cleaned is not None and version.cleaned.left.earliest > self.since:
             earliest = version.cleaned.left.earliest
             base = partial(_masks_of_base, self.table, version.cleaned.left.bases[earliest])
-            return Masks(self.table, base, tuple(one for one in self.later if one.number > earliest), earliest)
+            later = tuple(one for one in self.later if one.number > earliest)
+            return Masks(self.table, base, later, earliest, version.number)
         index = index_of(version)
-        return replace(self, later=(*self.later, index)) if index.parts or index.withdrawn else self
+        later = (*self.later, index) if index.parts or index.withdrawn else self.later
+        return replace(self, later=later, until=version.number)
 
     def hidden(self, file: str) -> Ints:
         """Return the positions of the hidden rows of a file, ascending."""
@@ -65,8 +76,9 @@ class Masks:
 
     def touched(self, file: str) -> tuple[Ints, Any]:
         """Return the positions of the touched rows of a file, ascending, and their newest order values as text."""
-        _, positions, orders = self._of_base().get(file, (_NONE, _NONE, pa.array([], pa.large_binary())))
-        for found in self._indexes():
+        base, indexes = self._parts()
+        _, positions, orders = base.get(file, (_NONE, _NONE, pa.array([], pa.large_binary())))
+        for found in indexes:
             if file not in found.files:
                 continue
             newer, own = found.touched(file)
@@ -80,13 +92,15 @@ class Masks:
 
     def files(self) -> set[str]:
         """Return the paths of all files with hidden or touched rows."""
-        return {*self._of_base(), *(file for found in self._indexes() for file in found.files)}
+        base, indexes = self._parts()
+        return {*base, *(file for found in indexes for file in found.files)}
 
-    def of_files(self) -> dict[str, tuple[Ints, Ints, Any]]:
+    def of_files(self) -> _OfFiles:
         """Return (hidden rows, touched rows, order values of these) of each file that has any."""
-        found, numbers = dict(self._of_base()), dict[str, int]()
+        base, indexes = self._parts()
+        found, numbers = dict(base), dict[str, int]()
         files, positions, touched = [_NONE], [_NONE], set[str]()
-        for places in (one.places() for one in self._indexes()):
+        for places in (one.places() for one in indexes):
             own = np.array([numbers.setdefault(path, len(numbers)) for path in places.paths], np.int64)[places.files]
             files.append(own[places.hides])
             positions.append(places.positions[places.hides])
@@ -105,22 +119,36 @@ class Masks:
     def folded(self) -> Masks:
         """Return the same masks, without the indexes of versions."""
         newest = max((one.number for one in self.later), default=0)
-        return Masks(self.table, since=max(self.since, newest), _read={"base": self.of_files()})
+        read = {"base": self.of_files()}
+        return Masks(self.table, since=max(self.since, newest), until=self.until, _read=read)
 
     def hidden_parts(self, file: str) -> list[Ints]:
         """Return the positions of the hidden rows of a file, in a few ascending arrays."""
-        parts = [self._of_base().get(file, (_NONE,))[0]]
-        parts += [found.hidden(file) for found in self._indexes() if file in found.files]
+        base, indexes = self._parts()
+        parts = [base.get(file, (_NONE,))[0]]
+        parts += [found.hidden(file) for found in indexes if file in found.files]
         return [part for part in parts if len(part)]
 
-    def _of_base(self) -> dict[str, tuple[Ints, Ints, Any]]:
-        if "base" not in self._read:
-            self._read["base"] = self.base()
-        return self._read["base"]  # type: ignore[no-any-return]
+    def _parts(self) -> tuple[_OfFiles, list[Hidden]]:
+        """Return the masks that these begin with, and what later versions hide and touch. Raises StateError."""
+        replaced: tuple[int, _OfFiles] | None = self._read.get("replaced")
+        if replaced is None or replaced[0] > self.until:
+            try:
+                if "base" not in self._read:
+                    self._read["base"] = self.base()
+                return self._read["base"], self._after(self.since)
+            except MutatorError as fault:
+                may_be_gone = fault.kind in ("table.file", "table.version.gone")
+                replaced = _later_masks(self.table, self.since, self.until) if may_be_gone else None
+                if replaced is None:
+                    raise
+                self._read["replaced"] = replaced
+        number, base = replaced
+        return base, self._after(number)
 
-    def _indexes(self) -> Iterator[Hidden]:
-        for one in self.later:
-            yield from self.of_version(one)
+    def _after(self, number: int) -> list[Hidden]:
+        """Return what the versions after one hide and touch."""
+        return [found for one in self.later if one.number > number for found in self.of_version(one)]
 
     def of_version(self, index: VersionIndex) -> list[Hidden]:
         """Return what a version hides and touches. Raises StateError if a file is damaged."""
@@ -161,7 +189,7 @@ def index_of(version: TableVersion) -> VersionIndex:
     return VersionIndex(version.index, version.withdrawn, own, version.number)
 
 
-def _masks_of_base(table: str, name: str) -> dict[str, tuple[Ints, Ints, Any]]:
+def _masks_of_base(table: str, name: str) -> _OfFiles:
     """Return the masks of the checkpoint that a log begins with. Raises StateError if it is lost or damaged."""
     log = TableLog(table)
     read = log.checkpoint(name)
@@ -169,6 +197,20 @@ def _masks_of_base(table: str, name: str) -> dict[str, tuple[Ints, Ints, Any]]:
     if found is None:
         raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
     return found
+
+
+def _later_masks(table: str, since: int, until: int) -> tuple[int, _OfFiles] | None:
+    """Return (number, masks) of a version after one, up to another, that a checkpoint has; None if none can be read."""
+    log = TableLog(table)
+    for number, name in log.checkpoints():
+        with suppress(MutatorError):  # then it is not known whether it is of this table
+            read = log.checkpoint(name) if since < number <= until else None
+            if read is None or log.read(number).id != read[1].version.id:
+                continue
+            found = {} if read[2] is None else log.masks(read[2])
+            if found is not None:
+                return number, found
+    return None
 
 
 def older_rows(table: str, index: VersionIndex) -> list[Hidden]:
@@ -191,7 +233,7 @@ def hidden_rows(table: str, index: Stored, withdrawn: Sequence[Hidden] = ()) -> 
         raise damaged(table, index, str(fault)) from None
 
 
-def restored_masks(table: str, masks: Stored | None) -> dict[str, tuple[Ints, Ints, Any]]:
+def restored_masks(table: str, masks: Stored | None) -> _OfFiles:
     """Return the masks that a restore has. Raises StateError if their file is lost or damaged."""
     if masks is None:
         return {}
