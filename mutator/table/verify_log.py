@@ -29,7 +29,6 @@ from mutator.table.verify_restore import followed
 
 _LOG = "restore the log from a copy of the table"
 _ENTRY = "restore the entry from a copy of the table, or if this file is of another table, remove it"
-_AGAIN = "make it again: mutator table verify --repair"
 
 
 class Walk:
@@ -38,6 +37,7 @@ class Walk:
     def __init__(self, table: str) -> None:
         """Read which versions are left, the hint, and the names of the checkpoints."""
         self.table, self._log = table, TableLog(table)
+        self._again = f"make it again: mutator table verify --repair {table}"
         self._left = _left_of(table)  # before all else: if a file vanishes that is needed, a later cleaning removed it
         self.snapshot: Snapshot | None = None
         self.whole = False  # all entries can be read
@@ -208,16 +208,16 @@ class Walk:
         with suppress(MutatorError):  # of a version index, which is a difference already
             what = difference_of(own, name)
             if what is not None and storage_for(path).stat(path) is not None:  # else an apply has just removed it
-                self._damaged.append(Difference(what, self._relative(path), _AGAIN))
+                self._damaged.append(Difference(what, self._relative(path), self._again))
 
     def derived(self) -> list[Difference]:
         """Return the differences of the checkpoints and the hint."""
         found, hint = list(self._damaged), self._hint
         path = self._relative(self._log.hint_path)
         if hint.number is None:
-            found.append(Difference("it is missing or damaged", path, _AGAIN))
+            found.append(Difference("it is missing or damaged", path, self._again))
         elif hint.checkpoint is not None and self._is_lost(hint.checkpoint):
-            found.append(Difference(f"it names a checkpoint that does not exist: {hint.checkpoint}", path, _AGAIN))
+            found.append(Difference(f"it names a checkpoint that does not exist: {hint.checkpoint}", path, self._again))
         return found
 
     def _is_lost(self, checkpoint: str) -> bool:
