@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
-from mutator.dataset.versions.snapshot import Masks, Snapshot, index_of, older_rows, own_rows
+from mutator.dataset.versions.masks import Masks, index_of, older_rows, own_rows
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TableFile, TableVersion
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError, error

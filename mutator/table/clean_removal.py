@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from mutator.dataset.versions.archive import FIRST
 from mutator.dataset.versions.cleaned import Waiting, read_list
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.snapshot import Snapshot, content_of, damaged
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.stored_files import content_of, damaged
 from mutator.dataset.versions.version import Stored
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint

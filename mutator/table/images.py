@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.dataset.versions.snapshot import Masks, Snapshot, damaged
+from mutator.dataset.versions.masks import Masks
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file

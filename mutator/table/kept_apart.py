@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.versions.checkpoint import files_of
-from mutator.dataset.versions.snapshot import Snapshot, index_of, older_rows
+from mutator.dataset.versions.masks import index_of, older_rows
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableFile, TableVersion
 from mutator.rules.byte_columns import Ints
 

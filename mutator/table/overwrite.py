@@ -23,9 +23,10 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.hidden_rows import index_table, written_index
 from mutator.dataset.versions.log import DIRECTORY
+from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.merged_keys import opened_index
 from mutator.dataset.versions.paged_file import DamagedPage
-from mutator.dataset.versions.snapshot import LiveExtent, Masks, Snapshot
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.versions.delta_files import Target, order_bytes

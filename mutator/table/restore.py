@@ -25,7 +25,8 @@ from mutator.dataset.versions.checkpoint import files_of, written_masks
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.packs import inline_of
-from mutator.dataset.versions.snapshot import Snapshot, damaged
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import RESTORE, Restored, Stored, TableFile, TableVersion, stored_here
 from mutator.errors import error
 from mutator.rules.file_names import new_run_id

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from mutator.dataset.partition_index import stored_fields
-from mutator.dataset.versions.snapshot import Snapshot, damaged
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import stays_verified, verified_file

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.known_feed import KnownFeed
-from mutator.dataset.versions.snapshot import Masks, Snapshot
+from mutator.dataset.versions.masks import Masks
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableFile
 from mutator.rules.byte_columns import Ints
 from mutator.table.conditions import Where

@@ -20,8 +20,9 @@ from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, form_of
 from mutator.dataset.versions.checkpoint import FILES, State
 from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.log import DIRECTORY, TableLog
+from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.snapshot import Masks, Snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on

@@ -13,9 +13,11 @@ from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog, is_base, version_of_checkpoint
+from mutator.dataset.versions.masks import Masks, hidden_rows
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
-from mutator.dataset.versions.snapshot import Masks, Snapshot, content_of, hidden_rows
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.stored_files import content_of
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, Stored, TableFile, TableVersion
 from mutator.errors import MutatorError, error
 from mutator.pipeline.verify import Difference

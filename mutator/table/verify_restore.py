@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.versions.masks import restored_masks
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.snapshot import Snapshot, restored_masks
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError
 from mutator.rules.byte_columns import Ints

@@ -15,8 +15,9 @@ import pytest
 from mutator.dataset.versions import key_index, opening, packs
 from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.snapshot import Masks, Snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions import absent, delta_files, extent_rows, live_rows
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import StateError

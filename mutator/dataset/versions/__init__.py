@@ -10,7 +10,9 @@ merged_keys    the key indexes of many small files as one, in memory (key_runs, 
 packs          the contents that many log entries have, in one object
 known_feed     the feed files that are known to be merged
 paged_file     verified ranges of a file
-snapshot       the live files of a version, which of their rows are hidden, and the state
+stored_files   the verified bytes of a file, wherever they are
+masks          which rows of the live files are hidden or touched
+snapshot       the live files of a version, their masks, and the state
 nearby         copies of the newest entries on this machine, for a slow storage
 opening        the snapshot of a version, from the hint, a checkpoint and the log
 """

@@ -23,9 +23,11 @@ from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.key_runs import NO_ROWS, PartitionCodes, Run, by_hash, joined_runs
+from mutator.dataset.versions.masks import index_of
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
-from mutator.dataset.versions.snapshot import Snapshot, damaged, index_of
+from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.dataset.versions.wanted_hashes import matches
 from mutator.errors import MutatorError

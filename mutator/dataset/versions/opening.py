@@ -12,9 +12,10 @@ from typing import Any
 
 from mutator.dataset.versions.checkpoint import FILES, State, first_state
 from mutator.dataset.versions.log import Hint, TableLog, is_base, version_of_checkpoint
+from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.packs import bytes_apart, packed
-from mutator.dataset.versions.snapshot import Masks, Snapshot
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from mutator.dataset.versions.checkpoint import file_columns, files_of
 from mutator.dataset.versions.key_index import decoded_keys
-from mutator.dataset.versions.snapshot import Masks, Snapshot, index_of, older_rows
+from mutator.dataset.versions.masks import Masks, index_of, older_rows
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.apart import salts_of

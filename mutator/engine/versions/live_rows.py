@@ -18,7 +18,8 @@ from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.merged_keys import MergedKeys, merged_keys, opened_index
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
-from mutator.dataset.versions.snapshot import LiveExtent, Snapshot, content_of, damaged
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
+from mutator.dataset.versions.stored_files import content_of, damaged
 from mutator.dataset.versions.version import Stored, TableFile
 from mutator.dataset.versions.wanted_hashes import WantedHashes
 from mutator.engine.versions.earlier_forms import Forms

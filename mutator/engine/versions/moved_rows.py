@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from mutator.dataset.versions.checkpoint import file_columns
 from mutator.dataset.versions.hidden_rows import SCHEMA, Hidden, index_table
-from mutator.dataset.versions.snapshot import LiveExtent, Masks, Snapshot, index_of
+from mutator.dataset.versions.masks import Masks, index_of
+from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TableFile, TableVersion
 from mutator.engine.versions.compact_task import Compacted, Unit
 from mutator.engine.versions.live_rows import LiveRows

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.side_columns import tombstone_schema
-from mutator.dataset.versions.snapshot import damaged
+from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.plan.run_plan import Plan
