@@ -184,8 +184,9 @@ class Hidden:
     def of_files(self, files: Collection[str]) -> Hidden:
         """Return the rows of some files alone."""
         found = copy(self)
-        for name in ("_ranges", "_named"):
-            setattr(found, name, {file: bounds for file, bounds in getattr(self, name).items() if file in files})
+        found._ranges, found._named = (
+            {file: bounds for file, bounds in ranges.items() if file in files} for ranges in (self._ranges, self._named)
+        )
         return found
 
     def hidden_keys(self, file: str) -> Any:

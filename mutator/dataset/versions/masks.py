@@ -180,11 +180,17 @@ def index_of(version: TableVersion) -> VersionIndex:
 def _masks_of_base(table: str, name: str) -> _OfFiles:
     """Return the masks of the checkpoint that a log begins with. Raises StateError if it is lost or damaged."""
     log = TableLog(table)
-    read = log.checkpoint(name)
-    found = None if read is None else {} if read[2] is None else log.masks(read[2])
+    found = _of_checkpoint(log, name)
     if found is None:
         raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
-    return found
+    return found[1]
+
+
+def _of_checkpoint(log: TableLog, name: str) -> tuple[TableVersion, _OfFiles] | None:
+    """Return the version and the masks of a checkpoint; None if they are missing or damaged."""
+    read = log.checkpoint(name)
+    found = None if read is None else {} if read[2] is None else log.masks(read[2])
+    return None if read is None or found is None else (read[1].version, found)
 
 
 def _later_masks(table: str, since: int, until: int) -> tuple[int, _OfFiles] | None:
@@ -192,12 +198,9 @@ def _later_masks(table: str, since: int, until: int) -> tuple[int, _OfFiles] | N
     log = TableLog(table)
     for number, name in log.checkpoints():
         with suppress(MutatorError):  # then it is not known whether it is of this table
-            read = log.checkpoint(name) if since < number <= until else None
-            if read is None or log.read(number).id != read[1].version.id:
-                continue
-            found = {} if read[2] is None else log.masks(read[2])
-            if found is not None:
-                return number, found
+            found = _of_checkpoint(log, name) if since < number <= until else None
+            if found is not None and log.read(number).id == found[0].id:
+                return number, found[1]
     return None
 
 
