@@ -288,7 +288,7 @@ def test_live_run_on_the_same_output_is_a_state_error(output, tmp_path):
 
         other.stdin.write("go on\n")
         other.stdin.close()
-        assert other.wait(60) == 0
+        assert other.wait(PATIENCE) == 0
 
     assert tree(output) == WHOLE
     assert sorted(os.listdir(tmp_path)) == ["out", "out2"]
@@ -298,7 +298,7 @@ def test_live_run_on_the_same_output_is_a_state_error(output, tmp_path):
 def test_litter_of_a_killed_run_is_named_and_removed_by_the_next(output, tmp_path):
     with live_run(output, "first") as killed:
         killed.send_signal(signal.SIGKILL)
-        assert killed.wait(60) == -signal.SIGKILL
+        assert killed.wait(PATIENCE) == -signal.SIGKILL
     assert os.listdir(tmp_path) == [".out.mutator-first"]
 
     published = publish(output, "second", merge)

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.workflow import to_table
 from tests.support.cluster import ROOT
 from tests.support.dying_runs import dying_runs
+from tests.support.patience import PATIENCE, wait_until
 from tests.support.table_base import TableBase, opened
 
 POINTS = (
@@ -111,14 +111,11 @@ def test_a_run_that_is_paused_for_longer_than_its_lock(step: str, tmp_path: Path
     with subprocess.Popen(words, stderr=subprocess.PIPE, env=environment, text=True) as paused:
         os.waitid(os.P_PID, paused.pid, os.WSTOPPED | os.WNOWAIT)
         assert base.names("incr") == []
-        deadline = time.monotonic() + 30
-        while base.status(**{"lock.timeout": "1s"}).running is not None:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        wait_until(lambda: base.status(**{"lock.timeout": "1s"}).running is None)
         done = base.run()
         assert (done.version, done.claimed) == (3, ("ups_2.csv", "ups_3.csv"))
         os.kill(paused.pid, signal.SIGCONT)
-        _, message = paused.communicate(timeout=60)
+        _, message = paused.communicate(timeout=PATIENCE)
     assert paused.returncode == 5, message
     assert "counts as dead" in message
     assert base.rows() == ["1,2,aa", "3,3,c"]

@@ -50,9 +50,10 @@ class Server:
         return f"s3://{name}"
 
     def behave(self, **how):
-        """Set the faults of the server from now on."""
+        """Set the faults of the server from now on; return the most requests that it had at once until now."""
         data = json.dumps(QUIET | how).encode()
-        urllib.request.urlopen(urllib.request.Request(f"{self.url}/_behave", data, method="POST")).close()
+        with urllib.request.urlopen(urllib.request.Request(f"{self.url}/_behave", data, method="POST")) as answer:
+            return int(answer.read())
 
     def uploads(self, path):
         """Return the keys of the unfinished uploads in a bucket."""
@@ -92,20 +93,28 @@ class Faults:
         self._lock = threading.Lock()
         self._one = threading.Lock()
         self._written = itertools.count(1)
+        self._now = self._most = 0  # requests that are being answered, and the most of them since the faults were set
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/_behave":
             with self._lock:
                 self._how = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-            start_response("200 OK", [("Content-Length", "0")])
-            return [b""]
+                most, self._most = b"%d" % self._most, 0
+            start_response("200 OK", [("Content-Length", str(len(most)))])
+            return [most]
         method = environ["REQUEST_METHOD"]
         with self._lock:
             ignore, unknown, deny = self._how["ignore"], self._how["unknown"], self._how["deny"]
             writes = method in ("PUT", "POST", "DELETE")
             lose = writes and (self._counted("lose") or self._is_each("lose_each"))
             cut = method == "GET" and self._counted("cut")
-        time.sleep(self._how["wait"])
+            self._now += 1
+            self._most = max(self._most, self._now)
+        try:
+            time.sleep(self._how["wait"])
+        finally:
+            with self._lock:
+                self._now -= 1
         if unknown and "HTTP_IF_NONE_MATCH" in environ:
             return _error(start_response, "501 Not Implemented", "NotImplemented")
         if ignore:

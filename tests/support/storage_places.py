@@ -108,7 +108,7 @@ def race_of_threads(directory, step):
     def racer(number):
         results = []
         for turn in range(rounds_on(directory)):
-            barrier.wait(30)
+            barrier.wait(PATIENCE)
             results.append(step(directory, turn, number))
         return results
 
@@ -120,7 +120,7 @@ def process_racer(root, step, barrier, number, results):
     directory = EmptyDirectory(storage_for(root), root)
     outcome = []
     for turn in range(rounds_on(directory)):
-        barrier.wait(30)
+        barrier.wait(PATIENCE)
         outcome.append(step(directory, turn, number))
     results.put((number, outcome))
 
@@ -137,7 +137,7 @@ def race_of_processes(directory, step):
         racer.start()
     found = dict(results.get(timeout=PATIENCE) for _ in racers)
     for racer in racers:
-        racer.join(60)
+        racer.join(PATIENCE)
     return list(zip(*(found[number] for number in range(RACERS)), strict=True))
 
 

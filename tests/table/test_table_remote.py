@@ -21,6 +21,7 @@ from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.table import Table
 from tests.support import local_engine
+from tests.support.patience import PATIENCE
 from tests.support.storage_places import hdfs_place, s3_place
 from tests.support.versioned import open_runner
 from tests.table.test_table_faults import FIRST, NEW, OLD, SECOND, SETTINGS, rows_of
@@ -92,7 +93,7 @@ def test_one_of_several_creators_of_an_entry_wins(root: str) -> None:
     def racer(name: int) -> list[bool]:
         log, won = TableLog(table), []
         for number in range(1, ROUNDS + 1):
-            barrier.wait(60)
+            barrier.wait(PATIENCE)
             won.append(log.commit(replace(before, number=number, id=f"{name}-{number}")))
         return won
 
@@ -115,15 +116,15 @@ def test_one_of_several_readers_moves_a_bookmark(root: str) -> None:
         for _ in range(ROUNDS):
             if not name:
                 table.bookmark("reader", 0)
-            barrier.wait(60)
+            barrier.wait(PATIENCE)
             mark = reader_place.known_bookmark(table.path, "reader")
-            barrier.wait(60)
+            barrier.wait(PATIENCE)
             won.append(False)
             with suppressed("table.bookmark.moved"):
                 won[-1] = reader_place.move(table.snapshot, mark, 1 + name).version == 1 + name
-            barrier.wait(60)
+            barrier.wait(PATIENCE)
             assert won[-1] == (reader_place.known_bookmark(table.path, "reader").version == 1 + name)
-            barrier.wait(60)
+            barrier.wait(PATIENCE)
         return won
 
     with ThreadPoolExecutor(RACERS) as pool:

@@ -24,6 +24,7 @@ from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows, submit
 from tests.support.effort import share
+from tests.support.patience import PATIENCE
 from tests.support.workflow_base import BY_FIELD, BY_NAME, Place, refused
 
 run_module = sys.modules["mutator.workflow.directory.run_phases"]  # the package exports a function of this name
@@ -284,17 +285,17 @@ def test_files_that_are_too_young_wait(by_name):
 
 def test_run_waits_for_files_that_are_slightly_too_young(by_name):
     by_name.arrive("ups_2.txt", "a,2")
-    config = configuration.parse(by_name.settings | {"claim.min.age": "1s"})
+    config = configuration.parse(by_name.settings | {"claim.min.age": "5s"})
     slept = []
 
     def sleep(seconds):
         slept.append(seconds)
-        time.sleep(seconds)
+        os.utime(by_name.path / "incr" / "ups_2.txt", (time.time() - 5,) * 2)
 
     done = directory.run(str(by_name.path), config, directory.merge_by(config, local_engine.merge), sleep=sleep)
 
     assert done.version == 1
-    assert 0 < slept[0] < 1.1
+    assert 0 < slept[0] < 5.1
 
 
 def test_ready_marker_declares_a_file_complete(by_name):
@@ -610,7 +611,7 @@ def test_watch_ends_on_a_signal_and_leaves_nothing_half_done(sample_base):
         while "became the master" not in watching.stdout.readline():
             assert watching.poll() is None
         watching.send_signal(signal.SIGTERM)
-        assert watching.wait(60) == 143
+        assert watching.wait(PATIENCE) == 143
     status = directory.status(str(sample_base), replace(configuration.Config(id_fields=(0,))))
     assert (status.version.number, status.recovered, status.problems) == (1, (), ())
 
