@@ -32,6 +32,11 @@ VERSIONS: dict[int, dict[str, str]] = {
         "table.bookmark.unknown": (
             "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {path} {name} --version V"
         ),
+        "table.bookmark.gone": (
+            "{path}: version {version} of bookmark {name} is gone, because the table was cleaned after the bookmark "
+            "had expired; set it to the newest version with: mutator table bookmark {path} {name} --version {newest}, "
+            "and then read all rows of that version"
+        ),
         "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
         "table.version.gone": (
             "{path}: version {version} is gone, because the table was cleaned; the earliest version is {earliest}, and "

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from mutator.dataset.versions.bookmarks import LASTS, Bookmark, bookmark_of, change_bookmark
 from mutator.dataset.versions.opening import check_version, open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.rules.version_names import Version
 from mutator.table.changes import changes_of
 from mutator.table.rows import Rows
@@ -62,7 +62,8 @@ def renewed(snapshot: Snapshot, name: str) -> Bookmark:
     mark, now = known_bookmark(snapshot.table, name), datetime.now(UTC)
     left = datetime.fromisoformat(mark.expires) - now
     if left.total_seconds() > _ENOUGH * mark.lasts:
-        _check(snapshot, mark.version)
+        with _needed_by(mark, snapshot):
+            _check(snapshot, mark.version)
         return mark
     return _renewed(snapshot, name)
 
@@ -70,8 +71,23 @@ def renewed(snapshot: Snapshot, name: str) -> Bookmark:
 def _renewed(snapshot: Snapshot, name: str) -> Bookmark:
     """Return a bookmark with all of its time left. Raises ConfigError without one, StateError if it is damaged."""
     mark = known_bookmark(snapshot.table, name)
-    _check(snapshot, mark.version)
-    return _changed(snapshot, name, lambda present: replace(_there(snapshot.table, name, present), moved=_now()))
+    with _needed_by(mark, snapshot):
+        _check(snapshot, mark.version)
+        return _changed(snapshot, name, lambda present: replace(_there(snapshot.table, name, present), moved=_now()))
+
+
+@contextmanager
+def _needed_by(mark: Bookmark, snapshot: Snapshot) -> Iterator[None]:
+    """Raise ConfigError with the cure for a reader if the version of its bookmark is gone."""
+    try:
+        yield
+    except MutatorError as fault:
+        if fault.kind != "table.version.gone":
+            raise
+        newest = refreshed(snapshot).version.number
+        raise error(
+            "table.bookmark.gone", path=snapshot.table, name=mark.name, version=mark.version, newest=newest
+        ) from None
 
 
 @contextmanager

@@ -317,6 +317,28 @@ def test_a_version_that_is_cleaned_meanwhile(table: Table, cleaned: list[int]) -
     assert places(table) == {"reports": 2}  # as before
 
 
+@pytest.mark.parametrize("is_stale", [False, True], ids=["opened after", "opened before"])
+def test_a_reader_that_comes_too_late_gets_its_version_and_the_cure(
+    table: Table, capsys: pytest.CaptureFixture[str], is_stale: bool
+) -> None:
+    mark = reader_place.bookmarked(table.snapshot, "reports", 1, lasts=0)
+    late = Table(table.path)
+    for _ in range(2):
+        table.clean(keep_versions=1, grace="0s")
+    newest = table.refresh().version
+    cure = f"mutator table bookmark {table.path} reports --version {newest}, and then read all rows"
+    reading = (late if is_stale else table).changes_since("reports")
+    with pytest.raises(ConfigError, match=f"version 1 of bookmark reports is gone, .*: {cure}") as fault, reading:
+        pass
+    assert fault.value.kind == "table.bookmark.gone"
+    assert bookmarks_of(table.path) == [mark]
+    assert main(["table", "changes", table.path, "--bookmark", "reports"]) == 2
+    assert cure in capsys.readouterr().err
+    assert main(cure.split(", and")[0].split()[1:]) == 0
+    with table.changes_since("reports") as changes:
+        assert len(changes.to_arrow()) == 0
+
+
 def test_a_reader_renews_its_bookmark_before_it_looks(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     old = table.bookmark("reports", 1, expires="1s")
     order = list[str]()
