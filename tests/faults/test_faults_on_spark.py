@@ -74,7 +74,7 @@ def test_kill_of_the_jvm_is_reported(places, tmp_path):
     output = tmp_path / "beside" / "out"
     output.parent.mkdir()
     settings = tmp_path / "run.properties"
-    settings.write_text("".join(f"{key}={value}\n" for key, value in (SETTINGS | {"num.reducer": "60"}).items()))
+    settings.write_text("".join(f"{key}={value}\n" for key, value in (SETTINGS | {"num.reducer": "300"}).items()))
     command = [sys.executable, "-m", "mutator.cli", "run", "--config", settings, "--master", places / "base"]
     command += ["--feed", places / "feed", "--output", output, "--runner", "spark"]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:

@@ -4,6 +4,7 @@ Either the result is that of an undisturbed run, or nothing is published and the
 """
 
 import io
+import os
 import shutil
 import signal
 import subprocess
@@ -38,7 +39,7 @@ from tests.support.parted import (
     set_for_tests,
     settings,
 )
-from tests.support.patience import PATIENCE, wait_until
+from tests.support.patience import PATIENCE
 
 every_scope = pytest.mark.parametrize("scope", SCOPES)
 
@@ -432,6 +433,19 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
     assert comparable(output) == undisturbed[scope]
 
 
+STOPPED = """
+import os, signal, sys
+from mutator.cli import main
+from mutator.engine.partitions import steps
+make = steps.make_directories
+def made(*given):
+    make(*given)
+    os.kill(os.getpid(), signal.SIGSTOP)
+steps.make_directories = made
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 @pytest.mark.parametrize(
@@ -446,11 +460,13 @@ def test_signal_in_the_middle_of_the_merge(places, tmp_path, number, code):
     many.mkdir()
     (many / "base_1.txt").write_text("".join(f"k{n},{n % 200},x\n" for n in range(2000)))
     written.write_text("".join(f"{key}={value}\n" for key, value in settings("table").items() if key != "split.bytes"))
-    command = [sys.executable, "-m", "mutator.cli", "run", "--config", written, "--master", many]
+    command = [sys.executable, "-c", STOPPED, "run", "--config", written, "--master", many]
     command += ["--feed", places["table"] / "feed", "--output", output]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: process.poll() is not None or any(output.parent.glob(".out.*/*/p=*")))
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert any(output.parent.glob(".out.*/*/p=*"))
         process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
         printed = process.communicate(timeout=PATIENCE)[1]
 
     assert process.returncode == code, printed
