@@ -33,9 +33,9 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {path} {name} --version V"
         ),
         "table.bookmark.gone": (
-            "{path}: version {version} of bookmark {name} is gone, because the table was cleaned after the bookmark "
-            "had expired; set it to the newest version with: mutator table bookmark {path} {name} --version {newest}, "
-            "and then read all rows of that version"
+            "{path}: version {version}, up to which the reader of bookmark {name} has read, was cleaned, so the "
+            "changes since then are missing; set the bookmark to the newest version with: mutator table bookmark "
+            "{path} {name}, and then read all rows of the version that it prints"
         ),
         "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
         "table.version.gone": (

@@ -78,16 +78,15 @@ def _renewed(snapshot: Snapshot, name: str) -> Bookmark:
 
 @contextmanager
 def _needed_by(mark: Bookmark, snapshot: Snapshot) -> Iterator[None]:
-    """Raise ConfigError with the cure for a reader if the version of its bookmark is gone."""
+    """Raise ConfigError with the cure for a reader if the version of its bookmark is gone for good."""
     try:
         yield
     except MutatorError as fault:
-        if fault.kind != "table.version.gone":
+        if fault.kind != "table.version.gone" or fault.fields.get("version") != str(mark.version):
             raise
-        newest = refreshed(snapshot).version.number
-        raise error(
-            "table.bookmark.gone", path=snapshot.table, name=mark.name, version=mark.version, newest=newest
-        ) from None
+        if refreshed(snapshot).state.cleaning.left.has(mark.version):  # the cleaning has given it back meanwhile
+            raise
+        raise error("table.bookmark.gone", path=snapshot.table, name=mark.name, version=mark.version) from None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -319,24 +320,50 @@ def test_a_version_that_is_cleaned_meanwhile(table: Table, cleaned: list[int]) -
 
 @pytest.mark.parametrize("is_stale", [False, True], ids=["opened after", "opened before"])
 def test_a_reader_that_comes_too_late_gets_its_version_and_the_cure(
-    table: Table, capsys: pytest.CaptureFixture[str], is_stale: bool
+    table: Table, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_stale: bool
 ) -> None:
     mark = reader_place.bookmarked(table.snapshot, "reports", 1, lasts=0)
+    fresh = replace(mark, moved=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
     late = Table(table.path)
     for _ in range(2):
         table.clean(keep_versions=1, grace="0s")
-    newest = table.refresh().version
-    cure = f"mutator table bookmark {table.path} reports --version {newest}, and then read all rows"
+    table.refresh()
+    cure = f"mutator table bookmark {table.path} reports, and then read all rows"
     reading = (late if is_stale else table).changes_since("reports")
-    with pytest.raises(ConfigError, match=f"version 1 of bookmark reports is gone, .*: {cure}") as fault, reading:
+    with (
+        pytest.raises(
+            ConfigError, match=f"version 1, up to which the reader of bookmark reports has read, .*: {cure}"
+        ) as fault,
+        reading,
+    ):
         pass
     assert fault.value.kind == "table.bookmark.gone"
     assert bookmarks_of(table.path) == [mark]
+    for known in (mark, fresh):
+        monkeypatch.setattr(reader_place, "known_bookmark", lambda *_, known=known: known)
+        with pytest.raises(ConfigError, match="version 1, up to which the reader of bookmark reports has read"):
+            reader_place.renewed(table.snapshot, "reports")
+    monkeypatch.undo()
     assert main(["table", "changes", table.path, "--bookmark", "reports"]) == 2
     assert cure in capsys.readouterr().err
     assert main(cure.split(", and")[0].split()[1:]) == 0
     with table.changes_since("reports") as changes:
         assert len(changes.to_arrow()) == 0
+
+
+def test_a_version_that_a_cleaning_gives_back_needs_no_cure(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader runs again, and misses no changes."""
+    table.bookmark("reports", 1)
+
+    def gone(*_: Any) -> None:
+        raise error("table.version.gone", path=table.path, version=1, earliest=2, newest=3)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reader_place, "_check", gone)
+        with pytest.raises(ConfigError, match="the earliest version is 2"):
+            reader_place.renewed(table.snapshot, "reports")
+    read_and(table, lambda: None)
+    assert places(table) == {"reports": 3}
 
 
 def test_a_reader_renews_its_bookmark_before_it_looks(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
