@@ -78,8 +78,8 @@ def text_of_setting(name: str) -> str:
       option      --order-type
       values      long, decimal, timestamp, string
       default     long
-      meaning     long (64-bit), decimal, timestamp (ISO 8601; UTC if no zone is given) or string (byte
-                  order)
+      meaning     the type of order values in text: long (64-bit), decimal, timestamp (ISO 8601; UTC if
+                  no zone is given) or string (byte order); leave it out where the field is typed
     """
     setting = _known(name)
     values = setting.form.schema.get("enum")

@@ -29,10 +29,10 @@ ROWS = (
                 "temporal.ordering.field.type",
                 one_of("long", "decimal", "timestamp", "string"),
                 "long",
-                "of order values in text: `long` (64-bit), `decimal`, `timestamp` (ISO 8601; UTC if no zone is given) "
-                "or `string` (byte order); typed values have the type of their field",
+                "the type of order values in text: `long` (64-bit), `decimal`, `timestamp` (ISO 8601; UTC if no zone "
+                "is given) or `string` (byte order); leave it out where the field is typed",
                 short="order_type",
-                help=("TYPE", "of an order field of text: long, decimal, timestamp or string"),
+                help=("TYPE", "type of order values in text: long, decimal, timestamp or string"),
             ),
             Setting(
                 "temporal.ordering.field.numeric",
