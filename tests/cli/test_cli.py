@@ -846,9 +846,9 @@ class Terminal:
 @pytest.mark.thorough(keep=0)
 @pytest.mark.jvm
 def test_progress_bar_and_ctrl_c(tmp_path, sc, capsys):
-    words = ["run", *options("out", "-Dnum.reducer=60", "--runner", "spark")]  # takes a few seconds
+    words = ["run", *options("out", "-Dnum.reducer=300", "--runner", "spark")]  # takes several seconds
     terminal = Terminal(words, tmp_path)
-    terminal.read_until(rb"(read|merge): .*\d+/6\d ")
+    terminal.read_until(rb"(read|merge): .*\d+/3\d\d ")
     terminal.press(b"\x03")
     code, left = terminal.end()
 

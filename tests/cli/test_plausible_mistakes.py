@@ -66,7 +66,7 @@ def test_verify_of_nothing(tmp_path, capsys, monkeypatch, given):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s").mkdir()
     path = given.removeprefix("file://") if ":" in given else str(tmp_path / given)
-    monkeypatch.delattr("subprocess.Popen")  # nothing else is started to find that out
+    monkeypatch.setattr("subprocess.Popen.__init__", lambda *_, **__: pytest.fail("it starts a program"))
 
     assert main(["verify", given]) == 2
     assert capsys.readouterr().err == f"mutator: error: {path}: there is no such directory; check the path\n"

@@ -18,7 +18,7 @@ from tests.support.patience import PATIENCE
 from tests.support.plain_workflow import put
 
 SETTINGS = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "partitioned.by": "shop=2"}
-PARTITIONS, TASKS = 48, 2
+PARTITIONS = 48
 
 
 @pytest.mark.thorough(keep=0)
@@ -37,14 +37,14 @@ def test_an_object_store_copies_several_files_at_once(s3: Any, monkeypatch: pyte
 
     monkeypatch.setattr(steps, "carry_partitions", slow_carry)
     report = local_engine.mutate(
-        settings, master=f"{root}/managed", feed=[f"{root}/feed"], output=f"{root}/next", tasks=TASKS
+        settings, master=f"{root}/managed", feed=[f"{root}/feed"], output=f"{root}/next", tasks=2
     )
 
     assert report.carried == PARTITIONS - 1
     known = read_manifest(storage_for(root), f"{root}/next")
     assert known is not None
     assert len(known.files) == PARTITIONS
-    assert max(most) > TASKS  # requests at once: each task copies several files
+    assert max(most) > 4  # of the 16 requests at once that link files; the merge beside them has one or two
 
 
 def files_to_copy(root: Path, count: int) -> list[tuple[str, str, str]]:

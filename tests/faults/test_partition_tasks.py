@@ -437,11 +437,11 @@ STOPPED = """
 import os, signal, sys
 from mutator.cli import main
 from mutator.engine.partitions import steps
-make = steps.make_directories
-def made(*given):
-    make(*given)
+write = steps.write_units
+def stopped(*given):
     os.kill(os.getpid(), signal.SIGSTOP)
-steps.make_directories = made
+    return write(*given)
+steps.write_units = stopped
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -463,12 +463,14 @@ def test_signal_in_the_middle_of_the_merge(places, tmp_path, number, code):
     command = [sys.executable, "-c", STOPPED, "run", "--config", written, "--master", many]
     command += ["--feed", places["table"] / "feed", "--output", output]
     with subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert any(output.parent.glob(".out.*/*/p=*"))
+        how = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        has_directories = any(output.parent.glob(".out.*/*/p=*"))
         process.send_signal(number)
         process.send_signal(signal.SIGCONT)
         printed = process.communicate(timeout=PATIENCE)[1]
 
+    assert how.si_code == os.CLD_STOPPED, printed
+    assert has_directories
     assert process.returncode == code, printed
     assert "nothing was published" in printed
     assert "Traceback" not in printed

@@ -109,7 +109,7 @@ def test_a_run_that_is_paused_for_longer_than_its_lock(step: str, tmp_path: Path
     words = [sys.executable, "-c", PAUSED, str(base.path), step]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stderr=subprocess.PIPE, env=environment, text=True) as paused:
-        os.waitid(os.P_PID, paused.pid, os.WSTOPPED | os.WNOWAIT)
+        os.waitid(os.P_PID, paused.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         assert base.names("incr") == []
         wait_until(lambda: base.status(**{"lock.timeout": "1s"}).running is None)
         done = base.run()

@@ -15,6 +15,7 @@ import pytest
 from pyspark import cloudpickle
 
 from tests.support.cluster import ROOT, environment
+from tests.support.patience import PATIENCE
 
 __all__ = ["Hive", "connect", "hive", "started"]
 
@@ -106,7 +107,7 @@ class Hive:
         """Stop both normally."""
         for process in (self.cases, self.jvm):
             process.stdin.close()
-            process.wait(30)
+            process.wait(PATIENCE)
             process.stdout.close()
         self.cases = self.jvm = None
 

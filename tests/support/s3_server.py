@@ -50,7 +50,7 @@ class Server:
         return f"s3://{name}"
 
     def behave(self, **how):
-        """Set the faults of the server from now on; return the most requests that it had at once until now."""
+        """Set the faults of the server from now on; return the most requests that it had at once since before."""
         data = json.dumps(QUIET | how).encode()
         with urllib.request.urlopen(urllib.request.Request(f"{self.url}/_behave", data, method="POST")) as answer:
             return int(answer.read())
@@ -93,13 +93,15 @@ class Faults:
         self._lock = threading.Lock()
         self._one = threading.Lock()
         self._written = itertools.count(1)
-        self._now = self._most = 0  # requests that are being answered, and the most of them since the faults were set
+        self._now = self._most = (
+            0  # requests that wait for their answer, and the most of them since the faults were set
+        )
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/_behave":
             with self._lock:
                 self._how = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
-                most, self._most = b"%d" % self._most, 0
+                most, self._most = b"%d" % self._most, self._now
             start_response("200 OK", [("Content-Length", str(len(most)))])
             return [most]
         method = environ["REQUEST_METHOD"]

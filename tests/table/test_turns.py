@@ -21,6 +21,7 @@ from mutator.errors import MutatorError
 from mutator.storage.local import LocalStorage
 from mutator.table import turn
 from mutator.table.table import Table
+from tests.support.patience import PATIENCE
 from tests.table.test_several_writers import at_phase
 
 WIDE = 0o777
@@ -96,6 +97,7 @@ def test_a_writer_waits_until_the_others_turn_ends(table: Table, where: str, mon
             locks.clear()
 
     monkeypatch.setattr(turn, "time", time_with(pause))
+    monkeypatch.setattr(turn, "_PATIENCE", PATIENCE)
     commit(table, 1)
     assert len(looks) == 3
 

@@ -288,9 +288,12 @@ def test_run_waits_for_files_that_are_slightly_too_young(by_name):
     config = configuration.parse(by_name.settings | {"claim.min.age": "5s"})
     slept = []
 
+    path = by_name.path / "incr" / "ups_2.txt"
+
     def sleep(seconds):
         slept.append(seconds)
-        os.utime(by_name.path / "incr" / "ups_2.txt", (time.time() - 5,) * 2)
+        assert seconds >= 5 - (time.time() - path.stat().st_mtime)
+        os.utime(path, (time.time() - 10,) * 2)
 
     done = directory.run(str(by_name.path), config, directory.merge_by(config, local_engine.merge), sleep=sleep)
 
