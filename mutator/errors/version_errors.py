@@ -33,9 +33,9 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: the table has no bookmark {name}; set one with: mutator table bookmark {path} {name} --version V"
         ),
         "table.bookmark.gone": (
-            "{path}: version {version}, up to which the reader of bookmark {name} has read, was cleaned, so the "
-            "changes since then are missing; set the bookmark to the newest version with: mutator table bookmark "
-            "{path} {name}, and then read all rows of the version that it prints"
+            "{path}: the changes after version {version}, up to which the reader of bookmark {name} has read, were "
+            "cleaned; set the bookmark to the newest version with: mutator table bookmark {path} {name}, and then read "
+            "all rows of the version that it prints"
         ),
         "table.tag.unknown": "{path}: the table has no tag {name}; its tags are: {known}",
         "table.version.gone": (

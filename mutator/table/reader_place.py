@@ -62,7 +62,7 @@ def renewed(snapshot: Snapshot, name: str) -> Bookmark:
     mark, now = known_bookmark(snapshot.table, name), datetime.now(UTC)
     left = datetime.fromisoformat(mark.expires) - now
     if left.total_seconds() > _ENOUGH * mark.lasts:
-        with _needed_by(mark, snapshot):
+        with _with_cure(snapshot, mark):
             _check(snapshot, mark.version)
         return mark
     return _renewed(snapshot, name)
@@ -71,20 +71,21 @@ def renewed(snapshot: Snapshot, name: str) -> Bookmark:
 def _renewed(snapshot: Snapshot, name: str) -> Bookmark:
     """Return a bookmark with all of its time left. Raises ConfigError without one, StateError if it is damaged."""
     mark = known_bookmark(snapshot.table, name)
-    with _needed_by(mark, snapshot):
+    with _with_cure(snapshot, mark):
         _check(snapshot, mark.version)
         return _changed(snapshot, name, lambda present: replace(_there(snapshot.table, name, present), moved=_now()))
 
 
 @contextmanager
-def _needed_by(mark: Bookmark, snapshot: Snapshot) -> Iterator[None]:
-    """Raise ConfigError with the cure for a reader if the version of its bookmark is gone for good."""
+def _with_cure(snapshot: Snapshot, mark: Bookmark) -> Iterator[None]:
+    """Raise ConfigError with the cure for a reader if the changes after its bookmark are gone for good."""
+    needed = {str(mark.version), str(mark.version + 1)}  # the first one may have a tag
     try:
         yield
     except MutatorError as fault:
-        if fault.kind != "table.version.gone" or fault.fields.get("version") != str(mark.version):
+        if fault.kind != "table.version.gone" or fault.fields["version"] not in needed:
             raise
-        if refreshed(snapshot).state.cleaning.left.has(mark.version):  # the cleaning has given it back meanwhile
+        if refreshed(snapshot).state.cleaning.left.earliest <= mark.version:  # a cleaning has given them back meanwhile
             raise
         raise error("table.bookmark.gone", path=snapshot.table, name=mark.name, version=mark.version) from None
 
@@ -93,14 +94,15 @@ def _needed_by(mark: Bookmark, snapshot: Snapshot) -> Iterator[None]:
 def changes_since(snapshot: Snapshot, name: str, to: Version | None = None, *, net: bool = False) -> Iterator[Rows]:
     """Yield the changes since a bookmark; move it when the ``with`` block ends, if all were read and nothing failed.
 
-    to: the last version, by default the newest. Raises ConfigError if the version of the bookmark is gone, StateError
+    to: the last version, by default the newest. Raises ConfigError if the changes since are gone, StateError
     if another reader moved it meanwhile.
     """
     mark = _renewed(snapshot, name)  # so that it does not expire meanwhile
     after = refreshed(snapshot)
     if to is not None:
         after = open_snapshot(snapshot.table, number_of(after, to))
-    rows = changes_of(snapshot.table, mark.version, after, net=net)
+    with _with_cure(snapshot, mark):
+        rows = changes_of(snapshot.table, mark.version, after, net=net)
     yield rows
     if rows.is_read:
         move(after, mark, after.version.number)

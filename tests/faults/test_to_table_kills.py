@@ -109,13 +109,16 @@ def test_a_run_that_is_paused_for_longer_than_its_lock(step: str, tmp_path: Path
     words = [sys.executable, "-c", PAUSED, str(base.path), step]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(words, stderr=subprocess.PIPE, env=environment, text=True) as paused:
-        os.waitid(os.P_PID, paused.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert base.names("incr") == []
-        wait_until(lambda: base.status(**{"lock.timeout": "1s"}).running is None)
-        done = base.run()
-        assert (done.version, done.claimed) == (3, ("ups_2.csv", "ups_3.csv"))
-        os.kill(paused.pid, signal.SIGCONT)
-        _, message = paused.communicate(timeout=PATIENCE)
+        try:
+            os.waitid(os.P_PID, paused.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            assert base.names("incr") == []
+            wait_until(lambda: base.status(**{"lock.timeout": "1s"}).running is None)
+            done = base.run()
+            assert (done.version, done.claimed) == (3, ("ups_2.csv", "ups_3.csv"))
+            os.kill(paused.pid, signal.SIGCONT)
+            _, message = paused.communicate(timeout=PATIENCE)
+        finally:
+            paused.kill()
     assert paused.returncode == 5, message
     assert "counts as dead" in message
     assert base.rows() == ["1,2,aa", "3,3,c"]

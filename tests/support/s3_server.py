@@ -50,7 +50,7 @@ class Server:
         return f"s3://{name}"
 
     def behave(self, **how):
-        """Set the faults of the server from now on; return the most requests that it had at once since before."""
+        """Set the faults of the server from now on; return the most requests that waited at once before."""
         data = json.dumps(QUIET | how).encode()
         with urllib.request.urlopen(urllib.request.Request(f"{self.url}/_behave", data, method="POST")) as answer:
             return int(answer.read())
@@ -93,9 +93,8 @@ class Faults:
         self._lock = threading.Lock()
         self._one = threading.Lock()
         self._written = itertools.count(1)
-        self._now = self._most = (
-            0  # requests that wait for their answer, and the most of them since the faults were set
-        )
+        self._now = 0  # requests that wait for their answer
+        self._most = 0  # of them, since the faults were set
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"] == "/_behave":

@@ -10,7 +10,7 @@ from threading import Barrier
 from mutator.errors import StorageError
 from mutator.storage import Storage, registry, storage_for
 from tests.support.model_storage import ModelStorage
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, met_at
 
 RACERS = 4
 
@@ -107,9 +107,10 @@ def race_of_threads(directory, step):
 
     def racer(number):
         results = []
-        for turn in range(rounds_on(directory)):
-            barrier.wait(PATIENCE)
-            results.append(step(directory, turn, number))
+        with met_at(barrier) as meet:
+            for turn in range(rounds_on(directory)):
+                meet()
+                results.append(step(directory, turn, number))
         return results
 
     with ThreadPoolExecutor(RACERS) as pool:
@@ -119,9 +120,10 @@ def race_of_threads(directory, step):
 def process_racer(root, step, barrier, number, results):
     directory = EmptyDirectory(storage_for(root), root)
     outcome = []
-    for turn in range(rounds_on(directory)):
-        barrier.wait(PATIENCE)
-        outcome.append(step(directory, turn, number))
+    with met_at(barrier) as meet:
+        for turn in range(rounds_on(directory)):
+            meet()
+            outcome.append(step(directory, turn, number))
     results.put((number, outcome))
 
 

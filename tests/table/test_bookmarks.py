@@ -318,6 +318,9 @@ def test_a_version_that_is_cleaned_meanwhile(table: Table, cleaned: list[int]) -
     assert places(table) == {"reports": 2}  # as before
 
 
+LATE = "the changes after version 1, up to which the reader of bookmark reports has read, were cleaned"
+
+
 @pytest.mark.parametrize("is_stale", [False, True], ids=["opened after", "opened before"])
 def test_a_reader_that_comes_too_late_gets_its_version_and_the_cure(
     table: Table, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_stale: bool
@@ -330,18 +333,13 @@ def test_a_reader_that_comes_too_late_gets_its_version_and_the_cure(
     table.refresh()
     cure = f"mutator table bookmark {table.path} reports, and then read all rows"
     reading = (late if is_stale else table).changes_since("reports")
-    with (
-        pytest.raises(
-            ConfigError, match=f"version 1, up to which the reader of bookmark reports has read, .*: {cure}"
-        ) as fault,
-        reading,
-    ):
+    with pytest.raises(ConfigError, match=f"{LATE}; .*: {cure}") as fault, reading:
         pass
     assert fault.value.kind == "table.bookmark.gone"
     assert bookmarks_of(table.path) == [mark]
     for known in (mark, fresh):
         monkeypatch.setattr(reader_place, "known_bookmark", lambda *_, known=known: known)
-        with pytest.raises(ConfigError, match="version 1, up to which the reader of bookmark reports has read"):
+        with pytest.raises(ConfigError, match=LATE):
             reader_place.renewed(table.snapshot, "reports")
     monkeypatch.undo()
     assert main(["table", "changes", table.path, "--bookmark", "reports"]) == 2
@@ -349,6 +347,16 @@ def test_a_reader_that_comes_too_late_gets_its_version_and_the_cure(
     assert main(cure.split(", and")[0].split()[1:]) == 0
     with table.changes_since("reports") as changes:
         assert len(changes.to_arrow()) == 0
+
+
+def test_a_bookmark_at_a_tagged_version_does_not_keep_the_changes_after_it(table: Table) -> None:
+    reader_place.bookmarked(table.snapshot, "reports", 1, lasts=0)
+    table.tag("first", 1)
+    for _ in range(2):
+        table.clean(keep_versions=1, grace="0s")
+    assert len(table.scan(version="first").to_arrow()) == 2
+    with pytest.raises(ConfigError, match=LATE), table.changes_since("reports"):
+        pass
 
 
 def test_a_version_that_a_cleaning_gives_back_needs_no_cure(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def clean(path: str, end: float, keep: int) -> None:
 
 def read(path: str, end: float, reader: int) -> None:
     """Read versions with a bookmark and without one, some of them long after they were superseded."""
-    table, last = Table(path), time.time()
+    table, last, is_protected = Table(path), time.time(), False
     while time.time() < end:
         version = table.refresh().version
         if not table.snapshot.state.spec:
@@ -72,10 +72,11 @@ def read(path: str, end: float, reader: int) -> None:
         if reader % 2:
             try:
                 table.bookmark(f"reader{reader}", version)
-            except MutatorError as fault:  # nothing has protected it yet
-                if fault.kind != "table.version.gone":
+            except MutatorError as fault:
+                if fault.kind != "table.version.gone" or is_protected:
                     raise
                 continue
+            is_protected = True  # this version and those after it, until the bookmark moves
             time.sleep(min(2 * GRACE, max(end - time.time(), 0)) if time.time() - last > 5 else 1)
             last = time.time()
             assert len(table.scan(["id"], version=version).to_arrow()) == rows

@@ -21,7 +21,7 @@ from mutator.table.apply import apply_feed
 from mutator.table.create import create_empty
 from mutator.table.table import Table
 from tests.support import local_engine
-from tests.support.patience import PATIENCE
+from tests.support.patience import met_at
 from tests.support.storage_places import hdfs_place, s3_place
 from tests.support.versioned import open_runner
 from tests.table.test_table_faults import FIRST, NEW, OLD, SECOND, SETTINGS, rows_of
@@ -92,9 +92,10 @@ def test_one_of_several_creators_of_an_entry_wins(root: str) -> None:
 
     def racer(name: int) -> list[bool]:
         log, won = TableLog(table), []
-        for number in range(1, ROUNDS + 1):
-            barrier.wait(PATIENCE)
-            won.append(log.commit(replace(before, number=number, id=f"{name}-{number}")))
+        with met_at(barrier) as meet:
+            for number in range(1, ROUNDS + 1):
+                meet()
+                won.append(log.commit(replace(before, number=number, id=f"{name}-{number}")))
         return won
 
     with ThreadPoolExecutor(RACERS) as pool:
@@ -113,18 +114,19 @@ def test_one_of_several_readers_moves_a_bookmark(root: str) -> None:
 
     def racer(name: int) -> list[bool]:
         won = []
-        for _ in range(ROUNDS):
-            if not name:
-                table.bookmark("reader", 0)
-            barrier.wait(PATIENCE)
-            mark = reader_place.known_bookmark(table.path, "reader")
-            barrier.wait(PATIENCE)
-            won.append(False)
-            with suppressed("table.bookmark.moved"):
-                won[-1] = reader_place.move(table.snapshot, mark, 1 + name).version == 1 + name
-            barrier.wait(PATIENCE)
-            assert won[-1] == (reader_place.known_bookmark(table.path, "reader").version == 1 + name)
-            barrier.wait(PATIENCE)
+        with met_at(barrier) as meet:
+            for _ in range(ROUNDS):
+                if not name:
+                    table.bookmark("reader", 0)
+                meet()
+                mark = reader_place.known_bookmark(table.path, "reader")
+                meet()
+                won.append(False)
+                with suppressed("table.bookmark.moved"):
+                    won[-1] = reader_place.move(table.snapshot, mark, 1 + name).version == 1 + name
+                meet()
+                assert won[-1] == (reader_place.known_bookmark(table.path, "reader").version == 1 + name)
+                meet()
         return won
 
     with ThreadPoolExecutor(RACERS) as pool:

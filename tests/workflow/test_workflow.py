@@ -286,9 +286,7 @@ def test_files_that_are_too_young_wait(by_name):
 def test_run_waits_for_files_that_are_slightly_too_young(by_name):
     by_name.arrive("ups_2.txt", "a,2")
     config = configuration.parse(by_name.settings | {"claim.min.age": "5s"})
-    slept = []
-
-    path = by_name.path / "incr" / "ups_2.txt"
+    path, slept = by_name.path / "incr" / "ups_2.txt", []
 
     def sleep(seconds):
         slept.append(seconds)
