@@ -47,7 +47,7 @@ browser:  ## look for Chromium and fetch axe-core for the tests of HTML pages; a
 test-unit: venv  ## the tests that need no Java and no servers, in a minute and a half
 	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or processes or rest or soak)" $(UNIT)
 
-test: venv java hadoop browser  ## one case of each engine, join, format, storage and protocol, in 7 to 14 minutes
+test: venv java hadoop browser  ## one case of each engine, join, format, storage and protocol, in 7 to 15 minutes
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 
 test-rest: export MUTATOR_EFFORT = third
