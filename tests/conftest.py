@@ -20,8 +20,9 @@ from tests.support.cluster import CACHE, QUICK
 from tests.support.effort import EXAMPLES
 from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.support.hive_server import hive  # noqa: F401
+from tests.support.processor_time import ProcessorTime
 from tests.support.s3_server import Server, s3  # noqa: F401
-from tests.support.tiers import balanced, chosen
+from tests.support.tiers import balanced, chosen, pairwise
 
 gc.disable()  # until all tests are collected: each of their many objects lives to the end
 os.environ["JDK_JAVA_OPTIONS"] = QUICK  # also for the benchmark, which gives Spark no Java options
@@ -35,6 +36,11 @@ settings.load_profile("mutator")
 GROUPS = {"hdfs": "hdfs", "hive": "hive", "spark": "sc", "s3": "s3"}
 # The tests of calls to the disk; test_power_failure has a model disk, whose power fails.
 OF_THE_DISK = ("test_publish", "test_storage_local", "test_storage_contract")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure the processor time of the tests."""
+    config.pluginmanager.register(ProcessorTime())
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
@@ -53,6 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.law)
         if {"sc", "hive"} & needs:
             item.add_marker(pytest.mark.jvm)
+        if {"hdfs", "hive"} & needs:  # their JVMs need half a minute of processor time to start
+            item.add_marker(pytest.mark.rest)
         group = next((group for group, fixture in GROUPS.items() if fixture in needs), None)
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
@@ -64,7 +72,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         assert marker is not None
         kept = chosen(tests, marker.kwargs["keep"])
         others = [item for item in tests if item not in kept and not item.get_closest_marker("soak")]
-        rest = balanced(others, kept, marker.kwargs.get("rest", len(others)))
+        number = marker.kwargs.get("rest")
+        rest = pairwise(others, kept) if number is None else balanced(others, kept, number)
         for item in tests:
             if item not in kept:
                 item.add_marker(pytest.mark.rest if item in rest else pytest.mark.soak)

@@ -1,11 +1,16 @@
 """Assumptions of the test configuration that no other test checks: breaking them costs minutes, but no result."""
 
-from itertools import product
+import os
+import subprocess
+import sys
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import pytest
 
-from tests.support.tiers import balanced
+from tests.support.patience import wait_until
+from tests.support.processor_time import seconds_of
+from tests.support.tiers import balanced, pairwise
 
 
 @pytest.mark.xdist_group("seen")
@@ -38,3 +43,27 @@ def test_a_sample_of_cases_has_each_value_of_each_parameter():
         assert sum(counts) == 17
         assert max(counts) - min(counts) <= 1
     assert len(balanced(cases[:5], [], 9)) == 5
+
+
+def test_a_pairwise_sample_has_each_pair_of_values():
+    axes = {"join": "abcd", "point": range(17), "size": ["small", "large"]}
+    rows = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    cases = [SimpleNamespace(callspec=SimpleNamespace(params=row)) for row in rows]
+
+    sample = [cases[0], *pairwise(cases[1:], cases[:1])]
+
+    for one, other in combinations(axes, 2):
+        pairs = {(case.callspec.params[one], case.callspec.params[other]) for case in sample}
+        assert len(pairs) == len(axes[one]) * len(axes[other]), (one, other)
+    assert len(sample) < 80  # of 136; at least 68 are needed
+
+
+def test_the_time_of_a_running_process_is_measured():
+    before = seconds_of(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        try:
+            wait_until(lambda: seconds_of(os.getpid()) - before > 0.2)
+            assert seconds_of(child.pid) > 0.1
+        finally:
+            child.kill()
+    assert seconds_of(os.getpid()) - before > 0.2  # it ended

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from typing import Any
 
 
 def chosen(cases: Sequence[Any], keep: int | str) -> list[Any]:
-    """Return some cases of a test: a number, evenly spread, or those whose ID contains a word."""
+    """Return some cases of a test: a number, in which values are balanced, or those whose ID contains a word."""
     if isinstance(keep, str):
         return [item for item in cases if keep in item.name]
-    return [cases[number * len(cases) // keep] for number in range(min(keep, len(cases)))]
+    return [*cases[: min(keep, 1)], *balanced(cases[1:], cases[:1], keep - 1)]
 
 
 def balanced(cases: Sequence[Any], kept: Sequence[Any], number: int) -> list[Any]:
@@ -22,6 +23,24 @@ def balanced(cases: Sequence[Any], kept: Sequence[Any], number: int) -> list[Any
         found.append(left.pop(min(range(len(left)), key=lambda index: (-counts[index].count(0), sum(counts[index])))))
         seen.update(_values(found[-1]))
     return found
+
+
+def pairwise(cases: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
+    """Return cases that, with those that are kept, have each pair of values of two parameters, and each value."""
+    seen = {pair for item in kept for pair in _pairs(item)}
+    left, found = [(item, _pairs(item)) for item in cases], list[Any]()
+    while left:
+        left = [(item, new) for item, pairs in left if (new := pairs - seen)]
+        if left:
+            item, pairs = max(left, key=lambda one: len(one[1]))
+            found.append(item)
+            seen |= pairs
+    return found
+
+
+def _pairs(item: Any) -> set[Any]:
+    values = _values(item)
+    return {frozenset(pair) for pair in combinations_with_replacement(values, 2)}
 
 
 def _values(item: Any) -> list[tuple[str, int]]:
