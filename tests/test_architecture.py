@@ -6,11 +6,10 @@ import ast
 import re
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
-import pytest
+from tests.support.package_source import MODULES, PACKAGE, nodes, of_the_source, trees
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = of_the_source
 
 # In the order in which data flows. A room imports only from the rooms before it; siblings never import each other.
 ROOMS = [
@@ -23,10 +22,6 @@ SIBLINGS = {"workflow", "bridge", "table"}
 SPARK = ("engine.spark", "bridge.hive", "table.spark_source")
 PRINTS = {"cli.program"}
 MOST_LINES = 400
-
-
-def module_name(path):
-    return ".".join(path.relative_to(ROOT / "mutator").with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
 
 def imports(tree):
@@ -52,14 +47,6 @@ def statements(node):
 def is_for_types(node):
     """Return whether a node is ``if TYPE_CHECKING:``, whose imports never run."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
-MODULES = {module_name(path): path for path in sorted((ROOT / "mutator").rglob("*.py"))}
-
-
-@cache  # as the other ones: every worker imports this module, but few run its tests
-def trees():
-    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
 @cache
@@ -102,7 +89,7 @@ def circle(graph):
 
 def test_every_module_is_in_a_room():
     assert {room_of(name) for name in MODULES} - {""} <= set(ROOMS)
-    assert {path.name for path in (ROOT / "mutator").glob("*.py")} == {"__init__.py", "__main__.py"}
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py"}
 
 
 def test_the_map_of_the_package_names_every_room_in_order():
@@ -134,21 +121,21 @@ def test_no_circle_of_modules():
     assert circle(uses()) is None
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_circle_of_folders_in_a_room(room):
+def test_no_circle_of_folders_in_a_room():
     """Each module directly in a room is a node; so is each folder. A room's ``__init__`` may import all of them."""
 
     def place(name):
         return ".".join(name.split(".")[:2])
 
-    graph = {}
+    graphs = {room: {} for room in ROOMS}
     for name, used in uses().items():
-        if room_of(name) == room and name != room:
-            graph.setdefault(place(name), set()).update(
+        room = room_of(name)
+        if name != room and room:
+            graphs[room].setdefault(place(name), set()).update(
                 place(one) for one in used if room_of(one) == room and place(one) not in (room, place(name))
             )
 
-    assert circle(graph) is None
+    assert {room: found for room, graph in graphs.items() if (found := circle(graph))} == {}
 
 
 def test_a_circle_is_found():
@@ -176,18 +163,15 @@ def test_spark_stays_in_its_corner():
 
 def test_only_the_command_line_prints_and_exits():
     forbidden = {"print", "sys.exit", "exit", "quit", "SystemExit", "sys.stdout.write"}
-    used = {name: {ast.unparse(called) for called in calls(tree)} & forbidden for name, tree in trees().items()}
+    used = {
+        name
+        for name, node in nodes()
+        if (called := node.func if isinstance(node, ast.Call) else getattr(node, "exc", None))
+        and isinstance(called, ast.Name | ast.Attribute)
+        and ast.unparse(called) in forbidden
+    }
 
-    assert set(found(used)) <= PRINTS
-
-
-def calls(tree):
-    """Yield the functions that a module calls and the exceptions that it raises without a call."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield node.func
-        elif isinstance(node, ast.Raise) and node.exc:
-            yield node.exc
+    assert used <= PRINTS
 
 
 def test_modules_are_short():

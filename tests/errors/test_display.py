@@ -1,7 +1,5 @@
 """File names and values in messages and reports cannot forge a line."""
 
-import pytest
-
 from mutator.errors import error
 from mutator.errors.exceptions import CATALOGUE
 from tests.support.workflow_base import BY_NAME, Place
@@ -9,18 +7,12 @@ from tests.support.workflow_base import BY_NAME, Place
 FORGED = "ups_2\nversion 9 became the master.txt"
 
 
-@pytest.mark.parametrize("kind", sorted(CATALOGUE))
-def test_no_field_of_a_message_adds_a_line(kind):
+def test_no_field_of_a_message_adds_a_line():
     """The fields with several lines are made of lines that are escaped already."""
-
-    class Fields(dict):
-        def __missing__(self, name):
-            return "plain"
-
-    template = CATALOGUE[kind][1]
-    names = [name for name in _fields(template) if name not in ("rows", "faults")]
-    message = str(error(kind, **dict.fromkeys(_fields(template), "plain") | dict.fromkeys(names, "a\nb")))
-    assert len(message.splitlines()) == len(template.splitlines())
+    for kind, (_, template) in CATALOGUE.items():
+        names = [name for name in _fields(template) if name not in ("rows", "faults")]
+        message = str(error(kind, **dict.fromkeys(_fields(template), "plain") | dict.fromkeys(names, "a\nb")))
+        assert len(message.splitlines()) == len(template.splitlines()), kind
 
 
 def _fields(template):
