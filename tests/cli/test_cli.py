@@ -74,6 +74,7 @@ def test_run_gives_the_published_result(place, capsys):
     assert int(after.split(b",")[5]) > int(before.split(b",")[5])
 
 
+@pytest.mark.rest
 def test_a_borrowed_session_is_not_stopped(sc, place, capsys):
     assert run(place / "out") == 0
 
@@ -880,3 +881,10 @@ def test_ctrl_c_while_spark_starts(tmp_path, tmp_path_factory):
     assert left == []
     assert b"Traceback" not in terminal.shown
     assert list(tmp_path.iterdir()) == list(logs.glob("mutator-spark-*")) == []
+
+
+def test_the_job_takes_options_with_an_equals_sign(place):
+    words = ["--config=sample/bumu.properties", "--master=sample/master", "--feed=sample/feed", "--output=out"]
+
+    assert job("bulk_mutate.py", words) == 0
+    assert rows(place / "out") == merged_sample()

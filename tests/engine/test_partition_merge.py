@@ -262,7 +262,7 @@ def test_a_field_of_floats_cannot_give_partitions(tmp_path):
 # -- on Spark
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize(("scope", "seed"), [("table", 1), ("partition", 2)])
 def test_spark_and_the_local_engine_leave_the_same_files(sc, scope, seed):
     """Start with an unmanaged master, which becomes a partitioned one; then run a second time."""
@@ -293,3 +293,17 @@ def test_spark_and_the_local_engine_leave_the_same_files(sc, scope, seed):
         assert (one.tombstones, one.places, one.buckets) == (other.tombstones, other.places, other.buckets)
         assert (one.counts, one.report.samples) == (other.counts, other.report.samples)
         assert one.report.partitions == other.report.partitions
+
+
+def test_a_partition_field_behind_the_op_code_is_known_from_the_manifest(tmp_path):
+    """It is field 3 of the feed's rows, and field 2 of those that are written."""
+    known = {**CONFIG, "op.code.field.ordinal": "2", "op.code.in.master": "false"}
+    before = put_all(tmp_path / "m", {"m.txt": b"1,1,north\n2,1,south\n"})
+    feeds = [put_all(tmp_path / f"f{at}", {f"u_{at}.txt": b"1,%d,U,south\n3,%d,U,north\n" % (at, at)}) for at in (2, 3)]
+    run({**known, "partitioned.by": "store=3"}, before, feeds[0], tmp_path / "o1")
+    run(known, str(tmp_path / "o1"), feeds[1], tmp_path / "o2")
+
+    assert rows_by_directory(tmp_path / "o2") == {
+        "store=north": [b"3,3,north"],
+        "store=south": [b"1,3,south", b"2,1,south"],
+    }

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 from itertools import pairwise
 
+import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.formats.content import Window
+from mutator.formats.files import avro_container
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS, format_of_suffix
 from mutator.formats.values.convert import converted
@@ -134,3 +136,19 @@ def test_a_suffix_names_the_format_that_writes_it():
     """``format_of_suffix`` has a table of its own, which loads no format."""
     for name, file_format in FILE_FORMATS.items():
         assert (format_of_suffix(f"a.{name}") == name) == (file_format.suffix == f".{name}")
+
+
+def test_a_sync_marker_lies_across_two_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Avro: from each offset, the blocks that begin there or later are found, however long a read is."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
+    stream = io.BytesIO()
+    fastavro.writer(stream, schema, [{"id": number} for number in range(40)], sync_interval=8)
+    stream.seek(0)
+    container = avro_container.opened(stream)
+    whole = [offset for offset, _ in avro_container.blocks(stream, container, Window(), schema)]
+    assert len(whole) > 3
+    for step in (17, 23, 64):
+        monkeypatch.setattr(avro_container, "_STEP", step)
+        for start in range(0, len(stream.getvalue()), 5):
+            found = [offset for offset, _ in avro_container.blocks(stream, container, Window(start=start), schema)]
+            assert found == [one for one in whole if one >> avro_container.ROW_BITS >= start], (step, start)

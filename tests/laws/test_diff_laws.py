@@ -234,3 +234,19 @@ def test_records_that_moved_are_not_taken_for_each_other_where_rows_have_no_colu
 
     assert found.members()["counts"] == {"added": 0, "removed": 0, "changed": 2, "moved": 2}
     assert (found.changed, found.fields) == ([], {})
+
+
+def test_a_partition_that_lost_all_its_records_is_a_difference(tmp_path):
+    """All files of the new dataset are those of the old one."""
+    how = {**settings("text", random.Random(1)), "partitioned.by": "2", "num.reducer": "2", **NO_LIMITS}
+    rows: Rows = {f"k{number}": ("x", number % 3) for number in range(12)}
+    one = managed(tmp_path / "old", write(tmp_path / "one", "text", rows, 2), how, random.Random(1))
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "del_1.txt").write_text("".join(f"k{number},x,1\n" for number in range(1, 12, 3)))
+    other = tmp_path / "new"
+    deletes = {**how, "deleted.record.file.prefix": "del"}
+    local_engine.mutate(deletes, master=str(one), feed=[str(tmp_path / "feed")], output=str(other), engine="blocks")
+
+    found = compare(config.parse({**LENIENT, **OVERWRITE, **how}), str(one), str(other), local_engine.merge, rows=ALL)
+
+    check(found, rows, {key: row for key, row in rows.items() if row[1] != 1})

@@ -120,8 +120,8 @@ def findings(check, directory):
 # --- clean ---
 
 
-def test_clean_dataset_has_no_problems(sc, clean):
-    found = verify(SparkRunner(sc), str(clean))
+def test_clean_dataset_has_no_problems(plain, clean):
+    found = plain(clean)
 
     known = manifest.parse((clean / manifest.PATH).read_bytes(), "")
     assert found.problems == ()
@@ -134,8 +134,9 @@ def test_clean_dataset_has_no_problems(sc, clean):
     )  # with rejects and tombstones
 
 
-def test_loop_agrees_with_spark(plain, clean):
-    assert plain(clean).problems == ()
+@pytest.mark.thorough(keep=0)
+def test_loop_agrees_with_spark(sc, plain, clean):
+    assert verify(SparkRunner(sc), str(clean)) == plain(clean)
 
 
 def test_dataset_without_rows(plain, tmp_path):
@@ -157,7 +158,7 @@ def test_path_with_a_link_and_a_trailing_slash(plain, made, tmp_path):
 
 
 @pytest.mark.law
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=2)
 def test_each_flipped_bit_is_found(plain, clean):
     chosen = random.Random(7)
     for name in files(clean):
@@ -172,7 +173,7 @@ def test_each_flipped_bit_is_found(plain, clean):
     assert plain(clean).problems == ()
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 def test_each_truncation_is_found(plain, clean):
     chosen = random.Random(8)
     for name in files(clean):
@@ -185,6 +186,7 @@ def test_each_truncation_is_found(plain, clean):
                 assert any(name in problem for problem in problems), f"{name}, {end} bytes: {problems}"
 
 
+@pytest.mark.thorough(keep="blocks")
 def test_each_file_that_grew_is_found(plain, clean):
     for name in files(clean):
         path = clean / name
@@ -194,6 +196,7 @@ def test_each_file_that_grew_is_found(plain, clean):
             assert any(name in problem for problem in problems), f"{name}: {problems}"
 
 
+@pytest.mark.thorough(keep="blocks")
 def test_each_missing_file_is_found(plain, clean):
     for name in files(clean):
         path = clean / name
@@ -206,6 +209,21 @@ def test_each_missing_file_is_found(plain, clean):
 
 
 @pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("how", ["flipped", "truncated"])
+def test_spark_names_each_of_many_damaged_files(sc, copy, how):
+    """A file of each role is damaged but the manifest, without which there is nothing to compare."""
+    names = [name for name in one_file_per_role(copy) if name != manifest.PATH and (copy / name).stat().st_size]
+    for name in names:
+        data = (copy / name).read_bytes()
+        (copy / name).write_bytes(flipped(data, len(data) * 4) if how == "flipped" else data[: len(data) // 2])
+
+    problems = verify(SparkRunner(sc), str(copy)).problems
+
+    assert len(names) == 4
+    assert [name for name in names if not any(name in problem for problem in problems)] == [], problems
+
+
+@pytest.mark.thorough(keep=0, rest=2)
 def test_spark_finds_them_too(sc, clean):
     """Test one flipped bit and one truncation in a file of each role; none may surface as an error of Spark."""
     chosen = random.Random(9)
@@ -219,6 +237,7 @@ def test_spark_finds_them_too(sc, clean):
             assert any(name in problem for problem in problems), f"{name}: {problems}"
 
 
+@pytest.mark.thorough(keep="blocks")
 @pytest.mark.parametrize(
     "name",
     [
@@ -250,6 +269,7 @@ def test_file_that_became_something_else_is_found(plain, copy):
     )
 
 
+@pytest.mark.thorough(keep="blocks")
 @pytest.mark.parametrize("text", [b"", b"[]", b"1", b"null", b"{}", b'"x"', b"\xff\xfe", b"[" * 100_000])
 def test_malformed_manifest_is_damage(plain, copy, text):
     (copy / manifest.PATH).write_bytes(text)
@@ -357,6 +377,7 @@ def test_two_tombstones_of_a_key_are_found(plain, copy):
     assert problem.startswith(f"{one.rows} keys with more than one tombstone, for example k")
 
 
+@pytest.mark.thorough(keep="blocks")
 @pytest.mark.parametrize("row", [b"k999", b"k999,9,extra", b"k999,not a number", b"k999,"])
 def test_row_that_is_not_a_record_is_found(plain, copy, row):
     rows = rows_of(copy)
@@ -369,6 +390,7 @@ def test_row_that_is_not_a_record_is_found(plain, copy, row):
     assert problem.startswith(f"{path}: line 5, byte ")
 
 
+@pytest.mark.thorough(keep="blocks")
 @pytest.mark.parametrize("wrong", ["rows", "bytes", "checksum", "tombstones"])
 def test_wrong_receipt_is_found(plain, copy, wrong):
     known = known_of(copy)
@@ -407,6 +429,7 @@ def test_file_without_a_bucket_among_buckets_is_found(plain, copy):
     assert any("another bucket" in problem for problem in plain(copy).problems)
 
 
+@pytest.mark.thorough(keep="blocks")
 @pytest.mark.parametrize("buckets", [1, 3, 4])
 def test_another_number_of_buckets_is_found(plain, copy, buckets):
     known = known_of(copy)
@@ -446,6 +469,7 @@ def joined(request, made, tmp_path):
     return tmp_path / "joined"
 
 
+@pytest.mark.thorough(keep="blocks")
 def test_output_of_each_join_is_clean(plain, joined):
     found, known = plain(joined), known_of(joined)
 
@@ -455,7 +479,7 @@ def test_output_of_each_join_is_clean(plain, joined):
     assert (known.buckets is None) == (known.hash is None) == all(part.bucket is None for part in known.parts())
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep="blocks")
 def test_forged_output_of_each_join_is_found(plain, joined):
     """Each forgery has a manifest that agrees with the bytes."""
     known, rows = known_of(joined), rows_of(joined)
@@ -585,3 +609,21 @@ def test_command_on_a_path_without_a_dataset(tmp_path, capsys):
     assert cli.main(["verify", str(tmp_path)]) == 5
     (tmp_path / SUCCESS).touch()
     assert cli.main(["verify", str(tmp_path / SUCCESS)]) == 2
+
+
+def test_partitioned_row_in_the_file_of_another_bucket_is_found(plain, tmp_path):
+    """It is in the right partition, where no run will look for it."""
+    settings = {**SETTINGS, "temporal.ordering.field.ordinal": "1", "partitioned.by": "p=2", "bucket.bytes": "100"}
+    write(tmp_path / "base" / "base_1.txt", [f"k{n},1,{'ab'[n % 2]}" for n in range(40)])
+    write(tmp_path / "feed" / "feed.txt", ["k0,2,a"])
+    copy = tmp_path / "copy"
+    feed = [f"{tmp_path}/feed"]
+    local_engine.mutate(settings, master=f"{tmp_path}/base", feed=feed, output=str(copy), engine="blocks")
+    known = known_of(copy)
+    of_a = [part for part in known.files if part.path.startswith("p=a/")]
+    assert len(of_a) >= 2
+    exchanged = {part.path: replace(part, bucket=(part.bucket + 1) % len(of_a)) for part in of_a}
+    write_manifest(copy, replace(known, files=tuple(exchanged.get(part.path, part) for part in known.files)))
+
+    problems = plain(copy).problems
+    assert any("20 records in the file of another partition or bucket" in problem for problem in problems), problems

@@ -31,6 +31,7 @@ def names(output):
     return read_whole(file_format, (output / known.files[0].path).read_bytes())[0].batch.schema.names
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("file_format", ["csv", "avro", "parquet", "orc"])
 def test_an_older_file_does_not_take_the_schema_back(file_format, tmp_path):
     (tmp_path / "master").mkdir()
@@ -67,3 +68,15 @@ def test_an_unused_default_is_reported(tmp_path):
     _, report = run(tmp_path, "csv", tmp_path / "master", "u_5", OLD, **{"removed.fields": "weight"})
 
     assert "default.weight has no use: u_5.csv has no such field" in report.notes
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_of_files_without_a_sequence_the_last_name_decides(order, tmp_path):
+    (tmp_path / "master").mkdir()
+    (tmp_path / "master" / "m.csv").write_bytes(file_of("csv", pa.table(OLD)))
+    for name, more in (("a", {}), ("b", {"weight": pa.array([1])})):
+        (tmp_path / f"{name}.csv").write_bytes(file_of("csv", pa.table({**OLD, "at": pa.array([5]), **more})))
+    feed = [str(tmp_path / f"{name}.csv") for name in order]
+    local_engine.mutate(SETTINGS, master=str(tmp_path / "master"), feed=feed, output=str(tmp_path / "out"))
+
+    assert names(tmp_path / "out") == ["id", "at", "note", "weight"]

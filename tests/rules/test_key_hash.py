@@ -116,3 +116,9 @@ def test_hashes_of_columns_have_literal_values():
     """The literal values of ``hash_key`` also apply to columns: they determine the bucket of a master's row on disk."""
     columns = [ByteColumn.of([b"ab", b"a", b""]), ByteColumn.of([b"c", b"bc", b""])]
     assert [int(one) for one in hash_columns(columns)] == [689616501626007108, 9401923204605490828, 0]
+
+
+def test_long_values_of_many_lengths_have_the_hash_that_each_has_alone():
+    values = [bytes([65 + number]) * (257 + 41 * number) for number in range(12)]
+
+    assert hash_columns([ByteColumn.of(values)]).tolist() == [hash_key((value,)) for value in values]

@@ -467,3 +467,21 @@ def test_leftovers_are_removed_one_by_one(tmp_path, monkeypatch, name):
     local.remove_leftovers(path)
     assert set(os.listdir(tmp_path)) == stuck | others | {left[0][:-4] + "ffff"}
     local.remove_leftovers(str(tmp_path / "none" / name))
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_rename_replaces_nothing_where_the_system_cannot_refuse(tmp_path, monkeypatch, kind):
+    """Such as a network file system without hard links."""
+    monkeypatch.setattr(local_rename, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(local_rename, "link_new", lambda *_: False)
+    source, target, free = (tmp_path / name for name in ("source", "target", "free"))
+    for path in (source, target):
+        path.mkdir() if kind == "directory" else path.write_text(path.name)
+    with pytest.raises(FileExistsError):
+        local_rename.rename_noreplace(str(source), str(target))
+    assert source.exists()
+    assert kind == "directory" or target.read_text() == "target"
+
+    local_rename.rename_noreplace(str(source), str(free))
+    assert free.exists()
+    assert not source.exists()

@@ -29,12 +29,13 @@ class ProcessorTime:
 
     def __init__(self) -> None:
         self.tests = Counter[str]()
-        self.rest = 0.0  # of starting, importing and collecting, in all workers
+        self.rest = 0.0  # of starting, importing and collecting, in all processes
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Measure a test with its fixtures: what they start for several tests counts for the first."""
         before = seconds_of(os.getpid())
+        self.rest = self.rest or before
         result = yield
         self.tests[item.nodeid] += max(seconds_of(os.getpid()) - before, 0)
         return result
@@ -44,7 +45,6 @@ class ProcessorTime:
         if session.config.pluginmanager.hasplugin("dsession"):  # this process only distributes the tests
             self.rest += sum(os.times()[:2])
             return
-        self.rest = seconds_of(os.getpid()) - sum(self.tests.values())
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output["processor_time"] = [dict(self.tests), self.rest]

@@ -454,3 +454,11 @@ def test_nothing_moves_if_the_output_breaks(table: Table, monkeypatch: pytest.Mo
     monkeypatch.setattr("os.dup2", lambda *_: None)
     assert main(["table", "changes", table.path, "--bookmark", "reports"]) == 141
     assert places(table) == {"reports": 1}
+
+
+def test_a_version_that_is_committed_while_a_reader_works_comes_next(table: Table) -> None:
+    table.bookmark("reports", 1)
+    read_and(table, lambda: Table(table.path).apply(rows(4)))
+    assert places(table) == {"reports": 3}
+    with table.changes_since("reports") as changes:
+        assert {one["_commit_version"] for one in changes.to_pylist()} == {4}

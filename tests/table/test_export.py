@@ -178,6 +178,7 @@ def test_other_programs_read_the_partitions_of_an_export(tmp_path: Path, monkeyp
     assert not local_engine.verify("out").problems
 
 
+@pytest.mark.rest
 def test_spark_reads_an_export(sc: Any, table: Table) -> None:
     from pyspark.sql import SparkSession
 
@@ -212,3 +213,13 @@ def test_a_bucket_with_only_a_raised_order_value_is_rewritten(tmp_path: Path, mo
     late = {**settings, "late.files": "merge"}
     report = local_engine.mutate(late, master="out", feed=["rows_3.csv"], output="next")
     assert report.counts["feed late"] == 1
+
+
+def test_a_truncated_file_of_an_export_is_written_again(table: Table) -> None:
+    table.export("out")
+    file = next(iter(Path("out").glob("*.parquet")))
+    content = file.read_bytes()
+    file.unlink()  # it may be a link to a file of the table
+    file.write_bytes(content[:-9])
+    table.export("out")
+    assert not local_engine.verify("out").problems

@@ -172,3 +172,41 @@ def test_the_result_is_that_of_the_order_of_the_log(
 
         merge_from(0)
         assert_serial(table, directory, WORLDS[world], paths)
+
+
+def test_an_overwrite_starts_over_after_a_touch_in_its_partition(tmp_path: Path) -> None:
+    settings = {**WORLDS["by file name"], "partitioned.by": "shop", "key.scope": "partition"}
+    table = Table.create(str(tmp_path / "table"), settings)
+    paths = {
+        "base_1.csv": put(tmp_path, "base_1.csv", BASE),
+        "equal_5.csv": put(tmp_path, "equal_5.csv", "3,1,2,U,x\n"),
+        "over_2.csv": put(tmp_path, "over_2.csv", "1,1,1,U,y\n"),  # 3 is deleted by absence
+        "between_4.csv": put(tmp_path, "between_4.csv", "3,1,2,U,z\n"),
+    }
+    table.apply(paths["base_1.csv"])
+    with counted_starts() as starts, at_phase("commit", lambda: Table(table.path).apply(paths["equal_5.csv"])):
+        merge(table, paths["over_2.csv"])
+    assert len(starts) == 3
+    assert table.apply(paths["between_4.csv"]).counts["feed late"] == 1, "the tombstone has the order of the touch"
+    assert_serial(table, tmp_path, settings, paths)
+
+
+@pytest.mark.parametrize("scope", ["partition", "table"])
+def test_an_overwrite_keeps_a_packed_file_with_rows_of_others(
+    scope: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All rows of partition 3 are hidden, those of partition 2 are not."""
+    for name in ("INLINE", "_INLINE_FEED"):
+        monkeypatch.setattr(apply, name, 0)
+    settings = {**WORLDS["partitions"], "key.scope": scope}
+    table = Table.create(str(tmp_path / "table"), settings)
+    feeds = {
+        "packed_0.csv": "1,1,2,U,x\n2,1,2,U,x\n5,2,2,U,x\n6,2,2,U,x\n8,3,2,U,x\n",
+        "less_1.csv": "8,3,3,D,\n",
+        "over_2.csv": "1,1,3,U,y\n",
+    }
+    paths = {name: put(tmp_path, name, text) for name, text in feeds.items()}
+    for path in paths.values():
+        merge(table, path)
+    assert sorted(one["id"] for one in table.scan().to_pylist()) == ["1", "5", "6"]
+    assert_serial(table, tmp_path, settings, paths)

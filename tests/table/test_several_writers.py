@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.dataset.versions import opening
+from mutator.dataset.versions import merged_keys, opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import apply_task, second_decisions
@@ -251,7 +251,7 @@ def outrun(times: int, act: Callable[[int], Any]) -> Iterator[None]:
         yield
 
 
-@pytest.mark.thorough(keep=1, rest=3)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("world", WORLDS)
 def test_hot_keys_outrun_an_apply_many_times(
@@ -385,3 +385,18 @@ def test_a_limit_that_only_the_sum_exceeds(tmp_path: Path) -> None:
         table.apply(put(tmp_path, "slower.csv", "3,1,3,D,\n4,1,3,D,\n"))
     assert table.refresh().version == 2
     assert len(table.scan().to_pylist()) == 3
+
+
+@pytest.mark.parametrize("most", [0, 1 << 16])  # rows of a small file
+def test_a_row_that_is_touched_twice_has_the_higher_order_value(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merged_keys, "MOST_ROWS", most)
+    table = Table.create(str(tmp_path / "table"), WORLDS["by file name"])
+    feeds = {"f_1.csv": "x", "f_3.csv": "x", "f_6.csv": "x", "f_5.csv": "late"}
+    paths = [put(tmp_path, name, f"1,1,2,U,{text}\n2,1,2,U,{text}\n") for name, text in feeds.items()]
+    counts = [table.apply(path).counts for path in paths]
+    assert [one["feed no-op"] for one in counts] == [0, 2, 2, 0]
+    assert counts[-1]["feed late"] == 2
+    assert {one["name"] for one in table.scan().to_pylist()} == {"x"}
+

@@ -168,3 +168,16 @@ def test_commands(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", "tags", path]) == 0
     assert capsys.readouterr().out == "no tags\n"
     assert main(["table", "scan", path, "--version", "first"]) == 2
+
+
+def test_a_version_that_is_cleaned_while_it_is_tagged(table: Table) -> None:
+    """The tag starts over, and finds that its version is gone."""
+    newest = table.refresh().version
+    assert newest > 2
+
+    def clean() -> None:
+        Table(table.path).clean(keep_versions=1, grace="0s")
+
+    with at_phase("commit", clean), pytest.raises(ConfigError, match="version 1 is gone"):
+        table.tag("kept", 1)
+    assert table.refresh().tags() == {}

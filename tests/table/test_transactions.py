@@ -58,3 +58,11 @@ def test_two_writers_with_one_transaction(table: mutator.Table, phase: str) -> N
 def test_a_wrong_transaction_is_named(table: mutator.Table, txn: Any) -> None:
     with pytest.raises(mutator.ConfigError, match=r"mutator.Table.apply\(\): txn is .*, but should be the name of an"):
         table.apply(rows(9), txn=txn)
+
+
+@pytest.mark.parametrize("phase", ["planned", "merged", "commit"])
+def test_another_writer_commits_a_later_transaction(table: mutator.Table, phase: str) -> None:
+    with at_phase(phase, lambda: mutator.Table(table.path).apply(rows(7), txn=("orders", 3)) and None):
+        report = table.apply(rows(8), txn=("orders", 2))
+    assert (report.version, report.is_new) == (2, False)
+    assert [record["id"] for record in table.scan().to_pylist()] == [1, 2, 7]

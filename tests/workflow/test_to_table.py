@@ -457,6 +457,7 @@ def test_a_base_with_a_master_is_as_before(tmp_path: Path) -> None:
     assert place.run().version == 1
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("storage_type", ["posix", "s3"])
 def test_a_run_makes_as_many_storage_calls_after_many_versions(storage_type: str) -> None:
     storage, calls = ModelStorage(storage_type), list[int]()
@@ -464,7 +465,7 @@ def test_a_run_makes_as_many_storage_calls_after_many_versions(storage_type: str
         storage.make_directory(f"{path}/incr")
         create_empty(f"{path}/table", SETTINGS, buckets=2)
         one = opened(f"{path}/table")
-        for number in range(48):
+        for number in range(40):
             rows = f"id,at,op,name\n{number},1,U,x\n{number // 2},{number},U,y\n"
             put(f"{path}/incr/ups_{number}.csv", rows.encode())
             before = storage.calls
@@ -474,3 +475,18 @@ def test_a_run_makes_as_many_storage_calls_after_many_versions(storage_type: str
     assert len(usual) == 1, "a run that writes no checkpoint always makes the same calls"
     assert set(calls) - set(checkpoints) <= {*usual, *(one + 1 for one in usual)}  # one more after a checkpoint
     assert max(checkpoints[3:]) == max(checkpoints[:3])
+
+
+def test_watch_counts_the_runs_that_merged_something(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    base.run()
+    base.arrive("ups_1.csv", "1,1,U,a")  # delivered again
+    base.arrive("ups_2.csv", "2,1,U,b")
+    now = time.time()
+    os.utime(base.path / "incr" / "ups_1.csv", (now - 60, now - 60))
+    os.utime(base.path / "incr" / "ups_2.csv", (now, now))
+    words = ("workflow", "watch", base.path, "--min-age", 2, "--interval", 0.05, "--runs", 1, "--json")
+    capfd.readouterr()
+    assert command(*words) == 0
+    assert json.loads(capfd.readouterr().out.splitlines()[-1])["version"] == 2
+    assert base.rows() == ["1,1,a", "2,1,b"]
