@@ -142,15 +142,18 @@ def run_tests(directory: Path, words: list[str], log: Path, seconds: float | Non
     # In CI pytest abridges no message.
     own = {"PYTHONPATH": str(directory), "SPARK_LOCAL_IP": "127.0.0.1", "CI": "true"}
     environment = {**os.environ, **own, **more}
-    with log.open("wb") as output, subprocess.Popen(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [sys.executable, "-m", "pytest", *words],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -175,9 +178,7 @@ def tried(fault: dict, reach: dict, seconds: float) -> dict:
     words = ["-x", "-q", "-p", "tests.mutants.reached", "-p", "no:cacheprovider", "-m", EVERY]
     words += [f"--basetemp={directory}.tmp", *sorted({test.partition("::")[0] for test in tests})]
     log, began = BUILD / f"{name}.log", time.monotonic()
-    code = run_tests(
-        directory, words, log, seconds, MUTANTS_CHOSEN=str(BUILD / f"{name}.json"), MUTATOR_EFFORT="third"
-    )
+    code = run_tests(directory, words, log, seconds, MUTANTS_CHOSEN=str(BUILD / f"{name}.json"), MUTATOR_EFFORT="third")
     text = log.read_text(errors="replace")
     failed = re.findall(r"^(?:FAILED|ERROR) (.*)", text, re.MULTILINE)
     took = f"{time.monotonic() - began:.0f} s"

@@ -87,7 +87,7 @@ def exists(files):
 # --- without partitions
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize(
     ("create", "managed"),
     [
@@ -457,7 +457,7 @@ def point_is_before_commit(point):
     return HIVE_FAILPOINTS.index(point) < COMMITTED or point.startswith("hive.discard")
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("point", WHOLE_POINTS)
 def test_kill_around_the_commit_of_a_table_without_partitions(hive, point):
     name, log = point.replace(".", "_"), hive.root / f"{point}.json"

@@ -228,21 +228,21 @@ def test_rows_of_null_under_both_names_stay(parted):
 
 def test_large_files_are_read_in_parts(in_memory):
     """Several megabytes of text arrive in several batches, each with rows of all partitions."""
-    count = 60_000
-    rows = pa.table({"id": range(count), "name": ["x" * 60] * count, "at": [100] * count}, SCHEMA)
+    count, text = 6_000, "x" * 800
+    rows = pa.table({"id": range(count), "name": [text] * count, "at": [100] * count}, SCHEMA)
     bridged = Bridged(in_memory, {})
     write(bridged.table, {f"dt={day}/1.orc": rows.slice(day * count // 2, count // 2) for day in (0, 1)}, rows=count)
-    bridged.feed("ups_1.txt", "".join(f"{number},y,200,1\n" for number in range(0, count, 1000)))
+    bridged.feed("ups_1.txt", "".join(f"{number},y,200,1\n" for number in range(0, count, 100)))
     assert sorted(bridged.run().partitions) == ["dt=0", "dt=1"]
     assert max(path.stat().st_size for path in bridged.text.glob("text-*/part-*")) > 2 << 20
 
     found = [(row[0], row[1], row[3]) for row in bridged.rows()]
 
-    expected = {number: ("x" * 60, str(number // (count // 2))) for number in range(count)}
-    expected |= dict.fromkeys(range(0, count, 1000), ("y", "1"))
+    expected = {number: (text, str(number // (count // 2))) for number in range(count)}
+    expected |= dict.fromkeys(range(0, count, 100), ("y", "1"))
     assert len(found) == count
     assert {number: (name, day) for number, name, day in found} == expected
-    bridged.feed("ups_2.txt", "59999,z,300,1\n")
+    bridged.feed("ups_2.txt", f"{count - 1},z,300,1\n")
     assert bridged.run().partitions == ("dt=1",)
     assert len(bridged.rows()) == count
 

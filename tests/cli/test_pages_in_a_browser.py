@@ -24,7 +24,7 @@ def pages(tmp_path_factory):
     return place
 
 
-@pytest.mark.thorough(keep="390-dark")
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("name", ["merge", "base"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [DESK, PHONE])

@@ -6,10 +6,8 @@ undisturbed run, and leaves no litter.
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import suppress
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -22,8 +20,8 @@ from mutator.errors import ConfigError
 from mutator.rules.partition_paths import values_of
 from tests.support import local_engine, model, process_deaths
 from tests.support.bridge_tables import Bridged, each, plain
+from tests.support.child_process import in_child
 from tests.support.columns_data import as_table, file_of, read_whole
-from tests.support.dying_runs import dying_runs
 from tests.support.effort import law
 from tests.support.model_storage import Killed, ModelStorage, mounted
 from tests.support.process_deaths import copy_of, dying
@@ -126,7 +124,7 @@ every_start = pytest.mark.parametrize("runs", [0, 1], ids=["first run", "second 
 
 @pytest.mark.thorough(keep=0, rest=4)
 @every_start
-@pytest.mark.parametrize("step", [pytest.param(11, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [pytest.param(17, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("what", ["kill", "EIO", "lost"])
 def test_fault_at_any_call(runs, step, what, process):
     start = new_base("posix", runs)
@@ -153,7 +151,7 @@ def test_fault_at_any_call(runs, step, what, process):
         assert seen == sorted(seen, reverse=True), "there is one commit"
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @every_start
 def test_kill_and_kill_in_the_next_run(runs, process):
     start = new_base("posix", runs)
@@ -178,7 +176,7 @@ def test_kill_and_kill_in_the_next_run(runs, process):
     assert doubles > 10
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @every_start
 def test_kill_and_a_change_by_another_process(runs, process):
     """Neither the feed nor the added rows are lost, whether the run was committed or not."""
@@ -275,21 +273,9 @@ def merged(master, fed):
 # --- kill -9 on a disk
 
 
-@pytest.fixture(scope="module")
-def die():
-    with dying_runs("tests.faults.test_bridge_faults") as act:
-        yield act
-
-
-def killed_run(root):
-    """Run the bridge in a child process; a killed process loses no write, so fsync is left out."""
-    os.fsync = lambda _: None
-    Bridged(Path(root)).run()
-
-
 @pytest.mark.thorough(keep=1)
 @every_start
-def test_kill_at_every_failpoint(in_memory, runs, die):
+def test_kill_at_every_failpoint(in_memory, runs):
     start = Bridged(in_memory / "now", TABLES)
     for name, rows in FIRST.items():
         start.feed(name, rows)
@@ -306,8 +292,7 @@ def test_kill_at_every_failpoint(in_memory, runs, die):
         shutil.copytree(in_memory / "start", start.root)
         return start
 
-    killed, passed = die("killed_run", root=str(restored().root))
-    assert not killed
+    _, passed = in_child(lambda: restored().run())
     points = list(dict.fromkeys(passed))
     assert {point for point in points if point.startswith("bridge.")} >= set(BRIDGE_POINTS) - (
         {"bridge.exported"} if runs else set()
@@ -317,7 +302,7 @@ def test_kill_at_every_failpoint(in_memory, runs, die):
     for point in [name for name in points if name.startswith(chosen)]:
         for action in ("", ":2") if point in TWICE else ("",):
             now = restored()
-            if not die("killed_run", point + action, root=str(now.root))[0]:
+            if not in_child(now.run, point + action)[0]:
                 continue
             assert now.rows() in (before, AFTER[2]), point
             now.run()

@@ -221,7 +221,7 @@ def flips(content, role):
 
 
 @pytest.mark.thorough(keep="by number-data-some")
-@pytest.mark.parametrize("step", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("role", ["data", "tombstones", "order"])
 def test_each_flip_in_a_file_that_an_aligned_run_reads(whole, tmp_path, role, step):
     path, *_ = paths_of(whole[0], role) or [None]

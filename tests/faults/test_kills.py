@@ -4,6 +4,8 @@ The promise (DESIGN 3.3 and 6): a kill at any instant leaves the whole output or
 are; the next run needs no help.
 """
 
+import signal
+
 import pytest
 
 from mutator.engine.blocks import broadcast
@@ -13,7 +15,7 @@ from mutator.engine.records import steps as records
 from mutator.engine.records.write import write_bucket
 from mutator.errors import StorageError, error
 from tests.support import local_engine
-from tests.support.dying_runs import dying_runs
+from tests.support.child_process import in_child
 from tests.support.failpoints import FAILPOINTS
 from tests.support.faulty_runs import (  # noqa: F401  # fixtures
     QUIET_BUCKET,
@@ -29,16 +31,9 @@ from tests.support.faulty_runs import (  # noqa: F401  # fixtures
 )
 
 
-@pytest.fixture(scope="module")
-def kill():
-    """Yield a function that merges in a child process, which must die at a failpoint."""
-    with dying_runs("tests.support.local_engine") as act:
-
-        def kill(point, call):
-            killed, _ = act("mutate", point, **call)
-            assert killed, f"the run does not come to {point}"
-
-        yield kill
+def kill(point, call):
+    """Merge in a child process, which must die at a failpoint."""
+    assert in_child(lambda: local_engine.mutate(**call), point)[0] == signal.SIGKILL, f"the run passed {point}"
 
 
 @every_join
@@ -55,15 +50,15 @@ def test_each_run_uses_the_join_of_its_name(places, tmp_path, join):
     assert shared == [join == "aligned"] * 3  # carried over, by a link
 
 
-@pytest.mark.thorough(keep=4, rest=31)
+@pytest.mark.thorough(keep=4, rest=18)
 @every_point
-def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, join, point, kill):
+def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, join, point):
     kill(point, call_of(join, places, tmp_path / "out"))
 
     check_next_run(join, places, tmp_path / "out", point)
 
 
-@pytest.mark.thorough(keep=31)
+@pytest.mark.thorough(keep=22)
 @every_point
 def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, point, monkeypatch):
     output = tmp_path / "out"
@@ -80,9 +75,9 @@ def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, join, p
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=2)
 @every_join
-def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_path, join, kill):
+def test_kill_after_kill_leaves_no_more_than_one_staging_directory(places, tmp_path, join):
     """A run that always dies at the same point, for example on a full disk, must not fill the disk further."""
     for _ in range(3):
         kill("stage.success.written", call_of(join, places, tmp_path / "out"))

@@ -14,7 +14,7 @@ from tests.support.parted import (
     comparable,
     contents,
     copied,
-    dying,
+    die,
     expected,
     new_place,
     passages,
@@ -36,7 +36,7 @@ OVER = {
 }
 ROWS = ["k0,a,over", "k30,a,over", "k5,a,over", "k70,n,over", "k71,a,over"]
 # The code is that of every run but for a few points, so one in so many is a sample.
-SHARES = [pytest.param(8, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
+SHARES = [pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.soak)]
 FIRST = ("base_1.txt", "ups_2.txt", "del_3.txt")
 
 
@@ -61,12 +61,6 @@ def quick():
 
 
 @pytest.fixture(scope="module")
-def die():
-    with dying() as act:
-        yield act
-
-
-@pytest.fixture(scope="module")
 def places(tmp_path_factory):
     """Create a directory for each scope, with a partitioned master and the feed of an overwrite."""
     root = tmp_path_factory.mktemp("places")
@@ -86,7 +80,7 @@ def call_of(place, scope, operation, output):
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("share", SHARES)
 @every_scope
-def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, scope, share, operation, die):
+def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path, scope, share, operation):
     place, output = places[scope], tmp_path / "beside" / "out"
     undisturbed, before = tmp_path / "undisturbed", contents(place)
     report = local_engine.mutate(**call_of(place, scope, operation, undisturbed))
@@ -94,11 +88,11 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path,
     assert report.tasks >= 2
     assert {"p=a", "p=n"} <= set(report.replaced)
     call = call_of(place, scope, operation, output)
-    points = list(passages(die("killed_run", **call), every=False))
+    points = list(passages(die(local_engine.mutate, **call), every=False))
     assert len(points) >= 18
     for point in points[(2 * SCOPES.index(scope) + OPERATIONS.index(operation)) % share :: share]:
         shutil.rmtree(output.parent)
-        die("killed_run", point, **call)
+        die(local_engine.mutate, point, **call)
         if not output.exists():
             local_engine.mutate(**call)
         assert [path.name for path in output.parent.iterdir()] == ["out"], point
@@ -110,7 +104,7 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, tmp_path,
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("share", SHARES)
 @every_scope
-def test_a_killed_workflow_overwrites_once_and_in_order(tmp_path, scope, share, die):
+def test_a_killed_workflow_overwrites_once_and_in_order(tmp_path, scope, share):
     """Two overwrites wait; a kill changes neither which one is first, nor that each is merged once."""
     more = {"write_operation": "insert_overwrite", "reject_policy": "fail"}
     start, base = tmp_path / "start", tmp_path / "base"
@@ -126,11 +120,11 @@ def test_a_killed_workflow_overwrites_once_and_in_order(tmp_path, scope, share, 
         3: sorted([*kept, "k4,a,nine", "k73,n,nine"]),
     }
     copied(start, base)
-    points = list(passages(die("killed_workflow", base=str(base), scope=scope, **more), every=False))
+    points = list(passages(die(workflow, base=str(base), scope=scope, **more), every=False))
     assert len(points) >= 40
     for point in points[SCOPES.index(scope) % share :: share]:
         copied(start, base)
-        die("killed_workflow", point, base=str(base), scope=scope, **more)
+        die(workflow, point, base=str(base), scope=scope, **more)
         assert settled(base, scope, **more).problems == (), point
         committed = [version for version in Log(str(base)).all() if version.action == "run"]
         check_whole(base / "master", after[len(committed)])

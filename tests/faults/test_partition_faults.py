@@ -11,6 +11,7 @@ import pytest
 from mutator.dataset.version_log import Log
 from mutator.errors import StorageError, failpoints
 from tests.support import local_engine
+from tests.support.effort import stride
 from tests.support.failpoints import FAILPOINTS, PARTITION_FAILPOINTS
 from tests.support.parted import (
     FEED,
@@ -23,7 +24,7 @@ from tests.support.parted import (
     comparable,
     contents,
     copied,
-    dying,
+    die,
     expected,
     new_place,
     passages,
@@ -46,12 +47,6 @@ def quick():
     with pytest.MonkeyPatch.context() as patch:
         set_for_tests(patch)
         yield
-
-
-@pytest.fixture(scope="module")
-def die():
-    with dying() as act:
-        yield act
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +103,9 @@ def test_runs_pass_the_failpoints_of_their_scope(places, undisturbed, scope):
 
 @pytest.mark.thorough(keep=1)
 @every_scope
-def test_every_listed_failpoint_is_passed(places, tmp_path, scope, die):
+def test_every_listed_failpoint_is_passed(places, tmp_path, scope):
     """A failpoint that no run passes tests nothing."""
-    passed = set(die("killed_run", **call_of(places[scope], scope, tmp_path / "out")))
+    passed = set(die(local_engine.mutate, **call_of(places[scope], scope, tmp_path / "out")))
     rare = {"task.carried"}  # passed for buckets of a master without partitions
     rare |= {"carry.copied"}  # passed where the storage has no links
     rare |= {"task.filters.written", "merge.packs.joined"} if scope == "partition" else set()
@@ -123,18 +118,17 @@ def test_every_listed_failpoint_is_passed(places, tmp_path, scope, die):
 @every_scope
 @pytest.mark.parametrize("master", STARTS)
 @pytest.mark.parametrize("every", [ONCE, ALWAYS])
-def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
-    places, undisturbed, tmp_path, scope, master, every, die
-):
+def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(places, undisturbed, tmp_path, scope, master, every):
     output = tmp_path / "beside" / "out"
     call = call_of(places[scope], scope, output, master)
-    points = list(passages(die("killed_run", **call), every=every))
+    points = list(passages(die(local_engine.mutate, **call), every=every))
     assert len(points) >= 20
-    if not every and scope == "partition":  # the code is the same but for a few points
-        points = points[::3]
+    if not every:  # with one scope the last point of each phase; the code is the same but for a few points
+        phases = list({point.split(".")[0]: point for point in points}.values())
+        points = phases if scope == "partition" else points[::2]
     for point in points:
         shutil.rmtree(output.parent)
-        die("killed_run", point, **call)
+        die(local_engine.mutate, point, **call)
         left = sorted(output.parent.iterdir())
         if is_visible(point):
             assert left == [output], point
@@ -152,10 +146,11 @@ def test_kill_leaves_nothing_or_all_and_the_next_run_cleans_up(
         assert comparable(output) == undisturbed[scope, master][0], point
 
 
-def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, die, monkeypatch):
-    scope = "table"
+@pytest.mark.thorough(keep=1)
+@every_scope
+def test_exception_leaves_nothing_or_all_and_no_litter(places, tmp_path, monkeypatch, scope):
     call = call_of(places[scope], scope, tmp_path / "beside" / "out")
-    for point in dict.fromkeys(die("killed_run", **call)):
+    for point in list(dict.fromkeys(die(local_engine.mutate, **call)))[:: stride(3)]:
         shutil.rmtree(tmp_path / "beside")
         monkeypatch.setenv(failpoints.VARIABLE, f"{point}:raise")
 
@@ -185,18 +180,18 @@ def bases(tmp_path_factory):
 @pytest.mark.thorough(keep=0)
 @every_scope
 @pytest.mark.parametrize("every", [ONCE, ALWAYS])
-def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_path, scope, every, die):
+def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_path, scope, every):
     """After each kill and the next command, all partitions are old, or all are new; the next run makes them new."""
     before, after = expected(scope, ("base_1.txt", *FIRST)), expected(scope)
     base = copied(bases / scope, tmp_path / "base")
-    points = list(passages(die("killed_workflow", base=str(base), scope=scope), every=every))
-    if not every:  # half of the points with each scope
-        points = points[SCOPES.index(scope) :: len(SCOPES)]
-    assert len(points) >= 20
+    points = list(passages(die(workflow, base=str(base), scope=scope), every=every))
+    assert len(points) >= 40
+    if not every:  # other points with each scope
+        points = points[SCOPES.index(scope) :: 5]
     seen = set()
     for point in points:
         copied(bases / scope, base)
-        die("killed_workflow", point, base=str(base), scope=scope)
+        die(workflow, point, base=str(base), scope=scope)
         committed = Log(str(base)).latest().number == 2
 
         assert settled(base, scope).problems == (), point

@@ -59,7 +59,7 @@ def starts(tmp_path_factory):
     return start
 
 
-@pytest.mark.thorough(keep="some-kill-table")
+@pytest.mark.thorough(keep="some-kill-table-s3")
 @pytest.mark.parametrize("storage_type", KINDS)
 @pytest.mark.parametrize("scope", ["table", pytest.param("partition", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("fault", FAULTS)
@@ -170,7 +170,7 @@ NEEDED = [
 ]
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(("name", "site"), NEEDED)
 def test_each_fsync_is_needed(recordings, name, site):
     """Without this fsync, some state loses data."""
@@ -201,7 +201,7 @@ def remote(request):
     return storage_of(request.param, request)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0, rest=1)
 @every_scope
 def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
     """The result is the same as on a disk; the files of untouched partitions are copied."""
@@ -221,7 +221,7 @@ def test_runs_on_a_storage_without_links(remote, tmp_path, monkeypatch, scope):
     assert storage_for(remote).unfinished(remote) == []
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @every_scope
 def test_workflow_on_a_storage_without_links(remote, scope):
     base = f"{remote}/base"

@@ -136,7 +136,7 @@ def counts_and_rows(found):
     return counts, [file for file in files if file[0] != "_mutator/filters"]
 
 
-@pytest.mark.thorough(keep=3)
+@pytest.mark.thorough(keep=2)
 @every_scope
 @pytest.mark.parametrize("links", [True, False], ids=["by link", "by copy"])
 @pytest.mark.parametrize("which", ["first", "last"])
@@ -188,6 +188,7 @@ def test_killed_copy_is_not_in_the_output(places, undisturbed, tmp_path, monkeyp
     assert comparable(tmp_path / "out") == undisturbed[scope]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("point", ["carry.copied", pytest.param("carry.copied:raise", marks=pytest.mark.soak)])
 def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_path, point):
     """The output is on another disk than the master, so no file can be linked."""
@@ -206,7 +207,7 @@ def test_worker_that_is_killed_between_two_copies(sc, places, undisturbed, tmp_p
         assert failed_tasks(sc, other) > 0
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @every_scope
 def test_executor_that_is_lost_between_the_steps(sc, places, undisturbed, tmp_path, monkeypatch, scope):
     """The executor's routes are lost, and are computed again from the files."""
@@ -239,7 +240,7 @@ def forget(sc):
         sc._jsc.sc().cleaner().get().doCleanupShuffle(number, True)
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=0, rest=3)
 @every_scope
 @pytest.mark.parametrize("how", ["longer", "shorter", "other partitions"])
 def test_feed_that_changes_between_the_steps_is_not_merged(sc, place, tmp_path, monkeypatch, scope, how):
@@ -303,6 +304,7 @@ def test_carried_file_that_differs_from_the_manifest(place, tmp_path, scope, rol
         refused(own, scope, tmp_path, f"{name} has {size + 1:,} bytes and should have {size:,}")
 
 
+@pytest.mark.rest
 @every_scope
 @pytest.mark.parametrize("touched", [True, False], ids=["touched", "carried"])
 def test_missing_file_stops_a_run_on_spark(sc, place, tmp_path, scope, touched):

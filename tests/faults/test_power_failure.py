@@ -17,6 +17,7 @@ from tests.support.child_process import in_child
 from tests.support.disk_model import Recorder, disk_of
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FED, NAMES, check, new_base, read_status, run_it
+from tests.support.strides import every
 
 STATES = int(os.environ.get("MUTATOR_POWER_STATES", "4000"))
 SITES = {
@@ -138,7 +139,8 @@ def after_the_power_is_back(monkeypatch):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_power_fails_at_any_instant(tmp_path, monkeypatch, name):
     disk, calls, runs = scenario(monkeypatch, tmp_path, name)
-    trees, wrong = violations(disk, calls, runs, STATES // len(SCENARIOS), merges=name != SCENARIOS[-1])
+    states = STATES // len(SCENARIOS) // every(4, 2)
+    trees, wrong = violations(disk, calls, runs, states, merges=name != SCENARIOS[-1])
 
     assert wrong == []
     assert trees > 30

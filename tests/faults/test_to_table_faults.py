@@ -25,10 +25,10 @@ from mutator.workflow.to_table import commands
 from mutator.workflow.to_table.recovery import recover
 from mutator.workflow.to_table.table_run import TableRun
 from tests.support import process_deaths
-from tests.support.effort import stride
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import found_feed, put
 from tests.support.process_deaths import copy_of, dying
+from tests.support.strides import every
 from tests.support.table_base import SETTINGS, opened
 
 process = process_deaths.process  # a fixture that is also called directly
@@ -137,7 +137,7 @@ def test_any_call_has_a_fault(storage_type: str, why: str, process: Callable[[],
     start, seen = new_base(storage_type), set[int]()
     total = calls_of(start, run_it)
     assert total > 30
-    for number in range(0, total, stride(3)):
+    for number in range(0, total, every(7, 3)):
         storage = copy_of(start)
         faults = {number + after: fault for after, fault in enumerate(FAULTS[why])}
         storage.fault = lambda n, _, faults=faults: faults.get(n)
@@ -150,7 +150,7 @@ def test_any_call_has_a_fault(storage_type: str, why: str, process: Callable[[],
 
 @pytest.mark.thorough(keep=0)
 @every_storage
-@pytest.mark.parametrize("steps", [(13, 9), pytest.param((2, 2), marks=pytest.mark.soak)], ids=["few", "many"])
+@pytest.mark.parametrize("steps", [(17, 11), pytest.param((2, 2), marks=pytest.mark.soak)], ids=["few", "many"])
 def test_kill_and_kill_in_the_recovery(storage_type: str, steps: tuple[int, int], process: Callable[[], None]) -> None:
     start = new_base(storage_type)
     for first in range(0, calls_of(start, run_it), steps[0]):
@@ -211,7 +211,7 @@ def test_paused_before_any_call_while_another_process_works(
 ) -> None:
     """Whatever the paused run does when it goes on, no file is lost or merged twice."""
     start, ends = new_base(storage_type), Counter[str]()
-    for point in range(calls_of(start, unlocked_run)):
+    for point in range(0, calls_of(start, unlocked_run), every(5, 3)):
         storage, acted = copy_of(start), list[int]()
 
         def fault(number: int, _: str, point: int = point, acted: list[int] = acted) -> None:

@@ -6,18 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mutator.dataset.versions.log import TableLog
-from mutator.workflow import to_table
+from tests.support.child_process import in_child
 from tests.support.cluster import ROOT
-from tests.support.dying_runs import dying_runs
 from tests.support.patience import PATIENCE, wait_until
-from tests.support.table_base import TableBase, opened
+from tests.support.table_base import TableBase
 
 POINTS = (
     "claim.journaled",
@@ -34,15 +31,9 @@ POINTS = (
 GIVING_UP = ("table.giving.up", "table.given.up", "recover.returned", "recover.ended", "recover.done")
 
 
-def run_base(base: str) -> None:
-    one = opened(f"{base}/table")
-    to_table.run(base, one.config, one.target)
-
-
-@pytest.fixture(scope="module", name="act")
-def start_acting() -> Iterator[Callable[..., Any]]:
-    with dying_runs("tests.faults.test_to_table_kills") as act:
-        yield act
+def kill(base: TableBase, point: str) -> None:
+    """Run in a child process, which must die at a failpoint."""
+    assert in_child(lambda: base.run(), point)[0] == signal.SIGKILL, f"the run passed {point}"
 
 
 def new_base(path: Path) -> TableBase:
@@ -57,10 +48,9 @@ def new_base(path: Path) -> TableBase:
 @pytest.mark.thorough(keep=4)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", POINTS)
-def test_kill(point: str, tmp_path: Path, act: Callable[..., Any]) -> None:
+def test_kill(point: str, tmp_path: Path) -> None:
     base = new_base(tmp_path / "base")
-    killed, _ = act("run_base", point, base=str(base.path))
-    assert killed
+    kill(base, point)
     version = base.table.refresh().version
     committed = version == 2
     base.status()
@@ -76,10 +66,10 @@ def test_kill(point: str, tmp_path: Path, act: Callable[..., Any]) -> None:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("point", GIVING_UP)
-def test_kill_in_the_recovery(point: str, tmp_path: Path, act: Callable[..., Any]) -> None:
+def test_kill_in_the_recovery(point: str, tmp_path: Path) -> None:
     base = new_base(tmp_path / "base")
-    assert act("run_base", "claim.done", base=str(base.path))[0]
-    assert act("run_base", point, base=str(base.path))[0]
+    kill(base, "claim.done")
+    kill(base, point)
     base.run()
     assert base.rows() == ["1,2,aa", "3,3,c"]
     assert base.names("archive") == ["ups_1.csv", "ups_2.csv", "ups_3.csv"]
@@ -100,7 +90,7 @@ sys.exit(main(["workflow", "run", sys.argv[1], "-D", "claim.min.age=0s", "-D", "
 """
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.processes
 @pytest.mark.parametrize("step", ["prepare", "_merged", "committed"])
 def test_a_run_that_is_paused_for_longer_than_its_lock(step: str, tmp_path: Path) -> None:
@@ -128,7 +118,7 @@ def test_a_run_that_is_paused_for_longer_than_its_lock(step: str, tmp_path: Path
     assert base.table.verify().problems == ()
 
 
-def test_every_point_is_passed(tmp_path: Path, act: Callable[..., Any]) -> None:
+def test_every_point_is_passed(tmp_path: Path) -> None:
     base = new_base(tmp_path / "base")
-    _, passed = act("run_base", base=str(base.path))
+    _, passed = in_child(lambda: base.run())
     assert set(POINTS) <= set(passed)

@@ -297,10 +297,12 @@ def test_every_commit_of_the_small_history(small, tmp_path):
         check_merge(local_engine.mutate, small, number, tmp_path / str(number), earlier=3)
 
 
+@pytest.mark.rest
 def test_spark_gives_the_tree_of_head(sc, history, tmp_path):
     check_merge(on_spark(sc), history, middle(history), tmp_path, earlier=2)
 
 
+@pytest.mark.rest
 def test_spark_builds_the_tree_from_nothing(sc, small, tmp_path):
     check_merge(on_spark(sc), small, 0, tmp_path)
 
@@ -353,6 +355,7 @@ def test_one_file_a_commit(history, number, tmp_path):
     assert {name: report.counts[name] for name in counts} == counts
 
 
+@pytest.mark.rest
 def test_spark_with_one_file_a_commit(sc, small, tmp_path):
     number = middle(small)
     write_master_by_commit(tmp_path / "master", small.tree(number), number)

@@ -125,10 +125,17 @@ FEW = [case for case in CASES if (case / "joins.txt").exists()]
 SOME = [case for number, case in enumerate(CASES) if case in FEW or number % 6 == 0]
 
 
-@pytest.mark.thorough(keep="few")
+EACH_JOIN = [GOLDEN / "broadcast_then_buckets"]  # in three runs
+
+
+@pytest.mark.thorough(keep="each join")
 @pytest.mark.parametrize(
     "cases",
-    [pytest.param(FEW, id="few"), pytest.param(SOME, id="some"), pytest.param(CASES, id="all", marks=pytest.mark.soak)],
+    [
+        pytest.param(EACH_JOIN, id="each join"),
+        pytest.param(SOME, id="some"),
+        pytest.param(CASES, id="all", marks=pytest.mark.soak),
+    ],
 )
 def test_cases_on_spark(sc, tmp_path, cases):
     """Run both engines at once, because a case spends most of its time waiting for plans and for fsync."""

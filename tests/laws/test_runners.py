@@ -93,7 +93,7 @@ SETTINGS = tuple(f"{name}={value}" for name, value in SMALL.items())
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep=5, rest=79)
+@pytest.mark.thorough(keep=4, rest=60)
 @pytest.mark.parametrize("engine", ["blocks", "records"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_workers_write_the_same_files(case: Path, engine: str, in_workers: Mutate, tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_workers_write_the_same_files(case: Path, engine: str, in_workers: Mutat
     assert differing(here, there) == []
 
 
-@pytest.mark.thorough(keep=4, rest=19)
+@pytest.mark.thorough(keep="untouched_buckets", rest=12)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_spark_writes_the_same_files(case: Path, sc: Any, tmp_path: Path) -> None:
     engine = ("blocks", "records")[CASES.index(case) % 2]
@@ -113,7 +113,7 @@ def test_spark_writes_the_same_files(case: Path, sc: Any, tmp_path: Path) -> Non
     assert differing(here, there) == []
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @pytest.mark.parametrize("operation", ["insert_overwrite", "insert_overwrite_table"])
 def test_spark_overwrites_the_same_partitions(operation: str, scope: str, sc: Any, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def put(directory: Path, file_format: str) -> dict[str, Any]:
     return {"master": str(directory / "master"), "feed": [str(directory / "feed")]}
 
 
-@pytest.mark.thorough(keep=5)
+@pytest.mark.thorough(keep=4)
 @pytest.mark.processes
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("file_format", FORMATS)
@@ -177,7 +177,7 @@ def test_workers_write_the_same_files_in_each_format(
     check_format(partitioned, paths, tmp_path, in_workers)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0, rest=4)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_spark_writes_the_same_files_in_each_format(

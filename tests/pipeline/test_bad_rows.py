@@ -71,6 +71,7 @@ def test_unreadable_row(job, name):
     assert b"c,2,200" in rows(job.output)
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
@@ -137,6 +138,7 @@ def test_only_the_first_rejects_are_shown(job):
     assert message.count("has 1 field and should have 3") == 5
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("split", ["1", "7", "64m"])
 def test_quarantine(job, split):
     bad = [b"x", b"y,\xff\t,1", b"z,1,", b"\x00,,,"]

@@ -131,6 +131,7 @@ def days(first, last, unit):
     return [second * unit for second in range(start, end, 30 * 86_400)]
 
 
+@pytest.mark.thorough(keep=10)
 @pytest.mark.parametrize(
     ("master", "feed"),
     [

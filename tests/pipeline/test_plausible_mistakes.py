@@ -88,6 +88,7 @@ def test_fields_with_names(tmp_path, file_format):
 # --- rows set aside
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("side", ["master", "feed"])
 def test_rows_that_are_nearly_all_set_aside(job, side):
     name = {"master": "base.txt", "feed": "ups_1.txt"}[side]
@@ -145,6 +146,7 @@ def coded(*codes):
     return table_of(len(codes), lambda n: f"k{n}", lambda n: 1, lambda n: 200, lambda n: codes[n])
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("code", ["DELETE", "delete", "d", "Del", "-D", "removed"])
 def test_a_delete_code_that_never_matches(job, code):
     job.put("ups_1.txt", coded("U", code, code, "I"))
@@ -190,6 +192,7 @@ def test_a_field_that_is_no_op_code(job):
     assert job.run({**WITH_CODES, "upsert.op.code": codes}).counts["feed inserted"] == 60
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(("codes", "shown"), [("UIUI", None), ("XXXY", "'X' (3), 'Y' (1)"), ("XXXD", None)])
 def test_op_codes_of_unusual_names(job, codes, shown):
     job.put("ups_1.txt", coded(*codes))
@@ -199,6 +202,7 @@ def test_op_codes_of_unusual_names(job, codes, shown):
     assert found == ([] if shown is None else [f"{warning}, because that field is not written"])
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
@@ -213,6 +217,7 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("code", ["X", "-", "0", "L", ""])
 def test_an_unusual_op_code_beside_a_usual_one(job, code):
     job.put("ups_1.txt", coded("U", code, "I", code))
@@ -257,6 +262,7 @@ def test_a_delete_code_with_many_blanks(job):
     job.refused(DataError, "look like deletes, 'D ", cure, settings=WITH_CODES)
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("scope", ["table", "partition"])
 def test_op_codes_and_late_rows_of_partitions(job, scope):
     settings = {**CONFIG, "partitioned.by": "shop=1", "key.scope": scope, "op.code.field.ordinal": "3"}
@@ -282,6 +288,7 @@ def timed(count, order):
     return table_of(count, lambda n: f"k{n}", lambda n: 1, lambda n: order + n)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(
     ("master", "feed", "why"),
     [
@@ -362,6 +369,7 @@ def shown_hint(job, settings=CONFIG):
     return message.partition(". Fix the rows")[0].rpartition("\n")[2]
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize(
     ("order", "stated", "looks"),
     [
@@ -402,6 +410,7 @@ def test_order_values_of_another_type_than_the_master(job):
     assert shown_hint(job) == f"In the first 3 rows of ups_1.txt, {found}"
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(
     ("codes", "found"),
     [
@@ -430,6 +439,7 @@ def test_order_values_of_fields_with_names(tmp_path, file_format):
 # --- deletes
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize(
     ("name", "rows", "settings", "hint"),
     [

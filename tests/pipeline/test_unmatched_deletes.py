@@ -19,6 +19,7 @@ def job(request, tmp_path):
     return Job(tmp_path, request.param)
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize(
     ("rows", "shown"),
     [
@@ -74,6 +75,7 @@ def test_op_codes_are_in_rows_that_also_insert(job):
     assert job.run(settings).warnings == ()
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(("deletes", "more", "warns"), [(11, b"", True), (10, b"", False), (11, b"a,2,U,200\n", False)])
 def test_many_deletes_by_op_code_that_find_no_record(job, deletes, more, warns):
     job.put("base.txt", b"a,1,100\n", "master")
@@ -83,6 +85,7 @@ def test_many_deletes_by_op_code_that_find_no_record(job, deletes, more, warns):
     assert job.run(settings).warnings == ((WARNING.format("deletes by op code", "11 IDs"),) if warns else ())
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @pytest.mark.parametrize("managed", [False, True])
 def test_deletes_without_a_partition(tmp_path, scope, managed):

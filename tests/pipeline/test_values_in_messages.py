@@ -59,6 +59,7 @@ def answer(capsys, *words):
     return code, shown.out + shown.err
 
 
+@pytest.mark.thorough(keep=8)
 @pytest.mark.parametrize(("command", "kind"), CASES)
 def test_an_error_has_its_cure_and_no_value(command, kind, capsys):
     name, settings, cure = write(kind)
@@ -79,6 +80,7 @@ def test_an_error_has_its_cure_and_no_value(command, kind, capsys):
         assert DATES in texts["none"]
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("call", ["merge", "diff", "diff of a feed"])
 def test_the_members_of_an_error_have_no_value(call, kind):

@@ -55,7 +55,7 @@ def dataset(made, tmp_path):
 @pytest.fixture(
     params=[
         "loop",
-        pytest.param("spark", marks=(pytest.mark.thorough(keep=1), pytest.mark.jvm, pytest.mark.xdist_group("spark"))),
+        pytest.param("spark", marks=(pytest.mark.thorough(keep=0), pytest.mark.jvm, pytest.mark.xdist_group("spark"))),
     ]
 )
 def verified(request):
@@ -123,6 +123,17 @@ def test_filter_that_lacks_a_key(verified, dataset, role):
 
     (problem,) = verified(dataset).problems
     assert problem == f"1 key of {part.path} missing from its filter in {part.filter}, for example {keys[0]}"
+
+
+def test_spark_compares_the_filters_of_both_roles(sc, dataset):
+    first = []
+    for role in ("data", "tombstones"):
+        part = largest(dataset, role)
+        keys = keys_of(dataset, part)
+        forge(dataset, part, lambda found, keys=keys: found._replace(words=filter_of(hashes(keys[1:]))))
+        first.append(f"1 key of {part.path} missing from its filter in {part.filter}, for example {keys[0]}")
+
+    assert sorted(verify(SparkRunner(sc), str(dataset)).problems) == sorted(first)
 
 
 def test_filter_of_no_key(verified, dataset):

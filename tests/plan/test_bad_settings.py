@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import mutator
 from mutator.errors import ConfigError, DataError, StateError, StorageError
 from mutator.pipeline import merge
 from tests.support.job import CONFIG, ENGINES, MASTER, WITH_OP, Job, known, rows
@@ -295,6 +296,7 @@ def test_setting_without_meaning_for_text(job, key, value):
 # --- a managed master with other settings, or with a later time
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize(
     ("name", "settings", "before", "now"),
     [
@@ -337,9 +339,11 @@ def test_clock_that_goes_backwards(managed, monkeypatch):
     assert known(managed.output).committed >= before
 
 
-def test_negative_number_of_partitions(sc):
-    import mutator
-
+def test_negative_number_of_partitions():
     with pytest.raises(ConfigError, match="partitions is -1"):
-        mutator.last_mutations(sc.parallelize([1]), key=int, precedence=int, partitions=-1)
+        mutator.last_mutations(None, key=int, precedence=int, partitions=-1)  # refused before it looks at the RDD
+
+
+@pytest.mark.rest
+def test_an_rdd_without_partitions(sc):
     assert mutator.last_mutations(sc.emptyRDD(), key=int, precedence=int).collect() == []

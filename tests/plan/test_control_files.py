@@ -23,6 +23,7 @@ from mutator.workflow.directory import status
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import recover
 from tests.support import plain_workflow
+from tests.support.effort import stride
 from tests.support.failpoints import WORKFLOW_FAILPOINTS
 from tests.support.job import CONFIG, MASTER, WITH_OP, Job
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
@@ -128,6 +129,7 @@ def about(content, count=4):
 STORED = {"ups.txt": FEED, "ups.txt.gz": gzip.compress(FEED), "ups.txt.bz2": bz2.compress(FEED)}
 
 
+@pytest.mark.thorough(keep=7)
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("key", ["all", *about(b"")])
 def test_correct_control_files_are_merged(job, name, key):
@@ -142,6 +144,7 @@ def test_correct_control_files_are_merged(job, name, key):
     assert report.ignored == ()
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("key", about(b""))
 def test_wrong_control_files_are_refused(job, name, key):
@@ -502,11 +505,11 @@ def deliver(path, *names):
 
 
 def faulty_runs(start, fault, merge=checking_merge):
-    """Yield one storage for each call of a run; on each, another call has failed."""
+    """Yield one storage for each call of a run, or for some in `make test`; on each, another call has failed."""
     whole = copy_of(start)
     with mounted(whole) as path, suppress(MutatorError):
         run_it(path, merge)
-    for number in range(whole.calls):
+    for number in range(0, whole.calls, stride(3)):
         storage = copy_of(start)
         storage.fault = lambda n, _, number=number: fault if n == number else None
         with mounted(storage) as path, suppress(Killed, MutatorError):
@@ -539,7 +542,7 @@ def no_lock(monkeypatch):
     monkeypatch.setattr(recovery, "locked", lambda *_: nullcontext())
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @every_storage
 @every_start
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
@@ -559,7 +562,7 @@ def test_control_file_stays_with_its_feed_file_after_any_fault(storage_type, run
     assert outcomes == {runs, 3}
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=3)
 @every_storage
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
 @pytest.mark.parametrize("fails", [False, True], ids=["merges", "fails"])

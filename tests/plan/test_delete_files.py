@@ -91,6 +91,7 @@ def test_a_header_that_moves_the_id(job):
     assert job.run(settings).counts["feed delete of unknown"] == 1
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("file_format", ["csv", "escaped", "text"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_named_fields_without_a_header(tmp_path, file_format, engine):

@@ -30,6 +30,7 @@ def merge(directory: Path, feed: Any, file_format: str | None = None, **settings
     return mutator.merge(master=master, feed=feed, key="id", order_by="at", max_delete_fraction=1, **settings)
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("file_format", [None, *FORMATS])
 @pytest.mark.parametrize(
     ("columns", "cure"),

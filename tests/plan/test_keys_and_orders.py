@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.pipeline import verify as verification
+from tests.support import local_engine
 from tests.support.named_runs import BY_ID, ENGINES, FORMATS, TYPED, Work, avro, rows_of
 
 BY_FILE = {"id.field.ordinals": "id"}
@@ -70,6 +70,7 @@ def test_types_of_keys(name, work):
     assert work.run(master="out1", feed="feed2").counts["feed no-op"] >= 1
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("file_format", TYPED)
 @pytest.mark.parametrize(
     "ids",
@@ -91,6 +92,7 @@ def test_a_map_or_union_cannot_be_a_key(work):
             work.run()
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("file_format", TYPED)
 def test_null_in_a_key_is_a_reject(file_format, work):
     feed = table(pa.array(["a", None, "b"]), [2, 3, 4], ["new", "lost", "more"])
@@ -120,6 +122,7 @@ STRANGE = {
 }
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("name", STRANGE)
 def test_a_reject_is_shown_with_any_content(name, work):
     feed = table(pa.array([None, "b"]), [2, 3], STRANGE[name])
@@ -155,7 +158,7 @@ ORDERS = {
 }
 
 
-@pytest.mark.thorough(keep=47)
+@pytest.mark.thorough(keep=16, rest=16)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("name", ORDERS)
 def test_the_higher_order_value_wins(name, file_format, work):
@@ -180,6 +183,7 @@ def test_the_higher_order_value_wins(name, file_format, work):
         assert notes_of(work) == ["high", "high"]
 
 
+@pytest.mark.thorough(keep=6)
 @pytest.mark.parametrize("file_format", TYPED)
 @pytest.mark.parametrize(
     "at",
@@ -191,6 +195,7 @@ def test_a_type_without_an_order_is_an_error(file_format, at, work):
         both(work, file_format, table(["a"], at, ["x"]), table(["a"], at, ["x"]))
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_null_as_order_value(file_format, work):
     master = table(["a", "b"], pa.array([None, 1]), ["no order", "one"])
@@ -218,6 +223,7 @@ def test_an_order_type_that_the_field_does_not_have_is_an_error(work):
         both(work, "parquet", table(["a"], [1]), table(["a"], [2]), temporal_ordering_field_type="timestamp")
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_order_by_file_name_keeps_each_rows_sequence(file_format, work):
     work.settings = dict(BY_FILE)
@@ -234,6 +240,7 @@ def test_order_by_file_name_keeps_each_rows_sequence(file_format, work):
 # --- names and ordinals
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_run_without_fresh_feed_may_lack_the_op_code(file_format, work):
     work.settings["op.code.field.ordinal"] = "op"
@@ -243,6 +250,7 @@ def test_run_without_fresh_feed_may_lack_the_op_code(file_format, work):
     assert (len(report.consumed), report.counts["feed rows"]) == (1, 0)
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_ordinals_address_the_fields_of_the_feed(file_format, work):
     both(
@@ -259,6 +267,7 @@ def test_ordinals_address_the_fields_of_the_feed(file_format, work):
     assert work.manifest.spec["key"]["fields"] == ["id"]
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_unknown_field_name(file_format, work):
     with pytest.raises(ConfigError, match=r"id\.field\.ordinals: no input has a field noet; did you mean note\?"):
@@ -313,6 +322,7 @@ def test_several_formats_in_one_directory(work):
         work.run()
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_an_empty_file(file_format, work):
     work.put("master/m", table(["a"], [1]), file_format)
@@ -325,6 +335,7 @@ def test_an_empty_file(file_format, work):
         work.run()
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_files_without_rows(file_format, work):
     none = table(pa.array([], pa.string()), pa.array([], pa.int64()), pa.array([], pa.string()))
@@ -339,6 +350,7 @@ def test_files_without_rows(file_format, work):
     assert report.counts["output rows"] == 0
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_compressed_file(file_format, work):
     work.put("master/m", table(["a"], [1]), file_format)
@@ -396,7 +408,7 @@ def test_csv_without_a_header(work):
 OPS = pa.array(["D", "U", "I"])
 
 
-@pytest.mark.thorough(keep=7)
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("keep", ["false", "true"])
 def test_an_op_code(file_format, keep, work):
@@ -412,6 +424,7 @@ def test_an_op_code(file_format, keep, work):
     assert notes_of(work) == ["b 2"]
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("file_format", TYPED)
 def test_an_op_code_may_be_a_number_but_not_a_list(file_format, work):
     work.settings |= {"op.code.field.ordinal": "op", "deleted.op.code": "-1"}
@@ -427,7 +440,7 @@ def test_a_delete_code_in_the_master_is_a_reject(work):
         both(work, "parquet", table(["a"], [1], op=pa.array(["D"])), table(["b"], [2], op=pa.array(["U"])))
 
 
-@pytest.mark.thorough(keep=7)
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("order", ["file", "field"])
 def test_delete_files_need_only_the_fields_of_id_and_order(file_format, order, work):
@@ -442,6 +455,7 @@ def test_delete_files_need_only_the_fields_of_id_and_order(file_format, order, w
     assert [note for note in report.notes if "new in" in note] == []
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("file_format", ["csv", "escaped"])
 def test_other_fields_of_deletes_need_not_be_readable(file_format, work):
     work.settings |= {"op.code.field.ordinal": "op", "feed.format": file_format, "header.lines": "1"}
@@ -467,6 +481,7 @@ def test_other_fields_of_deletes_need_not_be_readable(file_format, work):
 # --- joins and formats
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_full_snapshot(file_format, work):
     work.settings["sync.mode"] = "full"
@@ -487,7 +502,7 @@ def test_a_broadcast_join(file_format, tmp_path):
     assert notes_of(work) == ["a 2", "c 1", "d 1", "e 2"]
 
 
-@pytest.mark.thorough(keep=7)
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("out", FORMATS)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_another_format_after_a_broadcast_join(file_format, out, tmp_path):
@@ -500,7 +515,7 @@ def test_another_format_after_a_broadcast_join(file_format, out, tmp_path):
     assert notes_of(work) == ["a 2", "b 1", "c 1"]
 
 
-@pytest.mark.thorough(keep=13)
+@pytest.mark.thorough(keep=5, rest=8)
 @pytest.mark.parametrize("out", FORMATS)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_managed_master_changes_its_format(file_format, out, work):
@@ -546,7 +561,7 @@ def test_a_codec_that_the_format_does_not_have(file_format, codec, work):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_a_managed_master_is_verified(file_format, sc, tmp_path):
+def test_a_managed_master_is_verified(file_format, tmp_path):
     work = Work(tmp_path)
     work.settings["null.order"] = "lowest"
     work.settings["op.code.field.ordinal"] = "op"
@@ -554,11 +569,14 @@ def test_a_managed_master_is_verified(file_format, sc, tmp_path):
     if file_format == "csv":
         work.settings["temporal.ordering.field.type"] = "timestamp"
     both(work, file_format, table(["a", "b"], ats), table(["a", "c"], ats, op=pa.array(["D", "U"])))
-    found = verification.verify(SparkRunner(sc), str(work.output))
+    with local_engine.runner() as runner:
+        found = verification.verify(runner, str(work.output))
     assert found.problems == ()
     assert (found.rows, found.tombstones) == (2, 1)
     path = next(path for path in work.files if rows_of(path))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
-    assert any(path.name in problem for problem in verification.verify(SparkRunner(sc), str(work.output)).problems)
+    with local_engine.runner() as runner:
+        problems = verification.verify(runner, str(work.output)).problems
+    assert any(path.name in problem for problem in problems), problems

@@ -65,6 +65,7 @@ def test_heads_go_on_where_the_reader_stops():
 # --- delimiters
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_format", [TEXT, CSV])
 @pytest.mark.parametrize(
     ("delimiter", "setting"), [(b";", ";"), (b"\t", r"\t"), (b"|", "|"), (b"\x01", r"\u0001"), (b":", ":")]

@@ -60,6 +60,7 @@ def found(work, name="v"):
 # --- fields that are added or left out
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_the_feed_has_a_new_field(file_formats, work):
     report = merged(work, file_formats, side("a"), side("b", v=["x"]))
@@ -67,7 +68,7 @@ def test_the_feed_has_a_new_field(file_formats, work):
     assert any("field v is new in" in note and "rows without it get NULL" in note for note in report.notes)
 
 
-@pytest.mark.thorough(keep=17)
+@pytest.mark.thorough(keep=10, rest=10)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize(
     ("values", "text", "value"),
@@ -113,6 +114,7 @@ def test_a_default_in_nanoseconds(work):
     assert ticks[0] % 1_000_000_000 == 123456789
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_a_default_that_cannot_be_used(file_formats, work):
     with pytest.raises(ConfigError, match=r"default\.v: 'x'"):
@@ -123,6 +125,7 @@ def test_a_default_that_cannot_be_used(file_formats, work):
         merged(work, file_formats, side("a"), side("b", v=pa.array([1])), **{"default.vv": "1"})
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_a_field_that_the_feed_no_longer_has_is_left_out(file_formats, work):
     report = merged(work, file_formats, side("a", v=["x"], w=["y"]), side("b", w=["z"]))
@@ -131,6 +134,7 @@ def test_a_field_that_the_feed_no_longer_has_is_left_out(file_formats, work):
     assert any("no such fields: v (of" in note for note in report.notes)
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_names_are_matched_by_case_and_fields_by_name(file_formats, work):
     merged(work, file_formats, side("a", v=["1"], w=["2"]), pa.table({"w": ["3"], "V": ["4"], "at": [2], "id": ["b"]}))
@@ -142,6 +146,7 @@ def test_names_are_matched_by_case_and_fields_by_name(file_formats, work):
         assert names == ["w", "V", "at", "id"]
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_the_newest_feed_file_gives_the_schema(file_formats, work):
     work.put("feed/f_10", side("c", w=["new"]), file_formats[1])
@@ -151,6 +156,7 @@ def test_the_newest_feed_file_gives_the_schema(file_formats, work):
     assert found(work, "w") == [None, None, "new", "old"]
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_a_managed_master_follows_each_schema(file_formats, work):
     merged(work, file_formats, side("a", v=pa.array([1], pa.int32())), side("b", v=pa.array([2], pa.int32())))
@@ -210,7 +216,7 @@ WIDER = {
 }
 
 
-@pytest.mark.thorough(keep=41)
+@pytest.mark.thorough(keep=16, rest=14)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("name", WIDER)
 @pytest.mark.parametrize("wider", ["feed", "master"])
@@ -237,7 +243,7 @@ APART = {
 }
 
 
-@pytest.mark.thorough(keep=43)
+@pytest.mark.thorough(keep=15, rest=15)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("name", APART)
 def test_incompatible_types_are_an_error(file_formats, name, work):
@@ -251,6 +257,7 @@ def test_incompatible_types_are_an_error(file_formats, name, work):
     assert f"{work.path}/feed/f_1.{file_formats[1]}" in text
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_the_key_never_changes(file_formats, work):
     narrow, wide = pa.table({"id": pa.array([1], pa.int32()), "at": [1]}), pa.table({"id": [2], "at": [1]})
@@ -261,6 +268,7 @@ def test_the_key_never_changes(file_formats, work):
         merged(work, file_formats, narrow, pa.table({"Id": pa.array([1], pa.int32()), "at": [1]}))
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_the_order_field_may_be_widened_but_not_missing(file_formats, work):
     merged(work, file_formats, pa.table({"id": ["a"], "at": pa.array([1], pa.int32())}), side("a", v=["x"]))
@@ -269,7 +277,7 @@ def test_the_order_field_may_be_widened_but_not_missing(file_formats, work):
         merged(work, file_formats, pa.table({"id": ["a"]}), side("a", v=["x"]))
 
 
-@pytest.mark.thorough(keep=11)
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("out", TYPED)
 @pytest.mark.parametrize("data_type", [pa.int16(), pa.timestamp("us", "Europe/Berlin"), pa.timestamp("ms"), pa.uint8()])
 def test_a_key_of_a_type_that_the_output_writes_as_another(data_type, out, work):
@@ -288,6 +296,7 @@ def test_a_key_of_a_type_that_the_output_writes_as_another(data_type, out, work)
     assert (report.counts["feed no-op"], report.counts["output rows"]) == (1, 2)
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("out", TYPED)
 def test_a_field_of_a_type_that_the_output_writes_as_another(out, work):
     tags = pa.array([[1]], pa.list_(pa.field("item", pa.int16(), nullable=False)))
@@ -335,6 +344,7 @@ def test_csv_files_with_other_headers(work):
 GIVEN = avro(("id", "string"), ("at", "long"), ("v", ["null", "long"], None), ("w", "string", "none"))
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_a_given_schema(file_formats, work):
     work.put("given.avsc", json.dumps(GIVEN).encode())
@@ -354,6 +364,7 @@ def test_a_given_schema(file_formats, work):
         assert [one["name"] for one in schema["fields"]] == ["id", "at", "v", "w"]
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_an_invalid_given_schema(file_formats, work):
     work.put("given.avsc", json.dumps(avro(("id", "string"), ("at", "long"), ("v", "int"))).encode())
@@ -368,7 +379,7 @@ def test_an_invalid_given_schema(file_formats, work):
             work.run({"output.schema": given})
 
 
-@pytest.mark.thorough(keep=9)
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 @pytest.mark.parametrize("values", [pa.array([None], pa.int32()), pa.array([None], pa.string())], ids=["int", "string"])
 def test_null_in_a_required_field_of_a_given_schema_is_a_reject(file_formats, values, work):
@@ -385,6 +396,7 @@ def test_null_in_a_required_field_of_a_given_schema_is_a_reject(file_formats, va
     assert (report.counts["feed deleted"], report.counts["feed rejected"]) == (1, 1)
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("file_formats", PATHS)
 def test_a_delete_file_may_lack_required_fields(file_formats, work):
     """Its rows are never written, so the missing fields need no value."""

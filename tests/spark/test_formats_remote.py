@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pyarrow as pa
 import pytest
 
@@ -27,10 +29,10 @@ SETTINGS = {
 
 
 @pytest.fixture(params=["s3", "hdfs"])
-def root(request, tmp_path):
+def root(request):
     if request.param == "s3":
         return request.getfixturevalue("s3").bucket() + "/lake"
-    return f"{request.getfixturevalue('hdfs')}/{tmp_path.name}"
+    return f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
 
 
 def lay_out(base, file_format):

@@ -40,7 +40,7 @@ def last_of_each(mutations: list[Mutation], is_delete: Callable[[Mutation], bool
     return {key: mutation for key, mutation in found.items() if not is_delete(mutation)}
 
 
-@pytest.mark.thorough(keep=6)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("partitions", [1, 2, 7])
 @pytest.mark.parametrize("keys", KEYS.values(), ids=KEYS.keys())
 def test_last_mutations_equal_those_of_a_dict(sc, keys, partitions):

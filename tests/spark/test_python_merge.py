@@ -63,6 +63,7 @@ def test_spark_dataframes_are_merged_and_come_back(spark):
     )
 
 
+@pytest.mark.rest
 def test_the_partitions_of_a_dataframe_decide_nothing(spark):
     tied = [row(9, name) for name in "xyzuvw"]
     merged = []
@@ -88,6 +89,7 @@ def test_a_session_is_used_for_any_tables(spark, tmp_path, as_context):
     assert mutator.merge(master=master, feed=feed, runner="local", **BASE).runner.startswith("local")
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("output", [None, "out"])
 @pytest.mark.parametrize("way", ["arrow", "rows"])  # Spark 3.5 makes DataFrames of rows alone
 def test_types_that_spark_has_not(spark, tmp_path, monkeypatch, output, way):
@@ -110,6 +112,7 @@ def test_types_that_spark_has_not(spark, tmp_path, monkeypatch, output, way):
     ]
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("way", ["arrow", "rows"])
 def test_nested_types_and_times_without_a_zone(spark, monkeypatch, way):
     if way == "rows":
@@ -138,6 +141,7 @@ def test_nested_types_and_times_without_a_zone(spark, monkeypatch, way):
     assert first.zoned.timestamp() == NOON.timestamp()
 
 
+@pytest.mark.rest
 def test_rejects_are_a_dataframe_too(spark):
     feed = frame(spark, [row(None, "x"), row(2, "B", 1)])
     report = mutator.merge(master=frame(spark, [row(2, "b")]), feed=feed, reject_policy="quarantine", **BASE)
@@ -147,6 +151,7 @@ def test_rejects_are_a_dataframe_too(spark):
     assert [(one.file, one.reason) for one in found] == [("feed (Spark DataFrame)", "field id is NULL")]
 
 
+@pytest.mark.rest
 def test_a_column_without_values_fits_every_type(spark):
     master = pa.table({"id": [1, 2], "ts": [1, 1], "v": pa.array([7, 8])})
 

@@ -1,6 +1,7 @@
 """Runs, verify and the workflow with Spark on a real S3 server and a real HDFS: the same commands as on a disk."""
 
 import json
+import uuid
 
 import pytest
 
@@ -12,10 +13,10 @@ SAMPLE = ROOT / "sample_data" / "product"
 
 
 @pytest.fixture(params=["s3", "hdfs"])
-def root(request, tmp_path):
+def root(request):
     if request.param == "s3":
         return request.getfixturevalue("s3").bucket() + "/lake"
-    return f"{request.getfixturevalue('hdfs')}/{tmp_path.name}"
+    return f"{request.getfixturevalue('hdfs')}/{uuid.uuid4().hex}"
 
 
 def copied(directory, to):

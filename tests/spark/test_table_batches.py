@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from mutator import ConfigError, Table
 from mutator.table import apply
 from mutator.table.scan_parts import parts_of
+from tests.support.applies_here import applies_here  # noqa: F401  # the subject is not how a table is made
 from tests.support.no_limits import NO_LIMITS
 
 ROWS = 200_000

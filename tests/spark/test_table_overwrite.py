@@ -12,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 import mutator
 from mutator.errors import ConfigError
 from mutator.table import prepare
+from tests.support.applies_here import applies_here  # noqa: F401  # the subject is not how a table is made
 from tests.table.test_overwrite import BY_PARTITION, BY_TABLE, SETTINGS, create, outcomes, rows_of, tombstones
 
 COLUMNS = ["id", "at", "op", "part", "note"]

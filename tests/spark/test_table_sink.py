@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mutator
+from tests.support.applies_here import applies_here  # noqa: F401  # the subject is not how a table is made
 from tests.support.spark_versions import NEEDS_SOURCES
 
 pytestmark = NEEDS_SOURCES
@@ -68,6 +69,7 @@ def test_the_mode_overwrite_replaces_everything(spark: SparkSession, table: muta
     assert rows_of(table) == []
 
 
+@pytest.mark.rest
 def test_a_dynamic_overwrite_replaces_the_partitions_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:
     settings = {"key": "id", "order_by": "at", "op": "op", "partitioned_by": "name", "key_scope": "partition"}
     table = mutator.Table.create(tmp_path / "t", **settings)
@@ -101,6 +103,7 @@ def test_wrong_writes_are_named(
     assert not list(Path(table.path).glob("_mutator/table/work/*"))
 
 
+@pytest.mark.rest
 def test_each_batch_of_a_stream_is_merged_once(spark: SparkSession, table: mutator.Table, tmp_path: Path) -> None:
     feed = tmp_path / "feed"
     feed.mkdir()

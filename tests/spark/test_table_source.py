@@ -14,6 +14,7 @@ from mutator.errors import MutatorError
 from mutator.table import apply
 from mutator.table.spark_source import batches
 from mutator.table.spark_source.source import Source
+from tests.support.applies_here import applies_here  # noqa: F401  # the subject is not how a table is made
 from tests.support.no_limits import NO_LIMITS
 from tests.support.spark_versions import NEEDS_SOURCES
 
@@ -61,6 +62,7 @@ def test_versions(spark: SparkSession, table: mutator.Table, monkeypatch: pytest
     assert (found.columns, sorted_rows(found)) == (["name", "id"], [{"name": f"n{one}", "id": one} for one in (0, 7)])
 
 
+@pytest.mark.rest
 def test_a_view_of_sql(spark: SparkSession, table: mutator.Table) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW things USING mutator OPTIONS (path '{table.path}')")
     assert spark.sql("SELECT count(*), max(price) FROM things WHERE id >= 100").first() == (91, 7)
@@ -76,6 +78,7 @@ def test_changes(spark: SparkSession, table: mutator.Table) -> None:
     assert read(spark, table, changes="true", startingVersion=4).count() == 0
 
 
+@pytest.mark.rest
 def test_a_stream_that_is_started_again(spark: SparkSession, table: mutator.Table, tmp_path: Path) -> None:
     def run() -> list[Any]:
         stream = spark.readStream.format("mutator").options(changes="true", startingVersion=1, maxVersionsPerTrigger=1)
@@ -112,6 +115,7 @@ def cleaned(table: mutator.Table) -> int:
     return earliest
 
 
+@pytest.mark.rest
 def test_a_stream_keeps_the_versions_from_its_bookmark_on(
     spark: SparkSession, table: mutator.Table, tmp_path: Path
 ) -> None:
@@ -147,6 +151,7 @@ def test_changes_that_are_gone_are_refused_before_a_task_begins(spark: SparkSess
         stream.partitions({"version": 1}, {"version": 4})
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -37,7 +37,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.int64()), ("shop", pa.string()
 def feed_of(path: Path, ids: range, at: int, op: str) -> str:
     rows = [{"id": number, "at": at, "shop": f"s{number % 3}", "op": op} for number in ids]
     path.parent.mkdir(exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path, row_group_size=7)
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path, row_group_size=20)
     return str(path)
 
 
@@ -57,7 +57,7 @@ def test_spark_and_this_process_make_the_same_table(
     sc: SparkContext, tmp_path: Path, scope: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    monkeypatch.setattr(prepare, "_GROUP", 500)  # bytes: several tasks on either side
+    monkeypatch.setattr(prepare, "_GROUP", 10_000)  # bytes: a task for each row group, and two that merge
     monkeypatch.setattr(compact_choice, "_TASK_ROWS", 10)
 
     @contextmanager

@@ -115,6 +115,7 @@ def test_an_unreachable_server_is_reported_without_secrets():
     assert "SECRET" not in str(caught.value)
 
 
+@pytest.mark.rest
 def test_feed_over_http_is_merged(sc, url, tmp_path):
     master = tmp_path / "master"
     master.mkdir()

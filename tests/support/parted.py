@@ -11,10 +11,9 @@ Where a record ID is unique in the table, k10 moves from b to a; else a has anot
 import os
 import re
 import shutil
-from contextlib import contextmanager
+import signal
 from pathlib import Path
 
-import pytest
 from pyarrow import parquet
 
 from mutator import config
@@ -29,7 +28,7 @@ from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory import status
 from mutator.workflow.directory.merge import merge_by
 from tests.support import local_engine
-from tests.support.dying_runs import dying_runs
+from tests.support.child_process import in_child
 from tests.support.no_limits import NO_LIMITS
 from tests.support.plain_workflow import put, read
 
@@ -174,31 +173,11 @@ def copied(source, to):
     return to
 
 
-def killed_run(**call):
-    """Merge in a child process."""
-    set_for_tests(pytest.MonkeyPatch())
-    local_engine.mutate(**call)
-
-
-def killed_workflow(base, scope, **more):
-    """Run the workflow in a child process."""
-    set_for_tests(pytest.MonkeyPatch())
-    workflow(base, scope, **more)
-
-
-@contextmanager
-def dying():
-    """Yield ``die(function, point)``, which checks that a child dies at a point or succeeds, and returns its
-    failpoints.
-    """
-    with dying_runs("tests.support.parted") as act:
-
-        def die(function, point=None, **call):
-            killed, passed = act(function, point, **call)
-            assert killed == (point is not None), f"{function} at {point}"
-            return passed
-
-        yield die
+def die(function, point=None, **call):
+    """Call a function in a child process, which must die at a point or succeed; return the failpoints."""
+    killed, passed = in_child(lambda: function(**call), point or "none")
+    assert killed == (signal.SIGKILL if point else 0), f"{function.__name__} at {point}"
+    return passed
 
 
 def passages(passed, *, every):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,14 @@ class TableBase:
         self.path = path
         (path / "incr").mkdir(parents=True)
         self.table = Table.create(path / "table", {**SETTINGS, **settings}, buckets=2)
+
+    @classmethod
+    def copy_of(cls, other: TableBase, path: Path) -> TableBase:
+        """Copy a base and its table."""
+        copy = cls.__new__(cls)
+        shutil.copytree(other.path, path)
+        copy.path, copy.table = path, Table(path / "table")
+        return copy
 
     def arrive(self, name: str, *rows: str) -> Path:
         path = self.path / "incr" / name

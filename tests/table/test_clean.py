@@ -166,6 +166,7 @@ def test_a_reader_that_has_begun_is_told_so(table: Table, monkeypatch: pytest.Mo
             read()
 
 
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("count", range(6))
 def test_masks_of_a_version_that_is_left_are_read_after_a_cleaning(table: Table, count: int) -> None:
     """They were of a checkpoint and of version indexes that the cleaning has removed."""
@@ -448,7 +449,7 @@ WRITERS = [
 ]
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_writer_acts_before_a_cleaning_commits(table: Table, name: str) -> None:
     table.apply(rows("abc", 20))
@@ -473,7 +474,7 @@ RESTORED = {"restore": 4, "restore of a tagged version": 2}  # name -> version
 REFUSED = ("tag", "move a tag", "restore")  # that need version 4, which is gone by then
 
 
-@pytest.mark.thorough(keep=4)
+@pytest.mark.thorough(keep=2)
 @pytest.mark.parametrize("limit", [1, 2])
 @pytest.mark.parametrize("name", [name for name in WRITERS if " twice" not in name and " and " not in name])
 def test_a_cleaning_acts_before_a_writer_commits(table: Table, name: str, limit: int) -> None:

@@ -163,7 +163,7 @@ CASES = {
 }
 
 
-@pytest.mark.thorough(keep=1, rest=7)
+@pytest.mark.thorough(keep=0, rest=4)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("faster", ["apply", "compact"])

@@ -95,7 +95,7 @@ def test_an_overwrite_of_everything_starts_over(case: str, world: str, tmp_path:
     assert_serial(table, tmp_path, WORLDS[world], paths)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 def test_constant_writers_of_other_partitions_do_not_stop_an_overwrite(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def changes(table: Table, *versions: int, net: bool = False) -> list[tuple[int, 
     )
 
 
+@pytest.mark.rest
 def test_the_published_example(table: Table, runner: Any, tmp_path: Path) -> None:
     begun = {f"{STORE_1}-01/version_id=1", f"{STORE_1}-02/version_id=1"}
     begun |= {f"{STORE_2}-01/version_id=1", f"{STORE_2}-02/version_id=1"}
@@ -155,6 +156,7 @@ def test_the_published_example(table: Table, runner: Any, tmp_path: Path) -> Non
         } == wanted
 
 
+@pytest.mark.rest
 def test_spark_reads_the_export(sc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 

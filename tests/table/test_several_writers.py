@@ -208,7 +208,7 @@ CASES = {  # rows of the slower and of the faster writer
 }
 
 
-@pytest.mark.thorough(keep=5, rest=19)
+@pytest.mark.thorough(keep=2, rest=6)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("case", CASES)
 def test_two_writers(case: str, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def outrun(times: int, act: Callable[[int], Any]) -> Iterator[None]:
         yield
 
 
-@pytest.mark.thorough(keep=0, rest=3)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("world", WORLDS)
 def test_hot_keys_outrun_an_apply_many_times(
@@ -399,4 +399,3 @@ def test_a_row_that_is_touched_twice_has_the_higher_order_value(
     assert [one["feed no-op"] for one in counts] == [0, 2, 2, 0]
     assert counts[-1]["feed late"] == 2
     assert {one["name"] for one in table.scan().to_pylist()} == {"x"}
-

@@ -83,7 +83,7 @@ def after_fault(begun: ModelStorage, number: int, what: str, act: Callable[[], A
     return storage if reached else None
 
 
-@pytest.mark.thorough(keep=2, rest=11)
+@pytest.mark.thorough(keep=1, rest=5)
 @pytest.mark.parametrize("inline", ["feed and entry", "feed", "nothing"])
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,7 +152,7 @@ def compact() -> int:
     return compact_table(snapshot, config.parse(SETTINGS), Need(everything=True), open_runner).snapshot.version.number
 
 
-@pytest.mark.thorough(keep=1, rest=7)
+@pytest.mark.thorough(keep=1, rest=4)
 @pytest.mark.parametrize("inline", ["feed and entry", "nothing"])
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,7 +184,7 @@ def restore_first() -> int:
     return restore_table(open_snapshot(TABLE), 1).snapshot.version.number
 
 
-@pytest.mark.thorough(keep=1, rest=7)
+@pytest.mark.thorough(keep=1, rest=4)
 @pytest.mark.parametrize("most", [0, 1 << 16])  # bytes of masks in the log entry
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,9 +26,22 @@ from tests.workflow.test_to_table import begun, command
 MANY = 10  # versions, so that there is a checkpoint
 
 
-@pytest.fixture(name="base")
-def new_base(tmp_path: Path) -> TableBase:
+@pytest.fixture(scope="module", name="made")
+def new_base(tmp_path_factory: pytest.TempPathFactory) -> TableBase:
+    made = TableBase(tmp_path_factory.mktemp("made") / "base")
+    made.run_each(MANY)
+    return made
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> TableBase:
     return TableBase(tmp_path / "base")
+
+
+@pytest.fixture(name="base")
+def copy_of_base(made: TableBase, tmp_path: Path) -> TableBase:
+    """Return a base whose table has many versions."""
+    return TableBase.copy_of(made, tmp_path / "base")
 
 
 def clean(table: Table) -> None:
@@ -50,7 +63,6 @@ def expected(*more: str) -> list[str]:
 
 
 def test_runs_go_on(base: TableBase) -> None:
-    base.run_each(MANY)
     clean(base.table)
     base.arrive("ups_3.csv", "3,1,U,a")  # version 4 has it
     base.arrive("ups_50.csv", "50,1,U,b")
@@ -62,38 +74,37 @@ def test_runs_go_on(base: TableBase) -> None:
     assert base.table.verify().differences == ()
 
 
-def test_files_of_a_run_that_was_killed_long_before_go_back(base: TableBase) -> None:
-    base.run_each(2)
-    base.arrive("ups_50.csv", "50,1,U,b")
-    run = begun(base, name="ups_50.csv")
+def test_files_of_a_run_that_was_killed_long_before_go_back(fresh: TableBase) -> None:
+    fresh.run_each(2)
+    fresh.arrive("ups_50.csv", "50,1,U,b")
+    run = begun(fresh, name="ups_50.csv")
     for number in range(2, MANY):
-        base.table.apply(row(number))
-    clean(base.table)
-    assert base.status().recovered == (f"run {run} was not committed, and is undone: ups_50.csv went back to incr/",)
-    assert (base.run().claimed, base.rows()) == (("ups_50.csv",), expected("50,1,b"))
+        fresh.table.apply(row(number))
+    clean(fresh.table)
+    assert fresh.status().recovered == (f"run {run} was not committed, and is undone: ups_50.csv went back to incr/",)
+    assert (fresh.run().claimed, fresh.rows()) == (("ups_50.csv",), expected("50,1,b"))
 
 
-def test_a_run_whose_version_is_gone_is_finished(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_version_is_gone_is_finished(fresh: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: Any) -> None:
         raise error("storage", path="there", why="is gone")
 
-    base.run_each(2)
-    base.arrive("ups_50.csv", "50,1,U,b")
+    fresh.run_each(2)
+    fresh.arrive("ups_50.csv", "50,1,U,b")
     with monkeypatch.context() as patch:
         patch.setattr(table_run.TableRun, "archive", failing)
         with pytest.raises(MutatorError, match="version 3"):
-            base.run()
+            fresh.run()
     for number in range(2, MANY):
-        base.table.apply(row(number))
-    clean(base.table)
-    (recovered,) = base.status().recovered
+        fresh.table.apply(row(number))
+    clean(fresh.table)
+    (recovered,) = fresh.status().recovered
     assert recovered.endswith("was committed, and is finished: ups_50.csv went to archive/")
-    assert (base.run().claimed, base.rows()) == ((), expected("50,1,b"))
+    assert (fresh.run().claimed, fresh.rows()) == ((), expected("50,1,b"))
 
 
 def test_a_cleaning_during_a_run(base: TableBase, monkeypatch: pytest.MonkeyPatch) -> None:
     """The version before the claim is archived when the run looks for what was committed since."""
-    base.run_each(MANY)
     base.arrive("ups_50.csv", "50,1,U,b")
     one = opened(base.table.path)
     merge = one._apply
@@ -108,7 +119,6 @@ def test_a_cleaning_during_a_run(base: TableBase, monkeypatch: pytest.MonkeyPatc
 
 
 def test_watch_and_status(base: TableBase, capfd: pytest.CaptureFixture[str]) -> None:
-    base.run_each(MANY)
     clean(base.table)
     base.arrive("ups_50.csv", "50,1,U,b")
     words = ("--min-age", 0, "--interval", 0.05, "--runs", 1, "--json")

@@ -15,23 +15,43 @@ from mutator.pipeline.verify import repair_dataset
 from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 from tests.support import local_engine
 from tests.support.child_process import in_child
+from tests.support.linked_copies import copy_tree
 from tests.support.workflow_base import BY_NAME, Place, refused
 
 
-@pytest.fixture
-def base(tmp_path, monkeypatch):
-    """Return a base without versions, which is verified without Spark."""
-    place = Place(tmp_path / "base", BY_NAME)
+def new_base(path):
+    place = Place(path, BY_NAME)
     (place.path / "master" / "base_1.txt").write_text("a,1\nb,1\nc,1\nd,1\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return bases after each number of runs, of which each test gets a copy."""
+    found = {0: new_base(tmp_path_factory.mktemp("made") / "0").path}
+    for number in range(1, 5):
+        base = new_base(found[0].with_name(str(number)))
+        shutil.rmtree(base.path)
+        copy_tree(found[number - 1], base.path)
+        base.arrive(f"ups_{number + 1}.txt", f"a,{number + 1}", f"e{number + 1},x")
+        base.arrive(f"del_{number + 1}.txt", "b,x")
+        base.run()
+        found[number] = base.path
+    return found
+
+
+@pytest.fixture
+def base(tmp_path, made):
+    """Return a base without versions, which is verified without Spark."""
+    place = new_base(tmp_path / "base")
+    place.made = made
     return place
 
 
 def merged(base, versions):
     """Merge a feed file for each version; each deletes or changes something."""
-    for number in range(2, 2 + versions):
-        base.arrive(f"ups_{number}.txt", f"a,{number}", f"e{number},x")
-        base.arrive(f"del_{number}.txt", "b,x")
-        base.run()
+    shutil.rmtree(base.path)
+    copy_tree(base.made[versions], base.path)
     return base
 
 

@@ -34,7 +34,7 @@ AFTER = [
 ]
 
 
-@pytest.fixture(params=["local", "s3", "hdfs"])
+@pytest.fixture(params=["s3", "local", "hdfs"])
 def root(request: Any, tmp_path: Path) -> str:
     if request.param == "s3":
         return request.getfixturevalue("s3").bucket() + "/lake"
@@ -59,7 +59,7 @@ def partitions_of(path: str) -> dict[str, list[bytes]]:
     return {directory: sorted(rows) for directory, rows in found.items()}
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0, rest=2)
 def test_partitioned_tables_on_each_storage(root: str, sc: Any, tmp_path: Path) -> None:
     put_all(f"{root}/master", MASTER)
     put_all(f"{root}/base/master", MASTER)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from mutator.errors import MutatorError
-from mutator.workflow import to_table
-from tests.support.dying_runs import dying_runs
-from tests.support.table_base import TableBase, opened
+from tests.support.child_process import in_child
+from tests.support.table_base import TableBase
 
 PARTITIONED = {"partitioned.by": "name", "key.scope": "partition"}
 BY_PARTITION = {"write.operation": "insert_overwrite"}
@@ -66,17 +66,11 @@ def test_one_sequence_at_a_time(base: TableBase) -> None:
     assert (base.rows(), base.names("incr")) == (["1,5,a", "5,1,b"], [])
 
 
-def overwrite(path: str) -> None:
-    one = opened(f"{path}/table", **BY_PARTITION)
-    to_table.run(path, one.config, one.target, sleep=lambda _: None)
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize(("point", "committed"), [("table.commit", False), ("table.committed", True)])
 def test_a_killed_run_is_undone_or_finished(base: TableBase, point: str, committed: bool) -> None:
     base.arrive("more_2.csv", "4,1,U,b")
-    with dying_runs("tests.workflow.test_overwrite_to_table") as act:
-        assert act("overwrite", point, path=str(base.path))[0]
+    assert in_child(lambda: base.run(**BY_PARTITION), point)[0] == signal.SIGKILL
     assert base.table.refresh().version == 1 + committed
     base.run(**BY_PARTITION)
     assert (base.rows(), base.names("incr")) == (["1,5,a", "4,1,b"], [])

@@ -207,6 +207,7 @@ def test_a_master_that_never_had_a_partition(case):
     assert set(how(case.run()).values()) == {"merged"}  # its record names no partition
 
 
+@pytest.mark.rest
 def test_sample_by_store_and_date(tmp_path):
     settings = read_settings(SALES / "sales.properties") | {"max.delete.fraction": "1"}
     case = Case(tmp_path, settings, "store_id=0,create_date=7")
@@ -556,6 +557,7 @@ def test_on_s3(s3, case, monkeypatch, point):
     assert rows_of(case.output) == [b"b,1,100,x", b"c,1,100,x", b"d,9,200,z"]
 
 
+@pytest.mark.rest
 def test_adopted_on_s3(s3, case):
     """No manifest names the file of a task that ended after its run, so its rows are not in the master."""
     place = f"{s3.bucket()}/lake/output"

@@ -24,14 +24,19 @@ from mutator.workflow.to_table.target import Kept
 from tests.support.table_base import TableBase, opened
 
 
-@pytest.fixture(name="base")
-def new_base(tmp_path: Path) -> TableBase:
+@pytest.fixture(scope="module", name="made")
+def new_base(tmp_path_factory: pytest.TempPathFactory) -> TableBase:
     """Return a base whose table has buckets with many files."""
-    base = TableBase(tmp_path / "base")
+    base = TableBase(tmp_path_factory.mktemp("made") / "base")
     for number in range(12):
         base.arrive(f"ups_{number}.csv", *(f"{number}{key},1,U,a" for key in range(10)))
         base.run()
     return base
+
+
+@pytest.fixture(name="base")
+def copy_of_base(made: TableBase, tmp_path: Path) -> TableBase:
+    return TableBase.copy_of(made, tmp_path / "base")
 
 
 def kinds(base: TableBase) -> list[str]:

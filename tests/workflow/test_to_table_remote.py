@@ -80,6 +80,7 @@ def test_files_are_merged_once(root: str) -> None:
     assert (found.version, found.ready, found.waiting, found.problems) == (3, (), (), ())
 
 
+@pytest.mark.rest
 def test_a_base_on_this_machine_has_its_table_elsewhere(root: str, tmp_path: Path) -> None:
     (tmp_path / "incr").mkdir()
     (tmp_path / "incr" / "ups_2.csv").write_bytes(HEAD + b"1,2,U,aa\n")
@@ -174,7 +175,7 @@ def test_a_rewritten_file_has_arrived_again(root: str) -> None:
     assert rows_of(root) == [("1", "again"), ("2", "b")]
 
 
-@pytest.mark.thorough(keep=1, rest=3)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("point", ["claim.done", "table.commit", "table.committed", "archive.done"])
 def test_kill(root: str, point: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n")

@@ -81,8 +81,9 @@ def test_versions_without_the_setting_have_no_changes(place):
     assert not (place.path / "changes").exists()
 
 
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(
-    "point", ["task.changes.written", "commit.begin", "commit.done", "changes.linked", "changes.kept", "archive.done"]
+    "point", ["changes.linked", "task.changes.written", "commit.begin", "commit.done", "changes.kept", "archive.done"]
 )
 def test_kill_leaves_the_changes_with_their_version_or_none(place, point):
     arrive(place, FEEDS[0])
@@ -127,7 +128,8 @@ def test_the_changes_of_old_versions_are_removed(place):
     assert verify_base(str(place.path), local_engine.verify).problems == ()
 
 
-@pytest.mark.parametrize("point", ["changes.kept", "changes.hidden", "changes.removed"])
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("point", ["changes.hidden", "changes.kept", "changes.removed"])
 def test_kill_while_old_changes_are_removed(place, point):
     for feed in FEEDS[:3]:
         arrive(place, feed)

@@ -25,12 +25,13 @@ from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base, repair_base
 from tests.support.child_process import in_child, points
+from tests.support.effort import share
 from tests.support.patience import PATIENCE
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge, put, read
 
 NAMES = list(FEEDS)
 FED = {name: FEEDS[name] for name in NAMES[:3]}
-SOME = pytest.param(2, id="some")
+SOME = pytest.param(7, id="some")
 ALL = pytest.param(1, id="all", marks=pytest.mark.soak)
 
 
@@ -121,15 +122,17 @@ def run_and_tell(base, environment, sender):
 def test_kill_at_every_failpoint(root, step):
     """Kill a real process (kill -9) at each passage of each failpoint; the next command recovers.
 
-    For first passages, one storage has the even ones, and the other the odd ones.
+    Of the first passages, each storage has others.
     """
     start = new_base(f"{root}/start", 1)
     _, passed = in_fresh_process(copied(start, f"{root}/base"))
     every = list(points(passed))
     chosen = every
     if step > 1:
-        chosen = [point for point in every if point.endswith(":1")][root.startswith("s3") :: step]
-    assert len(chosen) >= 10
+        chosen = [point for point in every if point.endswith(":1")]
+    assert len(chosen) >= 20
+    if step > 1:
+        chosen = chosen[3 * root.startswith("s3") :: step]
     seen = set()
     for point in chosen:
         base = copied(start, f"{root}/base")
@@ -202,7 +205,7 @@ def another_process(monkeypatch):
 
 @pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("fault", ["fails", "lost"])
-@pytest.mark.parametrize("step", [pytest.param(37, id="some"), ALL])
+@pytest.mark.parametrize("step", [pytest.param(53, id="some"), ALL])
 def test_any_call_fails_or_loses_its_answer(root, fault, step, monkeypatch):
     """Whatever call fails, the run succeeds or reports it, and the next command can continue with the base."""
     start = new_base(f"{root}/start", 1)
@@ -401,10 +404,10 @@ def test_without_conditional_puts_a_writer_on_another_machine_never_counts_as_de
     assert check(Base(base), FED) == set(FED)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 def test_without_conditional_puts_two_simultaneous_writers_never_both_work(careless):
     base = new_base(f"{careless.bucket()}/base", 1)
-    for _ in range(10):
+    for _ in range(share(15)):
         children = []
         for _ in range(2):
             child = os.fork()
@@ -535,7 +538,7 @@ def test_trailing_slash_of_a_base(s3):
     assert read_status(f"{base}/").problems == ()
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("cure", ["repair", "restore"])
 def test_damaged_manifest_is_repaired_or_another_version_restored(root, cure):
     """The messages advise it, on S3 as well, where datasets stay in output/."""
