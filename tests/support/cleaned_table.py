@@ -12,6 +12,7 @@ from mutator.dataset.versions import opening
 from mutator.errors import error
 from mutator.table import apply, turn
 from mutator.table.table import Table
+from tests.support.made_once import copy_of_made
 
 AGAIN: dict[str, Any] = {"keep_versions": 1, "grace": "0s"}
 
@@ -36,13 +37,16 @@ def table_of_some_versions(tmp_path: Path) -> Table:
 
 def of_some_versions(path: Path) -> Table:
     """Return a new table of 7 versions."""
+    return Table(copy_of_made(path, _fill, apply.INLINE, apply._INLINE_FEED))
+
+
+def _fill(path: Path) -> None:
     table = Table.create(path, key="id", order_by="at", op="op", max_delete_fraction=1, buckets=2)
     table.apply(rows("abcdef", 1))
     for at in range(2, 6):
         table.apply(rows("ab", at))
     table.apply(rows("c", 6, "D"))
     table.compact(everything=True)
-    return table
 
 
 def rows_of(table: Table, version: int | None = None) -> list[Any]:

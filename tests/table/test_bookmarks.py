@@ -19,6 +19,7 @@ from mutator.dataset.versions import bookmarks
 from mutator.dataset.versions.bookmarks import LASTS, bookmarks_of
 from mutator.errors import error
 from mutator.table import reader_place
+from tests.support.made_once import copy_of_made
 
 
 def rows(at: int, ids: str = "ab") -> Any:
@@ -27,10 +28,13 @@ def rows(at: int, ids: str = "ab") -> Any:
 
 @pytest.fixture(name="table")
 def new_table(tmp_path: Path) -> Table:
-    table = Table.create(tmp_path / "t", key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
+    return Table(copy_of_made(tmp_path / "t", fill))
+
+
+def fill(path: Path) -> None:
+    table = Table.create(path, key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
     for number in (1, 2, 3):
         table.apply(rows(number))
-    return table
 
 
 def places(table: Table) -> dict[str, int]:

@@ -14,6 +14,7 @@ from mutator.engine.versions import base_files, compact_task, indexed_rows
 from mutator.errors import MutatorError, error
 from mutator.table import apply, compact_choice
 from mutator.table.table import Table
+from tests.support.made_once import copy_of_made
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import left_of
 from tests.table.test_changes import changes
@@ -44,11 +45,14 @@ def files(table: Table, role: str = DATA) -> list[str]:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Return a table with two days: the first has five files, of which the last four are packed."""
-    table = Table.create(str(tmp_path / "table"), BY_DAY, buckets=1)
-    table.apply(put(tmp_path, "first", rows(range(40), "a", 1) + rows(range(40), "b", 1)))
+    return Table(str(copy_of_made(tmp_path, fill) / "table"))
+
+
+def fill(path: Path) -> None:
+    table = Table.create(str(path / "table"), BY_DAY, buckets=1)
+    table.apply(put(path, "first", rows(range(40), "a", 1) + rows(range(40), "b", 1)))
     for at in range(2, 6):
-        table.apply(put(tmp_path, f"next{at}", rows(range(at), "a", at) + rows([at], "b", at, "D" if at == 5 else "U")))
-    return table
+        table.apply(put(path, f"next{at}", rows(range(at), "a", at) + rows([at], "b", at, "D" if at == 5 else "U")))
 
 
 def test_a_compaction_keeps_the_rows_of_every_version(table: Table) -> None:

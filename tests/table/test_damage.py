@@ -15,6 +15,7 @@ from mutator.errors import ConfigError, StateError
 from mutator.storage.local import LocalStorage
 from mutator.table import apply, scan
 from mutator.table.table import Table
+from tests.support.made_once import copy_of_made
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import open_runner
 
@@ -54,12 +55,15 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setattr(apply, "INLINE", 0)
     monkeypatch.setattr(delta_files, "_OWN", 1)
     monkeypatch.setattr(opening, "_EVERY", 2)
-    table = Table.create(str(tmp_path / "t"), {**SETTINGS, **NO_LIMITS}, buckets=1)
+    return copy_of_made(tmp_path, fill) / "t"
+
+
+def fill(path):
+    table = Table.create(str(path / "t"), {**SETTINGS, **NO_LIMITS}, buckets=1)
     for version in (1, 2, 3):
         rows = pa.table({"id": list(range(50)), "ts": [version] * 50, "name": [f"{NAME} {version}"] * 50})
-        pq.write_table(rows, tmp_path / f"{version}.parquet")
-        table.apply(str(tmp_path / f"{version}.parquet"), open_runner=open_runner)
-    return tmp_path / "t"
+        pq.write_table(rows, path / f"{version}.parquet")
+        table.apply(str(path / f"{version}.parquet"), open_runner=open_runner)
 
 
 def files(place, pattern):

@@ -14,6 +14,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.table import apply, verify_log
 from mutator.table.table import Table
+from tests.support.made_once import copy_of_made
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.no_limits import NO_LIMITS
 from tests.support.versioned import open_runner
@@ -26,12 +27,15 @@ EVERY = 2
 def table_of_many_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     monkeypatch.setattr(opening, "_EVERY", EVERY)
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
-    table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}, buckets=1)
+    return Table(str(copy_of_made(tmp_path, fill) / "table"))
+
+
+def fill(path: Path) -> None:
+    table = Table.create(str(path / "table"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}, buckets=1)
     for number in range(1, 14):
-        feed = tmp_path / f"feed{number}.csv"
+        feed = path / f"feed{number}.csv"
         feed.write_text(f"id,at,op\nk{number % 3},{number},U\nn{number},{number},I\n")
         table.apply(str(feed), open_runner=open_runner)
-    return table
 
 
 def directory_of(table: Table) -> Path:

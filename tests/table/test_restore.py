@@ -19,6 +19,7 @@ from mutator.dataset.versions.version import Claim
 from mutator.table import restore
 from mutator.table.claiming_run import ClaimingRun, check_alive, give_up
 from tests.support.effort import stride
+from tests.support.made_once import copy_of_made
 
 
 def rows(ids: str, at: int, op: str = "U", **more: Any) -> Any:
@@ -27,16 +28,24 @@ def rows(ids: str, at: int, op: str = "U", **more: Any) -> Any:
 
 @pytest.fixture(name="table")
 def new_table(tmp_path: Path) -> Table:
-    return Table.create(tmp_path / "t", key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
+    return create(tmp_path / "t")
+
+
+def create(path: Path) -> Table:
+    return Table.create(path, key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
 
 
 @pytest.fixture(name="filled")
-def fill(table: Table) -> Table:
+def new_filled(tmp_path: Path) -> Table:
     """Version 1 has a b c d, 2 updates b c, 3 deletes d and inserts e."""
+    return Table(copy_of_made(tmp_path / "t", fill))
+
+
+def fill(path: Path) -> None:
+    table = create(path)
     table.apply(rows("abcd", 1))
     table.apply(rows("bc", 2))
     table.apply(pa.concat_tables([rows("d", 3, "D"), rows("e", 3)]))
-    return table
 
 
 NOTES = [[], ["a1", "b1", "c1", "d1"], ["a1", "b2", "c2", "d1"], ["a1", "b2", "c2", "e3"]]

@@ -9,6 +9,7 @@ import pytest
 
 from mutator.cli import main
 from mutator.dataset.versions.log import TableLog
+from tests.support.made_once import copy_of_made
 
 SIGTERM = 15
 
@@ -16,13 +17,18 @@ SIGTERM = 15
 @pytest.fixture
 def place(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for number in range(3):
-        (tmp_path / f"f_{number}.csv").write_text(f"id,at,op\n{number},1,U\n9,{number},U\n")
-    assert main(["table", "create", "t", "--key", "id", "--order-by", "at", "--op", "op", "--buckets", "2"]) == 0
-    for number in range(2):
-        assert main(["table", "apply", "t", "--feed", f"f_{number}.csv"]) == 0
+    copy_of_made(tmp_path, fill)
     capsys.readouterr()
     return tmp_path
+
+
+def fill(path):
+    for number in range(3):
+        (path / f"f_{number}.csv").write_text(f"id,at,op\n{number},1,U\n9,{number},U\n")
+    table = str(path / "t")
+    assert main(["table", "create", table, "--key", "id", "--order-by", "at", "--op", "op", "--buckets", "2"]) == 0
+    for number in range(2):
+        assert main(["table", "apply", table, "--feed", str(path / f"f_{number}.csv")]) == 0
 
 
 def stopped(monkeypatch, capsys, words):

@@ -33,6 +33,7 @@ from mutator.table.verification import TableVerification
 from mutator.table.verify import verify_table
 from mutator.table.verify_log import Walk
 from tests.support.effort import law
+from tests.support.made_once import copy_of_made
 from tests.support.model_storage import KINDS, mounted
 from tests.support.text_runs import scratch
 from tests.support.typed_worlds import World, worlds
@@ -62,14 +63,18 @@ def table(tmp_path: Path, monkeypatch: Any) -> str:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(opening, "_EVERY", 1)
-    settings = {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"}
-    table = Table.create("table", {**settings, "max.delete.fraction": "1"}, buckets=1)
-    for number, rows in enumerate((["a,x,1,I", "b,x,1,I", "d,x,1,I"], ["a,y,2,U", "b,,2,D", "c,x,2,I"])):
-        Path(f"feed{number}").mkdir()
-        Path(f"feed{number}/rows{number}.csv").write_text("\n".join(["id,name,at,op", *rows, ""]))
-        table.apply(f"feed{number}")
+    copy_of_made(tmp_path, fill)
     assert verified("table").problems == ()
     return "table"
+
+
+def fill(path: Path) -> None:
+    settings = {"key": "id", "order_by": "at", "order_type": "long", "op": "op", "header": "true"}
+    table = Table.create(path / "table", {**settings, "max.delete.fraction": "1"}, buckets=1)
+    for number, rows in enumerate((["a,x,1,I", "b,x,1,I", "d,x,1,I"], ["a,y,2,U", "b,,2,D", "c,x,2,I"])):
+        (path / f"feed{number}").mkdir()
+        (path / f"feed{number}/rows{number}.csv").write_text("\n".join(["id,name,at,op", *rows, ""]))
+        table.apply(str(path / f"feed{number}"))
 
 
 def files(table: str, ending: str) -> list[Path]:

@@ -14,6 +14,7 @@ from mutator import ConfigError, StateError, Table
 from mutator.cli import main
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
+from tests.support.made_once import copy_of_made
 from tests.table.test_several_writers import at_phase
 
 
@@ -23,10 +24,13 @@ def rows(at: int) -> Any:
 
 @pytest.fixture(name="table")
 def new_table(tmp_path: Path) -> Table:
-    table = Table.create(tmp_path / "t", key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
+    return Table(copy_of_made(tmp_path / "t", fill))
+
+
+def fill(path: Path) -> None:
+    table = Table.create(path, key="id", order_by="at", op="op", buckets=2, max_delete_fraction=1)
     for number in (1, 2, 3):
         table.apply(rows(number))
-    return table
 
 
 def notes(found: Any) -> set[str]:
