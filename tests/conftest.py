@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +18,7 @@ from mutator.dataset.versions import nearby
 from mutator.pipeline import runners
 from tests.support.bridge_tables import in_memory  # noqa: F401
 from tests.support.cluster import CACHE, QUICK
-from tests.support.effort import EXAMPLES
+from tests.support.effort import EFFORT, EXAMPLES
 from tests.support.hdfs_server import hdfs  # noqa: F401  # one server for all tests
 from tests.support.hive_server import hive  # noqa: F401
 from tests.support.processor_time import ProcessorTime
@@ -32,6 +33,7 @@ settings.register_profile(
 )
 settings.load_profile("mutator")
 
+MEMORY = Path("/dev/shm")  # a file system without a disk: its calls take half as long
 # Tests that share a server or a JVM, which take seconds to start, all run in one worker.
 GROUPS = {"hdfs": "hdfs", "hive": "hive", "spark": "sc", "s3": "s3"}
 # The tests of calls to the disk; test_power_failure has a model disk, whose power fails.
@@ -39,8 +41,18 @@ OF_THE_DISK = ("test_publish", "test_storage_local", "test_storage_contract")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure the processor time of the tests."""
+    """Measure the processor time of the tests, and keep their files in memory if there is much."""
     config.pluginmanager.register(ProcessorTime())
+    if EFFORT != "full" and has_room(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def has_room(directory: Path) -> bool:
+    """Return whether files of some GiB can be written there, and programs of virtual environments can be started."""
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return False
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize >= 6 << 30 and not found.f_flag & os.ST_NOEXEC
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers

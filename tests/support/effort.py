@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import settings
 
-_SHARE = {"full": 1, "third": 3, "tenth": 10}[os.environ.get("MUTATOR_EFFORT", "tenth")]
+EFFORT = os.environ.get("MUTATOR_EFFORT", "tenth")
+_SHARE = {"full": 1, "third": 3, "tenth": 10}[EFFORT]
 
 
 def share(cases: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Hashable
@@ -18,7 +19,7 @@ def copy_of_made(path: Path, make: Callable[[Path], object], *variant: Hashable)
     """
     key = (make.__module__, make.__qualname__, *variant)
     if key not in _MADE:
-        place = Path(tempfile.mkdtemp(prefix="mutator-made-"))
+        place = Path(tempfile.mkdtemp(prefix="mutator-made-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
         atexit.register(shutil.rmtree, place, ignore_errors=True)
         (place / "made").mkdir()
         make(place / "made")
