@@ -7,8 +7,9 @@ VENV := .venv
 VENV35 := .venv35
 VENV_BENCH := .venv-bench
 WITH_JAVA := .ci/java.sh
-# Three at a time: tests spend much of their time waiting for a JVM or a process to start.
-PYTEST := -m pytest -n 3 --dist loadgroup
+# Three at a time where many tests wait for a server or for a process to start; else as many as two cores can run.
+WORKERS := 3
+PYTEST = -m pytest -n $(WORKERS) --dist loadgroup
 UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engine pipeline workflow bridge cli) \
 	tests/test_architecture.py tests/test_package.py mutator
 
@@ -47,6 +48,7 @@ browser:  ## look for Chromium and fetch axe-core for the tests of HTML pages; a
 test-unit: venv  ## the tests that need no Java and no servers, in a minute
 	JAVA_HOME=/nonexistent $(VENV)/bin/python -m pytest -n 2 -m "not (jvm or server or processes or rest or soak)" $(UNIT)
 
+test: WORKERS := 2
 test: venv java  ## one case of each engine, join, format and protocol, in five minutes
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 

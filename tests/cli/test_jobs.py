@@ -55,6 +55,7 @@ def test_spark_submit_with_our_options(tmp_path):
     assert rows(tmp_path / "out") == merged_sample()
 
 
+@pytest.mark.rest
 @pytest.mark.jvm
 def test_spark_submit_called_like_chombo(tmp_path):
     shutil.copytree(SAMPLE / "master", tmp_path / "master")

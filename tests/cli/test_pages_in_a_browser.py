@@ -40,6 +40,7 @@ def test_a_page_can_be_read_by_everybody(browser, pages, name, width, scheme):
     assert shown == (name == "merge")
 
 
+@pytest.mark.rest
 def test_a_page_can_be_printed(browser, pages):
     browser.show(pages / "merge.html", DESK, "dark")
 

@@ -111,6 +111,7 @@ def test_a_result_is_the_next_master_with_its_tombstones():
     assert rows(second) == MERGED
 
 
+@pytest.mark.rest
 def test_the_result_lives_as_long_as_it_is_needed():
     report = mutator.merge(master=pa.table(MASTER), feed=pa.table(FEED), **BASE)
     result, path = report.result, report.result.path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def decided(step, one, kind, order):
     return (kind, order) if is_late else ("tombstone" if winner.is_delete else "record", winner.order)
 
 
+@pytest.mark.rest
 @given(st.randoms(use_true_random=False), st.sampled_from(SCOPES))
 @law(60)
 def test_decisions_follow_from_the_rules_and_add_up_to_the_counts_of_the_log(rng, scope):

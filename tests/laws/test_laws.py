@@ -396,7 +396,7 @@ def same_on_spark(sc: SparkContext, seed: int, reducers: int, engine: str) -> li
     return [(one.report.tasks, len(one.records)) for one in made[0]]
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize(
     ("seed", "reducers", "engine"), [(1, 2, "blocks"), (2, 7, "blocks"), (3, 7, "records"), (6, 2, "blocks")]
 )

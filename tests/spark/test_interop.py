@@ -249,7 +249,7 @@ def test_avro_of_fastavro_is_read(codec, engine, tmp_path):
     assert (report.counts["feed no-op"], report.counts["feed inserted"]) == (1, 2)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_files_of_spark_are_read(spark, file_format, tmp_path):
     work = Work(tmp_path, settings={"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"})

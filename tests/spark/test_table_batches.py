@@ -42,7 +42,7 @@ def both(table: Table, rdd: Any, **how: Any) -> tuple[Any, Any]:
     return found.sort_by(order), expected.sort_by(order)
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("partitions", [None, 1, 3, 1000])
 def test_the_rows_are_those_of_a_scan(sc: Any, table: Table, partitions: int | None) -> None:
     for version in (1, 3, 4):

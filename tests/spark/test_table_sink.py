@@ -14,7 +14,7 @@ import mutator
 from tests.support.applies_here import applies_here  # noqa: F401  # the subject is not how a table is made
 from tests.support.spark_versions import NEEDS_SOURCES
 
-pytestmark = NEEDS_SOURCES
+pytestmark = [NEEDS_SOURCES, pytest.mark.rest]
 
 
 @pytest.fixture

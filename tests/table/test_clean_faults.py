@@ -115,7 +115,7 @@ def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pyt
         assert versions == sorted(versions)
 
 
-@pytest.mark.thorough(keep=1, rest=3)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("what", FAULTS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["tag", "untag", "bookmark", "remove"])

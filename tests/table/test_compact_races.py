@@ -107,6 +107,7 @@ def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths
     assert verified.stray.files == 0
 
 
+@pytest.mark.rest
 @law(40)
 @given(
     feeds,

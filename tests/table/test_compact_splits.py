@@ -153,6 +153,7 @@ def test_writers_while_buckets_are_split(faster: str, world: str, phase: str, tm
     assert_serial(table, tmp_path, settings, paths)
 
 
+@pytest.mark.rest
 @law(20)
 @given(
     feeds,

@@ -150,6 +150,7 @@ def test_a_compaction_of_other_partitions_is_followed(phase: str, world: str, tm
 operations = st.lists(st.sampled_from(["over", "over", "f", "all"]), min_size=4, max_size=4)
 
 
+@pytest.mark.rest
 @law(60)
 @given(feeds, operations, st.sampled_from(["partitions", "moves"]), st.lists(st.sampled_from(PHASES), min_size=3))
 def test_the_result_is_that_of_the_order_of_the_log(

@@ -313,6 +313,7 @@ def suppress_what_is_gone() -> Iterator[None]:
 STEPS = ["over", "over", "all", "f", "clean", "clean", "tag", "untag", "restore", "compact"]
 
 
+@pytest.mark.rest
 @law(40, deadline=None)
 @given(
     feeds.filter(lambda found: len(found) > 2),

@@ -30,6 +30,7 @@ def no_patience(monkeypatch: Any) -> None:
     monkeypatch.setattr(turn, "_PATIENCE", 0)
 
 
+@pytest.mark.rest
 @law(20)
 @given(
     feeds,

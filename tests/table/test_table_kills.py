@@ -122,7 +122,7 @@ def new_places(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=1)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", APPLY)
 def test_killed_apply(act: Callable[..., Any], places: Path, tmp_path: Path, point: str) -> None:

@@ -155,7 +155,7 @@ def test_an_entry_whose_answer_was_lost_is_known_as_ones_own(root: str, monkeypa
     assert rows_of(table) == OLD
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 def test_a_cleaning(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(apply, "INLINE", 0)

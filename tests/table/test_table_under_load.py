@@ -196,7 +196,7 @@ def forget(load: Load, expired: int, before: float) -> int:
     return expired
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_table_under_load_for_some_minutes(world: str, tmp_path: Path, clock: list[float]) -> None:
     run(tmp_path, world, clock, 4 * MINUTE, 1)

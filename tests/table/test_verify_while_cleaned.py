@@ -73,7 +73,7 @@ def clean(table: Table) -> None:
     other.clean(**AGAIN)
 
 
-@pytest.mark.thorough(keep=7)
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("repair", [False, True], ids=["", "repair"])
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["newest stays", "all replaced"])
 @pytest.mark.parametrize("point", POINTS)

@@ -152,9 +152,8 @@ def lost_answers(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(
-    "root", ["local", *(pytest.param(one, marks=pytest.mark.rest) for one in REMOTE)], indirect=True
-)
+@pytest.mark.rest
+@pytest.mark.parametrize("root", ["local", *REMOTE], indirect=True)
 def test_writers_and_a_reader(root: str) -> None:
     race(new_table(root), writers=3, steps=6)
 

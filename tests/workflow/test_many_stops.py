@@ -139,7 +139,7 @@ def test_stopped_base_gets_its_feed_files_back(folder, sc, monkeypatch):
     assert os.listdir(folder.root / "base/b/output") == []
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal(folder, sc, monkeypatch, capfd, number):
     hang(monkeypatch, "t2", lambda: os.kill(os.getpid(), number))

@@ -538,7 +538,7 @@ def test_file_names_give_the_order(tmp_path, gaps):
     assert done.warnings == ()
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("point", [None, "runs.partition.done", "runs.recorded"])
 def test_on_s3(s3, case, monkeypatch, point):
     place = f"{s3.bucket()}/lake/output"

@@ -361,7 +361,7 @@ def careless(request, s3, monkeypatch):
     s3.behave()
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 def test_without_conditional_puts_a_second_writer_is_refused(careless):
     base = new_base(f"{careless.bucket()}/base", 1)
     reader, writer = os.pipe()
