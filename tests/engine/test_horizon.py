@@ -50,3 +50,18 @@ def test_lowest_value_as_text(order_type):
     assert text is not None
     assert order_value(order_type, text) == LOWEST[order_type]
     assert order_text(order_type, None) is order_value(order_type, None) is None
+
+
+@pytest.mark.parametrize("engine", ["records", "blocks"])
+def test_the_horizon_stays_where_lower_tombstones_expire_later(tmp_path, engine):
+    settings = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "max.delete.fraction": "1"}
+    settings |= {"deleted.record.file.prefix": "del", "num.reducer": "2", "tombstone.retention": "0s"}
+    put(tmp_path / "out-0" / "base.txt", "a,1", "b,1", "c,1")
+    feeds = {1: ("del_1.txt", "a,9"), 2: ("ups_2.txt", "c,2"), 3: ("del_3.txt", "b,5"), 4: ("ups_4.txt", "c,3")}
+    for number, (name, row) in feeds.items():
+        put(tmp_path / f"feed-{number}" / name, row)
+        places = {"master": str(tmp_path / f"out-{number - 1}"), "feed": [str(tmp_path / f"feed-{number}")]}
+        report = local_engine.mutate(settings, **places, output=str(tmp_path / f"out-{number}"), engine=engine)
+        assert report.counts["expired"] == (number % 2 == 0)
+        time.sleep(0.002)  # a tombstone expires when it is older than 0 s
+    assert read_manifest(storage_for("/"), str(tmp_path / "out-4")).horizon == "9"

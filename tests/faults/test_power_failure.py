@@ -13,8 +13,10 @@ from mutator.errors import MutatorError
 from mutator.storage import local
 from mutator.workflow.directory import status
 from mutator.workflow.directory.paths import Base, probe_dataset
+from tests.support import local_engine
 from tests.support.child_process import in_child
 from tests.support.disk_model import Recorder, disk_of
+from tests.support.faulty_runs import contents, write
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FED, NAMES, check, new_base, read_status, run_it
 from tests.support.strides import every
@@ -144,6 +146,29 @@ def test_power_fails_at_any_instant(tmp_path, monkeypatch, name):
 
     assert wrong == []
     assert trees > 30
+
+
+def test_files_that_a_run_carries_are_safe_once_it_has_ended(tmp_path, monkeypatch):
+    """The run writes to so few directories that each could be made durable by itself."""
+    settings = {"id.field.ordinals": "0", "partitioned.by": "1", "key.scope": "partition", "num.reducer": "2"}
+    write(tmp_path / "base" / "base.txt", [f"k{number},p{number % 3},0" for number in range(9)])
+    master = f"{tmp_path}/base"
+    for name, row in (("one", "k0,p0,1"), ("two", "k0,p0,2")):
+        write(tmp_path / name / f"ups_{len(master)}.txt", [row])
+        call = {
+            "config": settings,
+            "master": master,
+            "feed": [f"{tmp_path}/{name}"],
+            "output": f"{tmp_path}/out-{name}",
+        }
+        disk, calls = recorded(monkeypatch, tmp_path, lambda _, call=call: local_engine.mutate(**call))
+        master = call["output"]
+    for one in calls:
+        disk.apply(one, None)
+    published = contents(master)
+    for seed in range(20):
+        found = disk.after_a_crash(random.Random(seed))
+        assert {path: found.get(f"out-two/{path}") for path in published} == published
 
 
 @pytest.mark.soak

@@ -12,8 +12,9 @@ def _hashes(seed: int, count: int) -> Words:
 
 @pytest.mark.parametrize("keys", [0, 1, 700, 5000])
 def test_many_filters_answer_as_one_by_one(keys: int) -> None:
-    """Filters of one size follow each other, then one of another size; some are asked for a part of the keys."""
+    """Filters of one size follow each other, then two of another size; some are asked for a part of the keys."""
     filters = [filter_of(_hashes(seed, 1000)) for seed in range(4)] + [
+        filter_of(_hashes(9, 90)),
         filter_of(_hashes(9, 90)),
         filter_of(_hashes(1, 1000)),
     ]

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mutator
+from mutator.table.spark_source.sink import application_of
 from tests.support.applies_here import applies_here  # noqa: F401  # the subject is not how a table is made
 from tests.support.spark_versions import NEEDS_SOURCES
 
@@ -143,3 +144,9 @@ def test_a_batch_that_is_committed_again(table: mutator.Table) -> None:
     writer.write(iter([batch]))
     writer.abort([], 4)
     assert not list(Path(table.path).glob("_mutator/table/work/*"))
+
+
+def test_a_stream_has_the_name_that_it_is_given() -> None:
+    """A checkpoint that is copied elsewhere would else have another name, and its last batch be merged again."""
+    assert application_of({"txnappid": "orders", "checkpointlocation": "/a"}) == "orders"
+    assert application_of({"checkpointlocation": "/a"}) == "/a"

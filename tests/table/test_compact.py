@@ -160,6 +160,9 @@ def test_tombstones_expire_by_the_retention_of_the_compaction(tmp_path: Path) ->
     assert table.verify().problems == ()
     late = table.apply(put(tmp_path, "late", rows([1], "a", 6)))
     assert late.counts["below horizon"] == 1
+    table.apply(put(tmp_path, "gone before", rows([5], "a", 4, "D")))
+    assert table.compact(everything=True, tombstone_retention="0s").expired == 1
+    assert table.snapshot.version.horizon == "7"
     assert table.verify().problems == ()
 
 

@@ -133,6 +133,13 @@ def test_tombstones_that_a_compaction_forgot_come_back_and_the_horizon_goes(fill
     assert filled.apply(rows("d", 2)).counts["feed late"] == 1
 
 
+def test_a_snapshot_that_was_undone_does_not_refuse_an_earlier_one(filled: Table) -> None:
+    filled.apply(rows("ab", 9), sync_mode="full")
+    filled.restore(3)
+    assert filled.apply(rows("ab", 8), sync_mode="full").is_new
+    assert notes(filled) == ["a8", "b8"]
+
+
 def test_feed_files_of_later_versions_may_be_applied_again(table: Table, tmp_path: Path) -> None:
     for number in (1, 2, 3):
         pq.write_table(rows("ab", number), tmp_path / f"f{number}.parquet")

@@ -564,3 +564,13 @@ def test_damaged_manifest_is_repaired_or_another_version_restored(root, cure):
         master = master_of(Base(base), Log(base).latest())
         assert [part.name for part in read_manifest(storage, master).feed] == NAMES[:1]
         run_it(base)
+
+
+@pytest.mark.thorough(keep=0)
+def test_a_restored_version_counts_from_its_restore(s3):
+    """It was the master just before, so it is the one backup that is kept."""
+    base = new_base(f"{s3.bucket()}/base", 2)
+    restore(base, 1, CONFIG)
+    run_workflow(base, with_settings(backup_keep=1), merge, sleep=lambda _: None)
+    first, _, _, last = Log(base).all()
+    assert [entry.name for entry in entries_of(f"{base}/output")] == [first.run, last.run]
