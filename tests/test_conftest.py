@@ -58,6 +58,11 @@ def test_a_pairwise_sample_has_each_pair_of_values():
     assert len(sample) < 80  # of 136; at least 68 are needed
 
 
+def test_a_test_without_parameters_is_its_own_sample():
+    assert len(pairwise([SimpleNamespace()], [])) == 1
+    assert pairwise([SimpleNamespace()], [SimpleNamespace()]) == []
+
+
 def test_the_time_of_a_running_process_is_measured():
     before = seconds_of(os.getpid())
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:

@@ -26,7 +26,10 @@ def balanced(cases: Sequence[Any], kept: Sequence[Any], number: int) -> list[Any
 
 
 def pairwise(cases: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
-    """Return cases that, with those that are kept, have each pair of values of two parameters, and each value."""
+    """Return cases that, with those that are kept, have each pair of values of two parameters, and each value.
+
+    Of cases without parameters, one is returned if none is kept.
+    """
     seen = {pair for item in kept for pair in _pairs(item)}
     left, found = [(item, _pairs(item)) for item in cases], list[Any]()
     while left:
@@ -40,7 +43,7 @@ def pairwise(cases: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
 
 def _pairs(item: Any) -> set[Any]:
     values = _values(item)
-    return {frozenset(pair) for pair in combinations_with_replacement(values, 2)}
+    return {frozenset[Any](), *map(frozenset, combinations_with_replacement(values, 2))}
 
 
 def _values(item: Any) -> list[tuple[str, int]]:
