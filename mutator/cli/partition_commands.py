@@ -95,7 +95,7 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     lines += [f"rejected: {reject.path}: {reject.position}: {reject.reason}" for reject in split.rejects]
     if record.beside:
         lines.append(f"all rejected rows: {_rejected_file(split, arguments)}")
-    lines += [f"ignored, hidden name: {path}" for path in split.ignored]
+    lines += [f"ignored, hidden or unfinished: {path}" for path in split.ignored]
     lines += [f"removed, left by a killed run: {path}" for path in split.litter]
     total = sum(partitions.values())
     files = sum(len(file.parts) for file in record.files)

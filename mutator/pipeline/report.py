@@ -139,7 +139,7 @@ class Report:
         lines += ignored_lines(n)
         for what, paths in (
             ("skipped, consumed before", self.consumed),
-            ("ignored, hidden name", self.ignored),
+            ("ignored, hidden or unfinished", self.ignored),
             ("removed, left by a killed run", self.litter),
         ):
             lines += listed(what, paths)

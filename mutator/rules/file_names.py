@@ -19,6 +19,10 @@ _DATA_FILE = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?(\.[
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]+")  # letters that do not follow a digit, such as T in 20260131T101500
 _DELETES = re.compile(r"(?:del|deletes?|deleted|deletions?|removed?|removes)(?![a-z])", re.IGNORECASE)
+_UNFINISHED = re.compile(  # hdfs dfs -put, WinSCP, Flink, browsers, editors, and many programs for transfer
+    r"\.(?:tmp|temp|part|partial|filepart|in-?progress|crdownload|download|swp|_copying_)$|\.in-?progress\.",
+    re.IGNORECASE,
+)
 _MAX_SEQUENCE = 2**63 - 1
 _NAMES = 1 << 14  # whose sequences are kept: those of all known feed files are compared with each new one
 
@@ -39,6 +43,15 @@ def is_hidden(name: str) -> bool:
     (True, False)
     """
     return name.startswith(("_", "."))
+
+
+def is_unfinished(name: str) -> bool:
+    """Return whether a copy or a download gives a file this name until the file is whole.
+
+    >>> is_unfinished("ups_7.txt._COPYING_"), is_unfinished("part-0.inprogress.1"), is_unfinished("ups_7.txt")
+    (True, True, False)
+    """
+    return bool(_UNFINISHED.search(name))
 
 
 def compression(name: str) -> str | None:

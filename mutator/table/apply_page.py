@@ -53,7 +53,7 @@ def apply_page(report: ApplyReport) -> MergePage:
         warnings=report.warnings,
         lists={
             "Feed files that an earlier version has": report.consumed,
-            "Files with hidden names, which were ignored": report.ignored,
+            "Files with hidden names or names of unfinished files, which were ignored": report.ignored,
         },
     )
 

@@ -79,7 +79,7 @@ class ApplyReport(PrintedReport):
         lines += ignored_lines(n)
         lines += self._replaced_lines()
         lines += listed("skipped, consumed before", self.consumed)
-        lines += listed("ignored, hidden name", self.ignored)
+        lines += listed("ignored, hidden or unfinished", self.ignored)
         if self.dry_run:
             lines.append(f"dry run: nothing was written; {self.seconds:.1f} s")
         else:

@@ -457,13 +457,29 @@ def test_hidden_names_are_ignored_and_reported(job):
     ignored = [*(job.feed / name for name in (".ups.txt.swp", "_SUCCESS", "_late.txt")), job.master / "_SUCCESS"]
     assert sorted(report.ignored) == sorted(map(str, ignored))
     assert report.counts["feed rows"] == 1
-    assert f"ignored, hidden name: {job.feed / '_late.txt'}" in report.text()
+    assert f"ignored, hidden or unfinished: {job.feed / '_late.txt'}" in report.text()
 
 
 def test_hidden_name_given_by_the_user(job):
     path = job.put("_ups.txt")
 
     job.refused(ConfigError, path, "never read; rename the file if it is a feed file", feed=[str(path)])
+
+
+UNFINISHED = ["ups.txt.tmp", "ups.txt._COPYING_", "ups.filepart", "ups.Part", "part-0.inprogress.7f", "ups.crdownload"]
+
+
+@pytest.mark.thorough(keep=6)
+@pytest.mark.parametrize("name", UNFINISHED)
+def test_an_unfinished_file_is_left_out_but_not_of_a_master(job, name):
+    job.put("ups.txt")
+    path = job.put(name, b"garbage")
+    job.refused(ConfigError, path, "if it is a whole feed file", feed=[str(path)])
+    path.rename(job.master / name)
+    job.refused(ConfigError, job.master / name, "if it is a whole master file")
+    (job.master / name).rename(path)
+    report = job.run()
+    assert (report.ignored, report.counts["feed rows"]) == ((str(path),), 1)
 
 
 @pytest.mark.thorough(keep=7)

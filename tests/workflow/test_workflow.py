@@ -255,7 +255,7 @@ def test_an_overwrite_without_rows_is_put_back(by_name):
 
 
 def test_incomplete_files_wait(by_name):
-    for name in ("ups_2.txt.tmp", "ups_3.txt._COPYING_", ".ups_4.txt", "_ups_5.txt", "ups_6.txt.filepart"):
+    for name in ("ups_2.txt.tmp", "ups_3.txt._COPYING_", ".ups_4.txt", "_ups_5.txt", "ups_6.txt.part"):
         by_name.arrive(name, "a,2")
     (by_name.path / "incr" / "directory").mkdir()
     (by_name.path / "incr" / "link.txt").symlink_to(by_name.path / "master" / "base_1.txt")

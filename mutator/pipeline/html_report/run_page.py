@@ -63,7 +63,7 @@ def run_page(report: Report) -> MergePage:
         warnings=report.warnings,
         lists={
             "Feed files that an earlier run had merged": report.consumed,
-            "Files with hidden names, which were ignored": report.ignored,
+            "Files with hidden names or names of unfinished files, which were ignored": report.ignored,
             "Files of a killed run, which were removed": report.litter,
         },
     )

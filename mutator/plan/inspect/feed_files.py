@@ -13,17 +13,18 @@ from mutator.storage import Entry, Storage, storage_for
 
 
 def feed_entries(paths: Sequence[str], control_suffix: str | None) -> tuple[dict[str, Entry], tuple[str, ...]]:
-    """Return the feed files that full paths name, by path, without their control files, and the paths of hidden files.
+    """Return the feed files that full paths name, by path, without their control files, and the paths of others.
 
-    Raises ConfigError, and DataError for a control file without its feed file.
+    The others have hidden names, or names of unfinished files. Raises ConfigError, and DataError for a control file
+    without its feed file.
     """
-    entries, hidden = visible(entry for path in paths for entry in _find(path))
+    entries, ignored = visible(entry for path in paths for entry in _find(path))
     found: dict[str, Entry] = {}
     for entry in entries:
         found.setdefault(entry.path, entry)  # a path that is matched twice is read once
     for entry in found.values():
         check_entry(entry)
-    return (found if control_suffix is None else control_files.set_apart(control_suffix, paths, found)), hidden
+    return (found if control_suffix is None else control_files.set_apart(control_suffix, paths, found)), ignored
 
 
 def _find(path: str) -> Sequence[Entry]:
@@ -42,6 +43,8 @@ def _find(path: str) -> Sequence[Entry]:
         return entries_below(storage, path)
     if file_names.is_hidden(entry.name):
         raise error("path.hidden", path=path)
+    if file_names.is_unfinished(entry.name):
+        raise error("path.unfinished", path=path, role="feed")
     return [entry]
 
 
@@ -55,10 +58,10 @@ def entries_below(storage: Storage, directory: str) -> list[Entry]:
 
 
 def visible(entries: Iterable[Entry]) -> tuple[list[Entry], tuple[str, ...]]:
-    """Return the entries that are not hidden, and the paths of the hidden ones."""
+    """Return the entries to read, and the paths of those with hidden names or with names of unfinished files."""
     found = list(entries)
-    hidden = tuple(entry.path for entry in found if file_names.is_hidden(entry.name))
-    return [entry for entry in found if not file_names.is_hidden(entry.name)], hidden
+    ignored = [entry for entry in found if file_names.is_hidden(entry.name) or file_names.is_unfinished(entry.name)]
+    return [entry for entry in found if entry not in ignored], tuple(entry.path for entry in ignored)
 
 
 def check_entry(entry: Entry, directory_cure: str = "name it as a --feed of its own") -> None:

@@ -16,7 +16,6 @@ from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.sightings import Sighting
 
 RETURNED = ".returned-"  # a directory in incr/: files that could not go back, because newer ones have their names
-_UNFINISHED = (".tmp", "._copying_", ".filepart")
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def _sequence(name: str) -> int:
 
 def _is_set_aside(name: str) -> bool:
     """Return whether a file has a name that keeps it from being claimed, as its writer intends."""
-    return file_names.is_hidden(name) or name.lower().endswith(_UNFINISHED)
+    return file_names.is_hidden(name) or file_names.is_unfinished(name)
 
 
 def _unfit(entry: Entry) -> str | None:
