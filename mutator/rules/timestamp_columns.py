@@ -49,7 +49,7 @@ def _month_starts() -> npt.NDArray[np.int32]:
 def parse_usual(fields: ByteColumn) -> tuple[Ints, Ints, Flags]:
     """Read the timestamps of a column that have a usual form.
 
-    That is a date, or a date and time with seconds, up to nine digits of a fraction, and "Z" or no zone.
+    That is a date, or a date and time with seconds, up to nine digits of a fraction, and "Z", " UTC" or no zone.
 
     Returns their seconds since 1970 in UTC, their nanoseconds, and which fields have a usual form (others are
     undefined).
@@ -64,6 +64,12 @@ def parse_usual(fields: ByteColumn) -> tuple[Ints, Ints, Flags]:
         chunk = fields.only(part)
         lengths = chunk.ends - chunk.starts
         lengths -= (lengths > _TIME) & ((chunk.data[chunk.ends - 1] | 32) == ord("z"))
+        utc = lengths > _TIME + 3
+        for place, byte in enumerate(b"CTU ", 1):
+            utc &= chunk.data[chunk.ends - place] == byte
+            if not utc.any():
+                break
+        lengths -= 4 * utc
         for length in np.flatnonzero(np.bincount(np.minimum(lengths, _TIME + 11))).tolist():
             if length in (_DATE, _TIME) or _TIME + 2 <= length <= _TIME + 10:
                 alike = lengths == length

@@ -20,7 +20,7 @@ from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.timestamps import parse_timestamp
 
 _DECIMAL = re.compile(rb"[+-]?\d{1,30}(?:\.\d{1,30})?")
-_ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)")
+_ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)")
 _YEAR_LAST = re.compile(rb"(\d\d?)[./-](\d\d?)[./-](\d{4})(?!\d)")
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
