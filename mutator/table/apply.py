@@ -113,6 +113,8 @@ def _applied(
     if run is not None:
         check_alive(snapshot.table, run, TableLog(snapshot.table).after(run.since, snapshot.version.number))
     again = snapshot.state.has_applied(transaction)
+    if again:  # an overwrite by nothing, or a full snapshot of nothing, would delete records
+        config = replace(config, write_operation="apply", sync_mode="partial")
     survey, plan = prepare(snapshot, config, [] if again else feed, () if again else tables)
     if again and transaction is not None:
         note = f"transaction {transaction[1]} of {transaction[0]}, or a later one, was applied before"

@@ -36,6 +36,26 @@ def test_a_transaction_is_applied_once(table: mutator.Table) -> None:
     assert table.apply(rows(5, at=2), txn=("orders", 2)).version == 4
 
 
+OPERATIONS = {
+    "snapshot": ("apply", {"sync_mode": "full"}),
+    "overwrite": ("insert_overwrite", {}),
+    "overwrite of everything": ("insert_overwrite_table", {}),
+    "overwrite of everything, even by nothing": ("insert_overwrite_table", {"allow_empty_feed": True}),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_repeated_transaction_replaces_nothing(table: mutator.Table, name: str, number: int) -> None:
+    method, settings = OPERATIONS[name]
+    if number == 2:
+        assert getattr(table, method)(rows(1, 3, at=2), txn=("orders", 2), max_delete_fraction=1, **settings).is_new
+    before = table.version, table.scan().to_arrow()
+    report = getattr(table, method)(rows(1, 3, at=2), txn=("orders", number), **settings)
+    assert (report.is_new, report.counts["feed rows"]) == (False, 0)
+    assert (table.version, table.scan().to_arrow()) == before
+
+
 def test_checkpoints_know_transactions(table: mutator.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_EVERY", 1)
     table.apply(rows(3), txn=("returns", 5))
