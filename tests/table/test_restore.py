@@ -140,6 +140,16 @@ def test_a_snapshot_that_was_undone_does_not_refuse_an_earlier_one(filled: Table
     assert notes(filled) == ["a8", "b8"]
 
 
+def test_changes_over_a_restore_that_undoes_the_removal_of_a_column(filled: Table) -> None:
+    """The rows of the undone version lack the column, and no later version has begun it."""
+    feed = rows("b", 9).append_column("at2", pa.array([1])).drop_columns(["note"])
+    filled.apply(feed, removed_fields="note")
+    filled.restore(3)
+    found = [(row["_change_type"], row["note"]) for row in filled.changes(4).to_pylist()]
+    assert found == [("update_preimage", None), ("update_postimage", "b2")]
+    assert list(filled.changes(3, net=True)) == []
+
+
 def test_feed_files_of_later_versions_may_be_applied_again(table: Table, tmp_path: Path) -> None:
     for number in (1, 2, 3):
         pq.write_table(rows("ab", number), tmp_path / f"f{number}.parquet")

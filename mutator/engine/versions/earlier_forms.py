@@ -20,6 +20,8 @@ from mutator.plan.rows.run_fields import DEFAULTS as DATASET_DEFAULTS
 from mutator.plan.rows.run_fields import parse_default
 from mutator.rules.typed_values import comparable
 
+_NEVER = -1
+
 
 class Forms:
     """The forms of the files of a table up to a version."""
@@ -83,17 +85,22 @@ class Forms:
         return pa.table(columns, schema=wanted) if len(wanted) else rows
 
     def _begin(self, form: int, name: str) -> int | None:
-        """Return the form since which all have a field, if it is later than a form; else None."""
+        """Return the form since which all have a field, if it is later than a form; else None.
+
+        A form that a restore undid may lack a field, and no form of the present table is later: then it is _NEVER.
+        """
         if (form, name) not in self._beginnings:
             later = [form, *(one for one in self._state.forms if one > max(form, 0))]
             lacking = [at for at, one in enumerate(later) if self.schema(one).get_field_index(name) < 0]
-            self._beginnings[form, name] = later[lacking[-1] + 1] if lacking else None
+            self._beginnings[form, name] = [*later[1:], _NEVER][lacking[-1]] if lacking else None
         return self._beginnings[form, name]
 
     def value(self, form: int, field: Any) -> Any:
         """Return the value, a pa.Array of one element, of a field that the files of a form lack; None for NULL."""
         begin = self._begin(form, field.name)
         assert begin is not None
+        if begin == _NEVER:
+            return None
         return self._default(begin, field) if form > 0 else self._default_of_dataset(field)
 
     def _default(self, form: int, field: Any) -> Any:
