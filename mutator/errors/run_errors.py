@@ -34,7 +34,10 @@ RUNS: dict[int, dict[str, str]] = {
         "path.name": (
             "{path}: its name contains a control character, which no listing or report can show safely; rename the file"
         ),
-        "path.hidden": "{path}: names that start with '_' or '.' are never read; rename the file if it is a feed file",
+        "path.hidden": (
+            "{path}: names that start with '_' or '.', or end with '_$folder$', are never read; rename the file if "
+            "it is a feed file"
+        ),
         "path.unfinished": (
             "{path}: has the name of a file that is still being written; wait until its writer renames it, or rename "
             "it if it is a whole {role} file"

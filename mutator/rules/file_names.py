@@ -39,10 +39,12 @@ def base_name(path: str) -> str:
 def is_hidden(name: str) -> bool:
     """Return whether Hive, Spark and Hadoop readers, and this program, ignore a file of this name.
 
-    >>> is_hidden("_SUCCESS"), is_hidden("part-0.txt")
-    (True, False)
+    The last kind marks a directory on object stores, where old versions of Hadoop and EMR leave such objects.
+
+    >>> is_hidden("_SUCCESS"), is_hidden("part-0.txt"), is_hidden("incr_$folder$")
+    (True, False, True)
     """
-    return name.startswith(("_", "."))
+    return name.startswith(("_", ".")) or name.endswith("_$folder$")
 
 
 def is_unfinished(name: str) -> bool:

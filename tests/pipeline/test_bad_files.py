@@ -449,12 +449,15 @@ def test_file_that_becomes_something_else_before_it_is_read(job, what):
 
 def test_hidden_names_are_ignored_and_reported(job):
     job.put("ups.txt")
-    for name in ("_SUCCESS", ".ups.txt.swp", "_late.txt"):
+    for name in ("_SUCCESS", ".ups.txt.swp", "_late.txt", "ups_$folder$"):
         job.put(name, b"garbage")
     job.put("_SUCCESS", b"", "master")
     report = job.run()
 
-    ignored = [*(job.feed / name for name in (".ups.txt.swp", "_SUCCESS", "_late.txt")), job.master / "_SUCCESS"]
+    ignored = [
+        *(job.feed / name for name in (".ups.txt.swp", "_SUCCESS", "_late.txt", "ups_$folder$")),
+        job.master / "_SUCCESS",
+    ]
     assert sorted(report.ignored) == sorted(map(str, ignored))
     assert report.counts["feed rows"] == 1
     assert f"ignored, hidden or unfinished: {job.feed / '_late.txt'}" in report.text()
