@@ -22,15 +22,22 @@ SECTIONS: tuple[Section, ...] = (*ROWS, *RUNS)
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for section in SECTIONS for setting in section.settings}
 SHORT: Mapping[str, Setting] = {setting.short: setting for setting in SETTINGS.values() if setting.short is not None}
 _OTHER_NAMES = {
-    name: setting.name for setting in SETTINGS.values() for name in (setting.short, setting.flag) if name is not None
+    name: setting.name
+    for setting in SETTINGS.values()
+    for name in (
+        setting.name.replace(".", "_"),
+        setting.short,
+        setting.flag,
+    )  # the first is that of an argument in Python
+    if name is not None
 }
 
 
 def published(name: str) -> str:
     """Return the published name of a setting, given any of its names; an unknown name without its prefix.
 
-    >>> published("key"), published("rsbm.num.reducer"), published("--runner"), published("x")
-    ('id.field.ordinals', 'num.reducer', 'runner', 'x')
+    >>> published("key"), published("rsbm.num.reducer"), published("num_reducer"), published("--runner"), published("x")
+    ('id.field.ordinals', 'num.reducer', 'num.reducer', 'runner', 'x')
     """
     bare = name.removeprefix(PREFIX)
     return _OTHER_NAMES.get(bare, bare)
