@@ -210,7 +210,7 @@ JAVA_SETS = [
 EVERY_CHARACTER = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])).encode()
 
 
-@pytest.mark.thorough(keep=6)
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(("text", "ascii_bits", "others"), JAVA_SETS)
 def test_sets_have_the_same_members_as_in_java(text: str, ascii_bits: int, others: int) -> None:
     inside, outside = parse(f"(?:{text})"), parse(f"[^{text}]") if text != "." else parse(f"(?!{text})(?s:.)")

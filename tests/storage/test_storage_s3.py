@@ -40,6 +40,7 @@ def names(path):
 
 
 # The first request of a large object begins its upload, three send its parts, and the fifth completes it.
+@pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize(("content", "request_number"), [(b"small", 1), *((LARGE, number) for number in range(1, 6))])
 def test_lost_answer_is_recovered(s3, bucket, content, request_number):
     """The client repeats the request, and the answer is that the object exists: it is the client's own."""

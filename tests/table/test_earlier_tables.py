@@ -29,18 +29,21 @@ def expected(case: Path, name: str) -> Any:
     return json.loads((case / name).read_text())
 
 
+@pytest.mark.thorough(keep=5)
 def test_it_answers_as_before(case: Path) -> None:
     table = Table(case / "table")
     assert answers(table) == expected(case, "answers.json")
     assert table.verify().differences == ()
 
 
+@pytest.mark.thorough(keep=5)
 def test_it_answers_without_what_is_derived(case: Path) -> None:
     shutil.rmtree(case / "table/_mutator/table/checkpoints", ignore_errors=True)
     (case / "table/_mutator/table/hint.json").unlink()
     assert answers(Table(case / "table")) == expected(case, "answers.json")
 
 
+@pytest.mark.thorough(keep=5)
 def test_it_goes_on(case: Path) -> None:
     (feed,) = case.glob("next*.parquet")
     assert after(Table(case / "table"), str(feed)) == expected(case, "next.json")
