@@ -34,14 +34,7 @@ RUNS: dict[int, dict[str, str]] = {
         "path.name": (
             "{path}: its name contains a control character, which no listing or report can show safely; rename the file"
         ),
-        "path.hidden": (
-            "{path}: names that start with '_' or '.', or end with '_$folder$', are never read; rename the file if "
-            "it is a feed file"
-        ),
-        "path.unfinished": (
-            "{path}: has the name of a file that is still being written; wait until its writer renames it, or rename "
-            "it if it is a whole {role} file"
-        ),
+        "path.hidden": "{path}: has {what}, and is never read; rename the file if it is a whole {role} file",
         "path.roles": "{path}: {roles} must have different paths; name another path for one of them",
         "path.inside": "{path}: the {role} is inside the {other_role}, {other}; name a path outside of that directory",
         "roles.swapped": (

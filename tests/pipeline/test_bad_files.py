@@ -466,7 +466,12 @@ def test_hidden_names_are_ignored_and_reported(job):
 def test_hidden_name_given_by_the_user(job):
     path = job.put("_ups.txt")
 
-    job.refused(ConfigError, path, "never read; rename the file if it is a feed file", feed=[str(path)])
+    job.refused(
+        ConfigError,
+        path,
+        "hidden name (_x, .x or x_$folder$), and is never read; rename the file if it is",
+        feed=[str(path)],
+    )
 
 
 UNFINISHED = ["ups.txt.tmp", "ups.txt._COPYING_", "ups.filepart", "ups.Part", "part-0.inprogress.7f", "ups.crdownload"]

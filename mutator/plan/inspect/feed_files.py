@@ -42,9 +42,9 @@ def _find(path: str) -> Sequence[Entry]:
     if entry.type == "directory":
         return entries_below(storage, path)
     if file_names.is_hidden(entry.name):
-        raise error("path.hidden", path=path)
+        raise error("path.hidden", path=path, what="a hidden name (_x, .x or x_$folder$)", role="feed")
     if file_names.is_unfinished(entry.name):
-        raise error("path.unfinished", path=path, role="feed")
+        raise error("path.hidden", path=path, what="the name of an unfinished file", role="feed")
     return [entry]
 
 
