@@ -59,9 +59,13 @@ def entries_below(storage: Storage, directory: str) -> list[Entry]:
 
 def visible(entries: Iterable[Entry]) -> tuple[list[Entry], tuple[str, ...]]:
     """Return the entries to read, and the paths of those with hidden names or with names of unfinished files."""
-    found = list(entries)
-    ignored = [entry for entry in found if file_names.is_hidden(entry.name) or file_names.is_unfinished(entry.name)]
-    return [entry for entry in found if entry not in ignored], tuple(entry.path for entry in ignored)
+    read, ignored = [], []
+    for entry in entries:
+        if file_names.is_hidden(entry.name) or file_names.is_unfinished(entry.name):
+            ignored.append(entry.path)
+        else:
+            read.append(entry)
+    return read, tuple(ignored)
 
 
 def check_entry(entry: Entry, directory_cure: str = "name it as a --feed of its own") -> None:

@@ -40,7 +40,7 @@ def unmanaged_sources(
         in_directories = bool(config.partitioned_by)
         entries, hidden = visible(entries_below(storage, master) if in_directories else storage.entries(master))
     for path in hidden:
-        if file_names.is_unfinished(path) and not file_names.is_hidden(posixpath.basename(path)):
+        if not file_names.is_hidden(posixpath.basename(path)):
             raise error("path.hidden", path=path, what="the name of an unfinished file", role="master")
     own = masters_below(master, hidden)
     if own and not config.master_adopt:
