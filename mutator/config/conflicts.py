@@ -73,20 +73,36 @@ def _field_count(config: Config, _: Given) -> Messages:
 
 
 def _op_codes(config: Config, given: Given) -> Messages:
-    both = (config.upsert_codes or frozenset()) & config.delete_codes
-    if both:
-        codes = b",".join(sorted(both)).decode("utf-8", "surrogateescape")
-        yield f"upsert.op.code: '{codes}' is also a deleted.op.code"
+    upserts = config.upsert_codes or frozenset()
+    for key, codes, other, others in (
+        ("upsert.op.code", upserts, "deleted.op.code", config.delete_codes),
+        ("ignore.op.code", config.ignore_codes, "deleted.op.code", config.delete_codes),
+        ("ignore.op.code", config.ignore_codes, "upsert.op.code", upserts),
+    ):
+        if codes & others:
+            shown_codes = b",".join(sorted(codes & others)).decode("utf-8", "surrogateescape")
+            yield f"{key}: '{shown_codes}' is also of {other}: name each code in one of them"
     if config.op_field is None:
-        for key in ("upsert.op.code", "op.code.keep", "op.code.in.master"):
+        for key in ("delete.when", "upsert.op.code", "ignore.op.code", "op.code.keep", "op.code.in.master"):
             if key in given:
                 yield f"{key}: '{shown(given[key])}' needs op.code.field.ordinal"
+
+
+def _delete_marks(config: Config, given: Given) -> Messages:
+    for key in ("deleted.op.code", "upsert.op.code", "ignore.op.code") if config.marks_deletes else ():
+        if key in given:
+            yield f"{key}: '{shown(given[key])}' conflicts with delete.when = not null, where any value marks a delete"
 
 
 def _full_snapshot(config: Config, given: Given) -> Messages:
     if not config.full:
         return
-    for key in ("op.code.field.ordinal", "deleted.op.code", "deleted.record.file.prefix"):
+    for key in (
+        "op.code.field.ordinal",
+        "deleted.op.code",
+        "deleted.record.file.prefix",
+        "deleted.record.file.pattern",
+    ):
         if key in given and not (key == "op.code.field.ordinal" and config.op_field is None):
             yield (
                 f"{key}: '{shown(given[key])}' conflicts with sync.mode = full, which deletes the records that the "
@@ -132,8 +148,9 @@ def _order_in_id(config: Config, _: Given) -> Messages:
 
 
 def _delete_prefix(config: Config, _: Given) -> Messages:
-    if config.op_field is not None and config.delete_prefix is not None and not config.full:
-        yield "deleted.record.file.prefix is ignored, because op.code.field.ordinal says which rows are deletes"
+    for key, value in (("prefix", config.delete_prefix), ("pattern", config.delete_pattern)):
+        if config.op_field is not None and value is not None and not config.full:
+            yield f"deleted.record.file.{key} is ignored, because op.code.field.ordinal says which rows are deletes"
 
 
 def _small_splits(config: Config, _: Given) -> Messages:
@@ -142,7 +159,7 @@ def _small_splits(config: Config, _: Given) -> Messages:
 
 
 def _delete_codes(config: Config, given: Given) -> Messages:
-    deletes = config.op_field is not None or config.delete_prefix is not None or config.full
+    deletes = config.op_field is not None or config.has_delete_files or config.full
     if "deleted.op.code" in given and not deletes:
         yield "deleted.op.code is ignored: op.code.field.ordinal is missing, so nothing deletes"
 
@@ -163,7 +180,8 @@ def _only_of_overwrites(config: Config, given: Given) -> Messages:
 
 
 Rule = Callable[[Config, Given], Messages]
-_FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _full_snapshot, _overwrite, _suffixes, _csv_null)
+_FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _delete_marks)
+_FAULTS += (_full_snapshot, _overwrite, _suffixes, _csv_null)
 _WARNINGS: tuple[Rule, ...] = (
     *(_order_in_id, _delete_prefix, _small_splits, _delete_codes, _joint),
     _only_of_overwrites,

@@ -17,8 +17,8 @@ from mutator.config.sources import shown
 SHOWN_FIELDS = "report.fields"
 # What marks the deletes of a feed
 OF_DELETES = (
-    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "op.code.in.master"),
-    "deleted.record.file.prefix",
+    *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "ignore.op.code", "op.code.in.master"),
+    *("delete.when", "deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
 _OF_FEEDS = {
     *(setting.name for section in ROWS for setting in section.settings),

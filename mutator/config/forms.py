@@ -10,6 +10,7 @@ from typing import Any
 
 from mutator.config import parsers
 from mutator.rules.delimiter import field_delimiter
+from mutator.rules.file_sequences import parse_pattern
 from mutator.rules.shown_fields import parse_shown
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
@@ -59,6 +60,8 @@ NULL = Form(parsers.null, _TEXT)
 SUFFIX = Form(parsers.suffix, _TEXT)
 DELIMITER = Form(field_delimiter.parse, _TEXT)
 FORMAT = Form(parsers.file_format, {"enum": list(parsers.FILE_FORMATS)})
+PATTERN = Form(parsers.pattern, _TEXT)
+SEQUENCES = Form(parse_pattern, _TEXT)
 COUNT = Form(parsers.field_count, {"anyOf": [{"enum": ["auto", "any"]}, {"type": "integer", "minimum": 1}]})
 _ONE_NAME = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 1}
 FIELD = Form(

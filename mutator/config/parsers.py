@@ -43,14 +43,26 @@ def texts(parts: Sequence[Any]) -> tuple[str, ...]:
 
 
 def codes(parts: Sequence[Any]) -> frozenset[bytes]:
-    """Read op codes.
+    """Read op codes; two double quotes are the empty one.
 
-    >>> codes(["D"]) == {b"D"}
-    True
+    >>> codes(["D"]) == {b"D"}, codes(["U", '""']) == {b"U", b""}
+    (True, True)
     """
     if not all(str(part).strip() for part in parts):
-        raise ValueError("must be op codes with commas between them, or a list of them, and none may be empty")
-    return frozenset(str(part).encode("utf-8", "surrogateescape") for part in parts)
+        raise ValueError('must be op codes with commas between them, or a list of them; the empty code is ""')
+    return frozenset(b"" if part == '""' else str(part).encode("utf-8", "surrogateescape") for part in parts)
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Read a regular expression; ``none`` is one that nothing matches.
+
+    >>> pattern("_del_").search("ups_del_7.txt") is None, pattern("none").search("none") is None
+    (False, True)
+    """
+    try:
+        return re.compile("(?!)" if text == "none" else text)
+    except re.error as fault:
+        raise ValueError(f"is not a regular expression: {fault}") from None
 
 
 def joint(text: str) -> bytes:

@@ -23,6 +23,7 @@ from mutator.config.sources import parse_overrides, read_settings, shown, sugges
 from mutator.config.written_names import preferred_names, renamed
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
+from mutator.rules.op_codes import PRESENT
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
@@ -52,7 +53,9 @@ def load(
     overridden = parse_overrides(overrides)
     where = "the command line" if path is None else str(path)
     settings = read_settings(path, overrides)
-    return completed(settings, {} if recorded is None else recorded(settings), where, overridden, source)
+    config = completed(settings, {} if recorded is None else recorded(settings), where, overridden, source)
+    is_properties = path is not None and Path(path).suffix != ".toml"
+    return replace(config, as_published=is_properties and all(map(_is_published, settings)))
 
 
 def completed(
@@ -103,6 +106,12 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     return replace(config, warnings=(*warnings, *found), names=in_messages, given=given)
 
 
+def _is_published(key: str) -> bool:
+    """Return whether a key is no short name, nor an option of the command line."""
+    bare = key.removeprefix(PREFIX)
+    return bare in SETTINGS or bare.startswith(DEFAULT_OF_FIELD) or _FOREIGN.match(bare) is not None
+
+
 def _shortened(text: str) -> str:
     """Return the beginning of a long value, such as that of a schema."""
     return text if len(text) <= _MOST else f"{text[:_MOST]}…"
@@ -131,6 +140,8 @@ def _config(read: _Reader) -> Config:
             values[setting.name] = read(key, unset.get(key, setting.default))
     if values["write_operation"] != "apply" and _DELETED not in read.given:
         values["max_delete_fraction"] = 1.0  # an overwrite deletes whatever its feed lacks
+    if values["delete_when"] == "not null":
+        values["delete_codes"] = frozenset((PRESENT,))
     defaults = {
         key.removeprefix(DEFAULT_OF_FIELD): shown(value)
         for key, value in read.given.items()

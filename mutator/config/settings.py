@@ -4,12 +4,15 @@
 True
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.config.definitions import SETTINGS, value_by_default
+from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.file_sequences import SequencePattern
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.shown_fields import ShownFields
 
@@ -34,9 +37,13 @@ class Config:
     delete_codes: frozenset[bytes] = _setting("deleted.op.code")
     # None: every code that is not a delete code
     upsert_codes: frozenset[bytes] | None = _setting("upsert.op.code")
+    delete_when: str = _setting("delete.when")
+    # Rows with one of these op codes are no mutations
+    ignore_codes: frozenset[bytes] = _setting("ignore.op.code", frozenset())
     op_keep: bool = _setting("op.code.keep")
     op_in_master: bool | None = _setting("op.code.in.master")  # None: inferred from the master's width
     delete_prefix: str | None = _setting("deleted.record.file.prefix")
+    delete_pattern: re.Pattern[str] | None = _setting("deleted.record.file.pattern")
     delimiter: Delimiter = _setting("field.delim.regex")
     # Written between the fields of a row whose delimiter is a regex.
     joint: bytes = _setting("field.delim")
@@ -81,6 +88,7 @@ class Config:
     consumed_files: str = _setting("consumed.files")
     # None: fail where order comes from file names
     reused_names: str | None = _setting("reused.names")
+    sequence_pattern: SequencePattern | None = _setting("sequence.pattern")
     late_files: str = _setting("late.files")
     sequence_gaps: str = _setting("sequence.gaps")
     changes: bool = _setting("changes")  # write the rows that change
@@ -106,6 +114,9 @@ class Config:
     compact_after: int | None = _setting("compact.after")  # seconds; None: never
     feed_filters: bool = _setting("feed.filters")  # write filters of the feed's keys
     symlink_manifest: bool = _setting("symlink.manifest")
+    # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
+    # then upserts, as the original job has it.
+    as_published: bool = field(default=False, compare=False)
     # --- texts for the user
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
@@ -116,10 +127,26 @@ class Config:
     # Published name to the one that messages have, where the user gives other names.
     names: Mapping[str, str] = field(default_factory=dict, compare=False)
 
+    def sequence_of(self, name: str) -> int | None:
+        """Return the sequence of a file's name; None without one. Those of files that runs wrote are at the end."""
+        if self.sequence_pattern is None or file_names.is_data_file(name):
+            return file_names.sequence(name)
+        return self.sequence_pattern.sequence(name)
+
     @property
     def by_file_name(self) -> bool:
         """Return whether the order value of a mutation is the sequence of its file."""
         return self.order_field is None
+
+    @property
+    def marks_deletes(self) -> bool:
+        """Return whether a delete is a row with any value in the op code field."""
+        return self.delete_when == "not null"
+
+    @property
+    def has_delete_files(self) -> bool:
+        """Return whether names of feed files may say that their rows are deletes."""
+        return self.op_field is None and (self.delete_prefix is not None or self.delete_pattern is not None)
 
     @property
     def full(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from mutator.errors.change_errors import CHANGES
 from mutator.errors.display import one_line, printable, without_secrets
+from mutator.errors.feed_errors import FEEDS
 from mutator.errors.many_errors import MANY
 from mutator.errors.overwrite_errors import OVERWRITES
 from mutator.errors.python_errors import PYTHON
@@ -66,7 +67,7 @@ class StateError(MutatorError):
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
 CATALOGUE = {
     kind: (_FAMILIES[code], text)
-    for errors in (RUNS, OVERWRITES, CHANGES, MANY, TABLES, VERSIONS, PYTHON)
+    for errors in (RUNS, FEEDS, OVERWRITES, CHANGES, MANY, TABLES, VERSIONS, PYTHON)
     for code, texts in errors.items()
     for kind, text in texts.items()
 }

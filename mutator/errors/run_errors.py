@@ -53,10 +53,6 @@ RUNS: dict[int, dict[str, str]] = {
         "master.missing": (
             "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
         ),
-        "feed.none": (
-            "{path}: has no feed files, and the master has no rows yet, so there is nothing to merge; check the path, "
-            "or run again when feed files have arrived"
-        ),
         "init.empty": (
             "{path}: has no rows, nor has the master, so nothing can be proposed; name a feed (--feed) or a master "
             "(--master) with files that have rows"
@@ -88,11 +84,6 @@ RUNS: dict[int, dict[str, str]] = {
             "the directories beside it"
         ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
-        "op.forgotten": (
-            "{path}: field {field}, which the master lacks, has {codes} in the first rows, and no op code field is "
-            "set, so deletes would be upserts: {cure}; or, if it is a new field of the records, set the value of "
-            "older rows, default.{field}"
-        ),
     },
     3: {  # data
         "master.twice": (
@@ -155,15 +146,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path} and {other} have the same name, so their parts would be written to the same directory; split them "
             "into different directories, or rename one of them"
         ),
-        "sequence.missing": (
-            "{path}: order comes from file names, but this name has no sequence, that is digits after the last '_' of "
-            "the stem, as in ups_prod_1427761080.txt; rename the file, or set temporal.ordering.field.ordinal"
-        ),
-        "feed.empty": "{path}: sync.mode=full needs a complete snapshot, but the feed has no rows; {cure}",
-        "feed.sequences": (
-            "sync.mode=full needs exactly one snapshot, but the feed files have different sequences ({sequences}); run "
-            "one snapshot at a time, oldest first"
-        ),
         "deletes": (
             "the run would remove {removed} of the master's {records}, but max.delete.fraction is {fraction}: {hint}; "
             "if all of these deletes are intended, run again with -D max.delete.fraction=1"
@@ -173,52 +155,10 @@ RUNS: dict[int, dict[str, str]] = {
             "remain, but max.duplicate.fraction is {fraction}: {hint}. If such rows are versions of one record, run "
             "again with -D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
         ),
-        "order.units": (
-            "order values look like times since 1970 in several units: {found}. They are compared as they are, so "
-            "those in the shorter unit always win. Have the feed delivered in one unit, that of the master; if these "
-            "are no such times, or all rows are meant so, run again with -D order.check=false"
-        ),
-        "op.deletes": (
-            "op codes of the feed look like deletes, {codes}, but deleted.op.code is {known}, so {rows} would be "
-            "upserts: {cure}; or, if they are upserts, name the codes of all upserts with upsert.op.code"
-        ),
-        "op.codes": (
-            "field {field} of the feed has more than {most} different values, such as {codes}, so it is not the op "
-            "code, and without it the rows would lack a field: correct op.code.field.ordinal, or leave it out; or name "
-            "the codes of all upserts with upsert.op.code"
-        ),
-        "delete.names": (
-            "{paths}: named like deletes, but deleted.record.file.prefix is {prefix}, so their rows would be upserts; "
-            "use -D 'deleted.record.file.prefix={cure}', or, if they are upserts, rename the files"
-        ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "
             "have been deleted before (for example {samples}): check that they were not; -D before.horizon=insert "
             "inserts them all, also those that were deleted"
-        ),
-        "control.missing": (
-            "{paths}: has no control file (feed.control.suffix={suffix}); wait for it, or unset feed.control.suffix"
-        ),
-        "control.orphan": (
-            "{paths}: a control file whose feed file is not in the feed; wait for the feed file and name it, or remove "
-            "the control file"
-        ),
-        "control.unusable": (
-            "{path}: the control file cannot be used: {why}; it needs lines such as rows=120, or a line as sha256sum "
-            "writes it"
-        ),
-        "control.differs": "{what}; have both the feed file and its control file delivered again",
-        "feed.reused": (
-            "{path}: a feed file of this name was merged before with other content ({before} bytes then, {after} "
-            "now){why}; give the new file a name of its own, or accept it with -D reused.names=accept"
-        ),
-        "feed.late": (
-            "{paths}: older than what was merged before (sequence {last}), and late.files=fail; remove it from the "
-            "feed, or merge it record by record with -D late.files=merge"
-        ),
-        "feed.gaps": (
-            "these sequences have not arrived: {gaps}; sequence.gaps=fail: wait for the files, or continue without "
-            "them with -D sequence.gaps=report"
         ),
     },
     4: {  # storage

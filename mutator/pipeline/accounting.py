@@ -59,7 +59,7 @@ class Result:
     replaced: frozenset[str] | None = None  # partitions that an overwrite replaced
     lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
     late: LateOrders | None = None
-    op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the upserts of the feed
+    op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the feed, without those of deletes
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
     read: Sequence[FileRows] = ()  # of each feed file that was read
 
@@ -97,6 +97,8 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         files += [part for part in kept if isinstance(part, DataFile)]
         beside += [part for part in kept if isinstance(part, SideFile)]
         taken_over += kept
+    op_codes = _op_codes(plan, splits)
+    counts["feed no mutations"] = sum(op_codes[code] for code in plan.rows.layouts["feed"].ignore_codes)
     checked = frozenset(path for receipt in merges for path in receipt.checked)
     checked_bytes = sum(part.bytes for part in taken_over if part.path in checked)
     return Result(
@@ -116,7 +118,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         replaced=receipts.replaced,
         lost=receipts.lost,
         late=_late_orders(tallies),
-        op_codes=_op_codes(plan, splits),
+        op_codes=op_codes,
         units={
             "feed": joined(receipt.units for receipt in splits.values()),
             "master": joined(receipt.units for receipt in tallies),

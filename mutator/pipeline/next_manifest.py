@@ -110,4 +110,5 @@ def committed_counts(counts: Counter[str]) -> dict[str, int]:
     names = ["feed rows", *(f"feed {name}" for name in FEED_OUTCOMES)]
     names += ["master rows", *(f"master {name}" for name in MASTER_OUTCOMES), "output rows"]
     names += ["tombstones in", "tombstones out", "expired", *NOTES, "feed ignored", "master ignored"]
+    names += ["feed no mutations"] if counts["feed no mutations"] else []  # ignored rows with an op code
     return {name: counts[name] for name in names}

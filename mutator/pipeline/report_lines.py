@@ -86,10 +86,13 @@ def reject_lines(rejects: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator
 
 
 def ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line on blank and header lines."""
-    ignored = counts["feed ignored"] + counts["master ignored"]
-    if ignored:
-        yield f"{counted(ignored, 'blank or header line')} ignored"
+    """Yield a line on blank and header lines, and one on rows that are no mutations."""
+    rows = counts.get("feed no mutations", 0)
+    lines = counts["feed ignored"] + counts["master ignored"] - rows
+    if lines:
+        yield f"{counted(lines, 'blank or header line')} ignored"
+    if rows:
+        yield f"{counted(rows, 'row')} ignored for the op code"
 
 
 def _lost_warnings(plan: Plan, result: Result) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from mutator.errors.display import option, quoted_value
 from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.rules.epoch_units import epoch_unit
-from mutator.rules.op_codes import counted_codes, looks_like_delete, most_frequent
+from mutator.rules.op_codes import counted_codes, listed_codes, looks_like_delete, meaning_of, most_frequent
 from mutator.rules.order_values import ORDER_TYPES
 
 _MOST = 0.9
@@ -105,6 +105,11 @@ def op_code_hint(values: Values, delete_codes: Collection[bytes], upsert_codes: 
     if len(unknown) == len(counts):
         shown = counted_codes(most_frequent(counts))
         return f"no op code is one of deleted.op.code or upsert.op.code, but {shown}: check op.code.field.ordinal"
+    before = {code: count for code, count in unknown.items() if meaning_of(code) == "before"}
+    if before:
+        images = "is an image" if len(before) == 1 else "are images"
+        names = option("ignore.op.code", listed_codes(before))
+        return f"{counted_codes(most_frequent(before))} {images} of records before updates: use {names}"
     deletes = {code: count for code, count in unknown.items() if looks_like_delete(code, delete_codes)}
     if deletes:
         names = ",".join(sorted(code.decode("utf-8", "backslashreplace") for code in {*delete_codes, *deletes}))

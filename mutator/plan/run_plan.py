@@ -26,12 +26,12 @@ from mutator.plan.inspect.delete_files import (
     check_delete_names,
     delete_prefix_warnings,
     is_delete_source,
-    named_like_deletes,
 )
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
+from mutator.plan.mistakes.file_sequences import check_sequences
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
@@ -40,7 +40,6 @@ from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.byte_columns import Ints
-from mutator.rules.file_names import first_few
 from mutator.rules.order_values import order_value
 
 SAMPLES = 5  # keys or rows that are shown as examples
@@ -72,6 +71,7 @@ class Limits:
     older_snapshot: bool = False  # is allowed
     empty_feed: bool = False  # may replace everything
     several_units: bool = True  # of order values that look like times are allowed
+    unknown_op_codes: bool = True  # are allowed: their rows are upserts
 
 
 @dataclass(frozen=True)
@@ -315,6 +315,7 @@ def limits_of(config: Config) -> Limits:
         older_snapshot=config.allow_older_snapshot,
         empty_feed=config.allow_empty_feed,
         several_units=not config.order_check,
+        unknown_op_codes=config.as_published,
     )
 
 
@@ -329,9 +330,6 @@ def _notes(config: Config, survey: Survey) -> Iterator[str]:
 
 def _warnings(config: Config, survey: Survey) -> Iterator[str]:
     yield from delete_prefix_warnings(config, survey.feed)
-    if config.delete_prefix is None and (names := named_like_deletes(config, survey.feed, survey.other_names)):
-        prefix = "set deleted.record.file.prefix if their rows are deletes"
-        yield f"{first_few(list(names))}: named like deletes, but read as upserts: {prefix}"
     if survey.feed_paths and not survey.feed and not survey.consumed:
         yield f"nothing to merge: {', '.join(map(without_secrets, survey.feed_paths))} has no feed files"
 
@@ -355,9 +353,7 @@ def _check_tombstones(survey: Survey, rows: RowPlan) -> None:
 
 def _check_feed(config: Config, survey: Survey) -> None:
     if config.by_file_name:
-        for source in survey.feed:
-            if source.sequence is None:
-                raise error("sequence.missing", path=source.path)
+        check_sequences(config, survey)
     check_delete_names(config, survey.feed, survey.other_names)
     check_operation(config, survey.feed, survey.feed_paths)
     if config.full:

@@ -19,6 +19,11 @@ _DATA_FILE = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?(\.[
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]+")  # letters that do not follow a digit, such as T in 20260131T101500
 _DELETES = re.compile(r"(?:del|deletes?|deleted|deletions?|removed?|removes)(?![a-z])", re.IGNORECASE)
+_DELETES_WITHIN = re.compile(  # "del" alone is a word of Spanish, too, so it must be the last word
+    r"(?<![^\W_])(?i:deletes?|deleted|deletions?|removed|removes|del(?=[\W_\d]*(?:\.\w+)*$))(?![^\W\d_])"
+    r"|(?<=[a-z])(?:Deletes?|Deleted|Deletions?|Removed)(?![a-z])"
+)
+_UPSERTS = {(word,) for word in ("ups", "upsert", "upserts", "upd", "update", "updates", "ins", "insert", "inserts")}
 _UNFINISHED = re.compile(  # hdfs dfs -put, WinSCP, Flink, browsers, editors, and many programs for transfer
     r"\.(?:tmp|temp|part|partial|filepart|in-?progress|crdownload|download|swp|_copying_)$|\.in-?progress\.",
     re.IGNORECASE,
@@ -153,6 +158,18 @@ def delete_word(name: str) -> str | None:
     return found[0] if found else None
 
 
+def delete_word_within(name: str) -> str | None:
+    """Return the usual word for deletes anywhere in a file's name, with the signs around it; None without one.
+
+    >>> delete_word_within("orders_deletes.csv"), delete_word_within("products_del_7.csv")
+    ('_deletes.', '_del_')
+    >>> [delete_word_within(name) for name in ("ventas_del_mes_7.csv", "undeleted_7.csv", "ups_del_7.csv")]
+    [None, None, None]
+    """
+    found = None if words(name)[:1] in _UPSERTS else _DELETES_WITHIN.search(name)
+    return name[max(found.start() - 1, 0) : found.end() + 1] if found else None
+
+
 def may_be_place(name: str) -> bool:
     """Return whether ``del`` at the start of a name may be part of a longer name, because other words follow.
 
@@ -192,10 +209,11 @@ def ends_in_word(name: str, prefix: str) -> bool:
     return last.isalpha() and rest.isalpha() and not (last.islower() and rest.isupper())
 
 
-def is_delete_file(name: str, prefix: str | None) -> bool:
+def is_delete_file(name: str, prefix: str | None, pattern: re.Pattern[str] | None = None) -> bool:
     """Return whether every row of a feed file is a delete.
 
-    >>> is_delete_file("del_prod_7.txt", "del")
-    True
+    >>> is_delete_file("del_prod_7.txt", "del"), is_delete_file("prod_del_7.txt", None, re.compile("_del_"))
+    (True, True)
     """
-    return prefix is not None and name.startswith(prefix)
+    by_prefix = prefix is not None and name.startswith(prefix)
+    return by_prefix or (pattern is not None and pattern.search(name) is not None)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.op_codes import presence
 
 _BYTES = [bytes([byte]) for byte in range(256)]
 
@@ -37,6 +38,14 @@ class OpCodes:
         """Return the codes of a pa.Array of large_binary. NULL is an empty code."""
         found = codes.fill_null(b"").dictionary_encode()
         return cls(found.dictionary.to_pylist(), found.indices.to_numpy())
+
+    def presence(self) -> OpCodes:
+        """Return the codes of a field that marks a delete by any value.
+
+        >>> OpCodes.of_column(ByteColumn.of([b"2026-01-31", b"", b"NULL"])).presence().to_list()
+        [b'not null', b'', b'NULL']
+        """
+        return OpCodes([*map(presence, self.values)], self.numbers)
 
     def __len__(self) -> int:
         return len(self.numbers)

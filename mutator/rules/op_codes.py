@@ -1,53 +1,108 @@
-"""Op codes of rows: how often each one occurs, and which of them probably mean a delete.
+"""Op codes of rows: how often each one occurs, and what those of common tools mean.
 
->>> looks_like_delete(b"delete", {b"D"}), looks_like_delete(b"U", {b"D"})
-(True, False)
+>>> meaning_of(b"delete"), meaning_of(b"update_postimage"), meaning_of(b"update_preimage"), meaning_of(b"nokia")
+('delete', 'upsert', 'before', None)
 """
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from mutator.errors.display import value_in_quotes
 
 MOST_CODES = 24  # different ones in an op code field; more are values of another field
 _KEPT = MOST_CODES + 8
 _COUNTED = 1000
+_SHORTEST_TIME = 8  # 20260131
+PRESENT = b"not null"  # the code of a row with any value in a field that marks deletes
+_NULLS = {b"null", b"none", b"nil", b"nan", b"nat", b"n/a", b"na", b"\\n", b"-", b"false", b"0"}
 SHOWN_BYTES = 64  # of a code, in messages
 _DELETE_NAMES = {b"d", b"del", b"delete", b"deleted", b"deletion", b"remove", b"removed", b"rm"}
 _UPSERT_NAMES = {
-    b"a", b"add", b"added", b"c", b"change", b"changed", b"create", b"created", b"i", b"ins", b"insert", b"inserted",
-    b"m", b"modify", b"modified", b"n", b"new", b"r", b"read", b"replace", b"s", b"u", b"upd", b"update", b"updated",
-    b"ups", b"upsert",
+    b"a", b"add", b"added", b"after", b"afterimage", b"ai", b"bootstrap-insert", b"c", b"change", b"changed", b"create",
+    b"created", b"i", b"ins", b"insert", b"inserted", b"l", b"load", b"m", b"merge", b"modify", b"modified", b"n",
+    b"new", b"postimage", b"pt", b"r", b"read", b"refresh", b"replace", b"rr", b"s", b"snapshot", b"u", b"ua", b"un",
+    b"up", b"upd", b"update", b"update_after", b"update_postimage", b"updateafter", b"updated", b"ups", b"upsert",
 }  # fmt: skip
+_BEFORE_NAMES = {
+    b"-u", b"b", b"before", b"before_image", b"beforeimage", b"bi", b"old", b"pre", b"pre_image", b"preimage", b"ub",
+    b"uo", b"update_before", b"update_preimage", b"updatebefore", b"uu",
+}  # fmt: skip
+_COMMON_LETTERS = {b"b", b"l", b"t"}
+_TRUNCATE_NAMES = {b"t", b"trunc", b"truncate", b"truncated", b"table-truncate"}
+# Codes that only the field's name explains: of SQL Server, HVR and SAP
+_OF_FIELDS: dict[str, dict[bytes, str]] = {
+    "__$operation": {b"1": "delete", b"2": "upsert", b"3": "before", b"4": "upsert", b"5": "upsert"},
+    "hvr_op": {b"0": "delete", b"1": "upsert", b"2": "upsert", b"3": "before", b"4": "before", b"5": "truncate"},
+    **{
+        name: {b"": "upsert", b"n": "upsert", b"x": "before", b"d": "delete", b"r": "delete"}
+        for name in ("0recordmode", "recordmode", "rocancel")
+    },
+}
 _NAME = re.compile(
-    r"_*(?:op|opcode|op_?code|op_?type|operation|action|change_?type|dml|cdc_?op|rec_?type)_*", re.IGNORECASE
+    r"_*(?:(?:header|hvr|cdc|dbz|debezium|dms|ogg|odq|metadata)[_$]+)?"
+    r"(?:op|opcode|op_?code|op_?type|operation|action|change_?type|change_?oper|change_operation_type|dml|cdc_?op"
+    r"|rec_?type|row_?kind|change_?mode|0?recordmode|rocancel)_*|__\$operation|dtl__capxaction",
+    re.IGNORECASE,
 )
-_MARK = re.compile(
-    r"_*(?:is_?|was_?)?(?:deleted?|deletion|removed?|tombstone)_?(?:flag|ind|indicator|mark)?_*", re.IGNORECASE
-)
-_TRUE, _FALSE = {b"1", b"true", b"t", b"y", b"yes"}, {b"0", b"false", b"f", b"n", b"no", b""}
+_PARTS_OF_NAMES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_DELETED = {"del", "delete", "deleted", "deletion", "isdeleted", "removed", "tombstone", "loekz", "loevm", "lvorm"}
+_MARKS = {"flag", "flg", "ind", "indicator", "mark", "yn", "bool"}
+_TIMES = {"at", "on", "date", "datetime", "dt", "time", "timestamp", "ts", "utc"}
+_TRUE, _FALSE = {b"1", b"true", b"t", b"y", b"yes", b"x"}, {b"0", b"false", b"f", b"n", b"no", b""}
 _AROUND = re.compile(rb"\A[\s\"']*[+-]?(?=[A-Za-z])|\A[\s\"']+|[\s\"']+\Z")
 
 
-def looks_like_delete(code: bytes, delete_codes: Collection[bytes]) -> bool:
+def meaning_of(code: bytes, field: Any = None) -> str | None:
+    """Return what a code means in common tools: delete, upsert, before (an image before an update), or truncate.
+
+    Return None for an unknown code. field: its name, which may explain a number; an ordinal explains none.
+
+    >>> meaning_of(b"+I"), meaning_of(b"-U"), meaning_of(b"3"), meaning_of(b"3", "__$operation")
+    ('upsert', 'before', None, 'before')
+    """
+    plain = _plain(code[:SHOWN_BYTES])
+    by_field = _OF_FIELDS.get(str(field).lower().strip("/"))
+    if by_field is not None and plain in by_field:
+        return by_field[plain]
+    if plain in _BEFORE_NAMES or code.strip(b" \t\"'").lower() in _BEFORE_NAMES:
+        return "before"
+    for meaning, names in (("delete", _DELETE_NAMES), ("upsert", _UPSERT_NAMES), ("truncate", _TRUNCATE_NAMES)):
+        if plain in names:
+            return meaning
+    return None
+
+
+def looks_like_delete(code: bytes, delete_codes: Collection[bytes], field: Any = None) -> bool:
     """Return whether a code is a usual name of a delete, or a delete code in other case or with blanks or quotes.
 
     >>> looks_like_delete(b" x", {b"X"}), looks_like_delete(b"-D", {b"X"})
     (True, True)
     """
-    plain = _plain(code[:SHOWN_BYTES])
-    return plain in _DELETE_NAMES or plain in map(_plain, delete_codes)
+    meaning = meaning_of(code, field)
+    return meaning == "delete" or (meaning is None and _plain(code[:SHOWN_BYTES]) in map(_plain, delete_codes))
 
 
-def looks_like_upsert(code: bytes) -> bool:
+def looks_like_upsert(code: bytes, field: Any = None) -> bool:
     """Return whether a code is a usual name of an insert or update, or empty.
 
     >>> looks_like_upsert(b"+I"), looks_like_upsert(b"nokia")
     (True, False)
     """
+    return not _plain(code[:SHOWN_BYTES]) or meaning_of(code, field) == "upsert"
+
+
+def is_op_code(code: bytes, field: Any = None) -> bool:
+    """Return whether a code is one of common tools, or empty. field: its name, if it is that of an op code field.
+
+    Some letters are too common in other fields.
+
+    >>> is_op_code(b"-U"), is_op_code(b"B"), is_op_code(b"B", "op"), is_op_code(b"blue")
+    (True, False, True, False)
+    """
     plain = _plain(code[:SHOWN_BYTES])
-    return not plain or plain in _UPSERT_NAMES
+    return not plain or (meaning_of(code, field) is not None and (field is not None or plain not in _COMMON_LETTERS))
 
 
 def named_like_op_codes(name: str) -> bool:
@@ -59,16 +114,52 @@ def named_like_op_codes(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def presence(value: bytes) -> bytes:
+    """Return the op code of a value in a field that marks a delete by any value.
+
+    A word for NULL is a code that no tool has, so that it stops a run.
+    """
+    return value.strip() if not value.strip() or value.strip().lower() in _NULLS else PRESENT
+
+
 def delete_marks(name: str, values: Collection[bytes]) -> set[bytes]:
     """Return the values of a field that mark deletes: true ones, in a field that is called so.
 
-    >>> delete_marks("is_deleted", {b"true", b"false"}), delete_marks("active", {b"true"})
+    >>> delete_marks("_fivetran_deleted", {b"true", b"false"}), delete_marks("active", {b"true"})
     ({b'true'}, set())
     """
-    plain = {value.strip().lower() for value in values}
-    if not _MARK.fullmatch(name) or not plain <= _TRUE | _FALSE:
+    plain, parts = {value.strip().lower() for value in values}, _parts(name)
+    if not (_says_deleted(parts) and (parts[-1] in _DELETED | _MARKS) and plain <= _TRUE | _FALSE):
         return set()
     return {value for value in values if value.strip().lower() in _TRUE}
+
+
+def is_delete_time(name: str, values: Collection[bytes]) -> bool:
+    """Return whether a field has the times of deletes, and no value in the rows that are no deletes.
+
+    >>> is_delete_time("deletedAt", {b"", b"2026-01-31T10:00:00Z"}), is_delete_time("deleted_at", {b""})
+    (True, False)
+    """
+    parts, found = _parts(name), {value for value in values if value.strip()}
+    is_named = _says_deleted(parts) and bool({parts[0], parts[-1]} & _TIMES)
+    return is_named and bool(found) and all(value[:1].isdigit() and len(value) >= _SHORTEST_TIME for value in found)
+
+
+def _parts(name: str) -> list[str]:
+    return [part.lower() for part in _PARTS_OF_NAMES.findall(name)]
+
+
+def _says_deleted(parts: Sequence[str]) -> bool:
+    return not _DELETED.isdisjoint(parts) and "not" not in parts
+
+
+def upserts_beside(delete_codes: Collection[bytes]) -> Collection[bytes]:
+    """Return the codes of upserts in a field that marks deletes; none if the delete codes are no such marks.
+
+    >>> b"false" in upserts_beside([b"true"]), b"false" in upserts_beside([b"D"])
+    (True, False)
+    """
+    return _FALSE if any(code.strip().lower() in _TRUE for code in delete_codes) else ()
 
 
 def _plain(code: bytes) -> bytes:
@@ -124,6 +215,15 @@ def counted_codes(counts: Iterable[tuple[bytes, int]], most: int = 5) -> str:
     found = list(counts)
     shown = [f"{value_in_quotes(_shown(code))} ({count:,})" for code, count in found[:most]]
     return ", ".join(shown) + (f" and {len(found) - most} more" if len(found) > most else "")
+
+
+def listed_codes(codes: Iterable[bytes]) -> str:
+    """Return codes as a setting has them; the empty one is two double quotes.
+
+    >>> listed_codes([b"U", b"", b"I"])
+    '"",I,U'
+    """
+    return ",".join(sorted({code.decode("utf-8", "backslashreplace") or '""' for code in codes}))
 
 
 def _shown(code: bytes) -> str:

@@ -19,7 +19,6 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT, OVERWRITE, OVERWRITES, RESTORE, TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
-from mutator.rules import file_names
 from mutator.storage import storage_for
 from mutator.table.kept_apart import kept_apart
 from mutator.table.overwrite import Replacement
@@ -95,7 +94,7 @@ def changes_plan(config: Config, winners: Sequence[TableVersion]) -> bool:
     """
     names = [file.name for one in winners for file in one.feed]
     by_name = bool(names) and config.op_field is None
-    has_sequences = any(file_names.sequence(name) is not None for name in names)
+    has_sequences = any(config.sequence_of(name) is not None for name in names)
     return by_name or has_sequences or any(one.spec is not None for one in winners)
 
 

@@ -109,22 +109,35 @@ def test_a_delete_prefix_that_is_the_whole_word(job):
 
 
 @pytest.mark.parametrize(
-    "name", ["del_prod_1.txt", "del_20260131T1015Z.txt", "DELETE-1.txt", "deleted.2.txt", "Remove7.txt"]
+    ("name", "setting"),
+    [
+        ("del_prod_1.txt", "prefix=del"),
+        ("del_20260131T1015Z.txt", "prefix=del"),
+        ("DELETE-1.txt", "prefix=DELETE"),
+        ("deleted.2.txt", "prefix=deleted"),
+        ("Remove7.txt", "prefix=Remove"),
+        ("orders_deletes.csv", r"pattern=_deletes\."),
+        ("products_del_7.csv", "pattern=_del_"),
+        ("20260201_deletes.txt", r"pattern=_deletes\."),
+        ("products-deleted.txt", r"pattern=\-deleted\."),
+        ("prodDeleted_3.txt", "pattern=dDeleted_"),
+    ],
 )
-def test_another_delete_prefix(job, name):
+def test_names_of_deletes_without_a_setting(job, name, setting):
     job.put(name, b"a,1,200\n")
     job.put("ups_prod_1.txt")
-    word = name.partition("_")[0].partition("-")[0].partition(".")[0].rstrip("7")
-    message = (
-        f"{name}: named like deletes, but deleted.record.file.prefix is gone, so their rows would be upserts; use "
-        f"-D 'deleted.record.file.prefix={word}', or, if they are upserts, rename the files"
-    )
+    key, _, value = setting.partition("=")
+    gone = {f"deleted.record.file.{key}": "gone"}
+    cure = f"use -D 'deleted.record.file.{setting}', or, if they are upserts, -D deleted.record.file.pattern=none"
 
-    assert job.refused(DataError, settings={**CONFIG, "deleted.record.file.prefix": "gone"}) == message
-    warning = (
-        f"{name}: named like deletes, but read as upserts: set deleted.record.file.prefix if their rows are deletes"
-    )
-    assert job.run().warnings == (warning,)
+    known = "no setting says that they contain deletes"
+    message = f"{name}: named like deletes, but {known}, so their rows would be upserts; {cure}"
+    assert job.refused(DataError, settings=CONFIG) == message
+    cure = cure.replace("pattern=", "pattern=gone|", 1) if key == "pattern" else cure
+    job.refused(DataError, f"but deleted.record.file.{key} is gone, so", cure, settings={**CONFIG, **gone})
+    named = {**CONFIG, f"deleted.record.file.{key}": value, "max.delete.fraction": "1"}
+    assert job.run(named, output=str(job.root / "deleted")).counts["feed deleted"] == 1
+    assert job.run({**CONFIG, "deleted.record.file.pattern": "none"}).counts["feed deleted"] == 0
 
 
 @pytest.mark.parametrize(

@@ -487,7 +487,10 @@ def test_faults_of_one_key_and_of_several_are_found_together():
             ],
         ),
         ({"field.count": "3", "field.names": "a,b"}, ["field.names: 2 names, but field.count = 3"]),
-        ({OP: "4", "upsert.op.code": "I,D"}, ["upsert.op.code: 'D' is also a deleted.op.code"]),
+        (
+            {OP: "4", "upsert.op.code": "I,D"},
+            ["upsert.op.code: 'D' is also of deleted.op.code: name each code in one of them"],
+        ),
         ({"upsert.op.code": "I"}, ["upsert.op.code: 'I' needs op.code.field.ordinal"]),
         ({"op.code.keep": "true"}, ["op.code.keep: 'true' needs op.code.field.ordinal"]),
         ({"op.code.in.master": "false"}, ["op.code.in.master: 'false' needs op.code.field.ordinal"]),

@@ -141,10 +141,9 @@ def test_cures_of_messages_are_arguments(case):
 
 
 def test_warnings_have_arguments():
-    feed = pa.table({"id": [1], "ts": [2], "op": ["x"]})
-    report = mutator.merge(**{**GOOD, "feed": feed}, op="op")
+    report = mutator.merge(**GOOD, delete_codes="X")
 
-    assert "check op, because that field is not written" in report.warnings[0]
+    assert report.warnings == ("delete_codes is ignored: op is missing, so nothing deletes",)
 
 
 def test_positions_are_refused():

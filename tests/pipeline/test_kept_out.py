@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 import mutator
 from mutator.cli import main
-from mutator.config import parse
+from mutator.config import load, parse
 from mutator.errors import ConfigError, DataError, error
 from mutator.pipeline.kept_out import values_kept_out
 from mutator.rules.shown_fields import parse_shown
+from tests.support.local_engine import mutate
 
 TEXT = {"key": [0, 1], "order_by": 2, "delimiter": ",", "field_count": 4, "max_delete_fraction": 1}
 SECRETS = ("secret-key", "secret-shop", "7777", "secret-value", "secret-date")
@@ -79,7 +82,12 @@ def test_a_value_with_an_apostrophe_is_kept_out_whole(places):
     rows = "".join(f"k{number},s,{number},O'Secret\n" for number in range(9)) + "k,s,it's a secret-date,c\n"
     (places / "feed" / "f.txt").write_text(rows)
 
-    report = merge(places, "none", op=3)
+    (places / "c.properties").write_text("op.code.field.ordinal=3\n")  # of the original job, so any code is an upsert
+    settings = {"id.field.ordinals": "0,1", "temporal.ordering.field.ordinal": 2, "reject.policy": "quarantine"}
+    config = load(places / "c.properties", [f"{name}={value}" for name, value in settings.items()])
+    config = replace(config, max_reject_fraction=1.0, max_delete_fraction=1.0, report_fields=parse_shown(["none"]))
+    output = str(places / "out")
+    report = mutate(config, master=str(places / "master"), feed=[str(places / "feed")], output=output)
 
     assert any("'…'" in warning for warning in report.warnings)
     for form, shown in forms(report).items():
@@ -96,12 +104,13 @@ def test_a_warning_on_the_terminal_has_no_value(places, capsys):
         str(places / "master"),
         "--feed",
         str(places / "feed"),
-        "--key",
-        "0,1",
-        "--order-by",
-        "2",
+        "--config",
+        str(places / "c.properties"),
     ]
-    words += ["--op", "3", "-D", "max.delete.fraction=1", "--output", str(places / "out")]
+    (places / "c.properties").write_text(
+        "id.field.ordinals=0,1\ntemporal.ordering.field.ordinal=2\nop.code.field.ordinal=3\n"
+    )
+    words += ["-D", "max.delete.fraction=1", "--output", str(places / "out")]
 
     for fields, is_shown in (("all", True), ("none", False)):
         assert main([*words, "--dry-run", "-D", f"report.fields={fields}"]) == 0

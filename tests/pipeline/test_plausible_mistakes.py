@@ -1,8 +1,11 @@
 """Mistakes in a configuration that fit the data: a run stops before it publishes, and its message names the cure."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
+from mutator.config import parse
 from mutator.errors import DataError
 from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
 from tests.support.named_runs import FORMATS, Work
@@ -139,6 +142,7 @@ def test_deletes_of_exactly_the_limit(job):
 
 # --- op codes
 
+LONG = "https://example.org/" + "a" * 44  # 64 bytes, which messages show
 WITH_CODES = {**CONFIG, "op.code.field.ordinal": "3", "op.code.in.master": "false"}
 
 
@@ -192,14 +196,63 @@ def test_a_field_that_is_no_op_code(job):
     assert job.run({**WITH_CODES, "upsert.op.code": codes}).counts["feed inserted"] == 60
 
 
-@pytest.mark.thorough(keep=3)
-@pytest.mark.parametrize(("codes", "shown"), [("UIUI", None), ("XXXY", "'X' (3), 'Y' (1)"), ("XXXD", None)])
-def test_op_codes_of_unusual_names(job, codes, shown):
+@pytest.mark.parametrize(
+    ("codes", "shown"),
+    [
+        (["U", "I", "U"], None),
+        (["", ""], None),
+        (["X", "X", "Y"], "'X' (2), 'Y' (1)"),
+        (["X", "D"], "'X' (1)"),
+        *((["U", code, "I", code], f"'{code}' (2)") for code in ("", "-", "0")),
+        ([f"{LONG}{n % 2}" for n in range(5)], f"'{LONG}...' (3), '{LONG}...' (2)"),
+    ],
+)
+def test_op_codes_that_no_tool_has(job, codes, shown):
     job.put("ups_1.txt", coded(*codes))
-    warning = f"no row of the feed has a delete code (D); field 3 has {shown}: check op.code.field.ordinal"
+    as_published = replace(parse(WITH_CODES), as_published=True)
 
-    found = [line for line in job.run(WITH_CODES).warnings if line.startswith("no row")]
-    assert found == ([] if shown is None else [f"{warning}, because that field is not written"])
+    if shown is not None:
+        job.refused(DataError, f"field 3 has op codes that are not known: {shown}. Name those", settings=WITH_CODES)
+    warnings = job.run(as_published).warnings
+    assert sum(shown is not None and shown in line for line in warnings) == (shown is not None)
+    assert any("op.code" in line for line in warnings) == (shown is not None)
+
+
+@pytest.mark.parametrize(
+    ("codes", "kind"),
+    [
+        (["update_preimage", "update_postimage", "delete"], "op.before"),
+        (["-U", "+U", "-D"], "op.before"),
+        (["B", "U", "D"], "op.before"),
+        (["T", "U", "D"], "op.truncate"),
+        (["X", "U", "D"], "op.unknown"),
+    ],
+)
+@pytest.mark.parametrize("file_format", [None, *FORMATS])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.thorough(keep=6)
+def test_op_codes_of_no_upserts(tmp_path, engine, file_format, codes, kind):
+    """They stop a run, unless they are named; then their rows are counted, and may contain anything."""
+    settings = {"id.field.ordinals": "id", "op.code.field.ordinal": "op", "deleted.op.code": codes[2]}
+    settings |= {"field.names": "id,v,op"} if file_format is None else {}
+    work = Work(tmp_path, engine, {**settings, "max.delete.fraction": "1"})
+    table = pa.table({"id": ["a", "a", "b", None], "v": ["old", "new", "y", "z"], "op": [*codes, codes[0]]})
+    if file_format is None:
+        work.put("master/m_0.txt", b"b,x\n")
+        work.put("feed/f_1.txt", "".join(f"{row['id']},{row['v']},{row['op']}\n" for row in table.to_pylist()).encode())
+    else:
+        work.put("master/m_0", pa.table({"id": ["b"], "v": ["x"]}), file_format)
+        work.put("feed/f_1", table, file_format)
+
+    with pytest.raises(DataError) as fault:
+        work.run({"reject.policy": "quarantine", "max.reject.fraction": "1"})
+    assert fault.value.kind == kind
+    assert f"'{codes[0]}' (" in str(fault.value)
+    report = work.run({"ignore.op.code": codes[0]})
+    counts = report.counts
+    assert (counts["feed inserted"], counts["feed deleted"], counts["feed rows"]) == (1, 1, 2)
+    assert counts["feed no mutations"] == counts["feed ignored"] - (file_format == "csv") == 2
+    assert "ignored for the op code" in str(report)
 
 
 @pytest.mark.thorough(keep=4)
@@ -209,24 +262,12 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
     work = Work(tmp_path, engine, {"id.field.ordinals": "id", "op.code.field.ordinal": "op"})
     work.put("master/m_0", pa.table({"id": ["a"], "v": ["x"]}), file_format)
     work.put(
-        "feed/f_1", pa.table({"id": ["a", "b", "c"], "v": ["x", "y", "z"], "op": [None, "delete", "U"]}), file_format
+        "feed/f_1", pa.table({"id": ["a", "b", "c"], "v": ["x", "y", "z"], "op": ["I", "delete", "U"]}), file_format
     )
 
     with pytest.raises(DataError, match=r"look like deletes, 'delete' \(1\), .* so 1 row would be upserts: use"):
         work.run()
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
-
-
-@pytest.mark.thorough(keep=5)
-@pytest.mark.parametrize("code", ["X", "-", "0", "L", ""])
-def test_an_unusual_op_code_beside_a_usual_one(job, code):
-    job.put("ups_1.txt", coded("U", code, "I", code))
-
-    warning = (
-        f"no row of the feed has a delete code (D), and '{code}' (2) is read as an upsert: if it is a delete, set "
-    )
-    found = [line for line in job.run(WITH_CODES).warnings if line.startswith(warning)]
-    assert len(found) == 1
 
 
 @pytest.mark.parametrize("more", [{"deleted.op.code": "X"}, {"upsert.op.code": "U,X"}])
@@ -237,22 +278,11 @@ def test_an_unusual_op_code_that_is_named(job, more):
     assert "delete code" not in "".join(report.warnings)
 
 
-LONG = "https://example.org/" + "a" * 44  # 64 bytes, which messages show
-
-
 def test_long_values_that_begin_alike_are_no_op_codes(job):
     job.put("ups_1.txt", coded(*(f"{LONG}{n}" for n in range(100))))
 
     message = f"field 3 of the feed has more than 24 different values, such as '{LONG}...' (1), '{LONG}...' (1)"
     job.refused(DataError, message, settings=WITH_CODES)
-
-
-def test_a_few_long_op_codes_are_counted(job):
-    for number in (1, 2):
-        job.put(f"ups_{number}.txt", coded(*(f"{LONG}{n % 2}" for n in range(5))))
-
-    shown = f"field 3 has '{LONG}...' (6), '{LONG}...' (4): check op.code.field.ordinal"
-    assert shown in " ".join(job.run(WITH_CODES).warnings)
 
 
 def test_a_delete_code_with_many_blanks(job):

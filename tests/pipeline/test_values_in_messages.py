@@ -123,11 +123,12 @@ def test_values_that_are_hidden_are_in_the_rejected_rows():
 def test_a_warning_has_its_cure_and_no_value(command, capsys):
     Path("m.txt").write_text("secret-a,5,1\n")
     Path("f_2.txt").write_text("SECRET-A,5,2,secret-op\n secret-b,6,2,secret-op\n")
-    words, settings = [*COMMANDS[command], "--feed", "f_2.txt"], {"op.code.field.ordinal": 3}
+    Path("c.properties").write_text("op.code.field.ordinal=3\n")  # of the original job, so any code is an upsert
+    words, settings = [*COMMANDS[command], "--feed", "f_2.txt", "--config", "c.properties"], {}
     if command == "apply":
         settings["field.names"] = "id,price,at,op"
         Path("first_1.txt").write_text("secret-a,5,1,U\n")
-        more = words_of({**settings, "report.fields": "none"})
+        more = words_of({**settings, "op.code.field.ordinal": 3, "report.fields": "none"})
         assert main(["table", "create", "t", "--key", "id", "--order-by", "at"]) == 0
         assert main(["table", "apply", "t", "--feed", "first_1.txt", *more]) == 0
     capsys.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,13 @@ def merge(directory: Path, feed: Any, file_format: str | None = None, **settings
         ({"op": ["U", "D"]}, {"op": "op"}),
         ({"change_type": ["delete", "insert"]}, {"op": "change_type", "delete_codes": "delete"}),
         ({"op": ["D", "D"]}, {"op": "op"}),
+        ({"_change_type": ["update_preimage", "delete"]}, {"op": "_change_type", "delete_codes": "delete"}),
         ({"is_deleted": [True, False]}, {"op": "is_deleted", "delete_codes": "true"}),
+        ({"_hoodie_is_deleted": [True, False]}, {"op": "_hoodie_is_deleted", "delete_codes": "true"}),
+        ({"_PEERDB_IS_DELETED": [1, 0]}, {"op": "_PEERDB_IS_DELETED", "delete_codes": "1"}),
+        ({"del_flag": ["Y", "N"]}, {"op": "del_flag", "delete_codes": "Y"}),
+        ({"_sdc_deleted_at": ["2026-01-31 10:00:00", None]}, {"op": "_sdc_deleted_at", "delete.when": "not null"}),
+        ({"deletedAt": [None, datetime(2026, 1, 31, tzinfo=UTC)]}, {"op": "deletedAt", "delete.when": "not null"}),
     ],
 )
 def test_a_forgotten_op_code_field_stops_a_merge(
@@ -48,8 +55,10 @@ def test_a_forgotten_op_code_field_stops_a_merge(
         merge(tmp_path / "one", feed_with(**columns), None)
     assert fault.value.kind == "op.forgotten"
     for setting in cure:
-        assert f"{setting}=" in str(fault.value)
-    report = merge(tmp_path, feed_with(**columns), file_format, **cure)
+        assert f"{setting}=" in str(fault.value).replace("delete_when", "delete.when")
+    more = {"ignore_op_code": "update_preimage"} if "_change_type" in columns else {}
+    settings = {name.replace(".", "_"): value for name, value in cure.items()}
+    report = merge(tmp_path, feed_with(**columns), file_format, **settings, **more)
     assert report.counts["feed deleted"] == (2 if columns == {"op": ["D", "D"]} else 1)
 
 
@@ -62,6 +71,9 @@ def test_a_forgotten_op_code_field_stops_a_merge(
         {"grade": ["D", "E"]},
         {"op": [1, 2]},
         {"size": ["d", "d"]},
+        {"deleted_at": [None, None]},
+        {"deleted_by": ["ann", "bob"]},
+        {"not_deleted": [True, False]},
     ],
 )
 def test_other_new_fields_are_added(tmp_path: Path, columns: Any) -> None:

@@ -427,7 +427,7 @@ def test_an_op_code(file_format, keep, work):
 @pytest.mark.thorough(keep=3)
 @pytest.mark.parametrize("file_format", TYPED)
 def test_an_op_code_may_be_a_number_but_not_a_list(file_format, work):
-    work.settings |= {"op.code.field.ordinal": "op", "deleted.op.code": "-1"}
+    work.settings |= {"op.code.field.ordinal": "op", "deleted.op.code": "-1", "upsert.op.code": "1"}
     both(work, file_format, table(["a", "b"], [1, 1]), table(["a", "b"], [2, 2], op=pa.array([-1, 1])))
     assert notes_of(work) == ["b 2"]
     with pytest.raises(DataError, match=r"f_1.*field op is of type .*the op code must be"):

@@ -10,7 +10,7 @@ import pytest
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files.lines import CR, LF
 from mutator.plan.inspect.heads import RecordedStream, first_bytes, head_of
-from tests.support.job import Job
+from tests.support.job import Job, rows
 from tests.support.named_runs import TYPED, Work
 
 BY_NAME = {"id.field.ordinals": "0", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
@@ -286,7 +286,7 @@ def test_delete_files_in_the_master(job):
     by_field = {**BY_NAME, "temporal.ordering.field.ordinal": "2"}
     (warning,) = job.run(by_field).warnings
     assert warning == (
-        "del_8.txt: in the master, with the name of a delete file (del): its rows are read as records; are master and "
+        "del_8.txt: in the master, with the name of a delete file: its rows are read as records; are master and "
         "feed swapped?"
     )
     job.output = job.root / "other"
@@ -353,22 +353,23 @@ def test_op_codes_are_in_the_next_field(job):
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "upserts"),
     [
-        [b"U", b"I", b"D", b"U"],
-        [b"u", b"i", b"u", b"u"],
-        [b"1", b"2", b"9", b"1"],
-        [b"UPD", b"INS", b"MRG", b"MRG"],
-        [b"status", b"other", b"third", b"status"],
-        [b"100", b"200", b"100", b"200"],
+        ([b"U", b"I", b"D", b"U"], {}),
+        ([b"u", b"i", b"u", b"u"], {}),
+        ([b"1", b"2", b"9", b"1"], {"upsert.op.code": "1,2,9"}),
+        ([b"status", b"other", b"third", b"status"], {"upsert.op.code": "other,status,third"}),
     ],
 )
-def test_op_codes_may_be_any_few_values(job, values):
+def test_op_codes_may_be_any_few_values(job, values, upserts):
     job.put("base.txt", b"k1,Bob,A,100\nk2,Al,B,100\n", where="master")
     grades = [b"A", b"B", b"D", b"E"]
     rows = zip(values, grades, strict=True)
     job.put("ups_7.txt", lines(*(b"k%d,Bob,%b,%b,200" % (at, *pair) for at, pair in enumerate(rows))))
-    job.run(OP)
+    if upserts:
+        cure = f"if all codes are upserts, use -D 'upsert.op.code={upserts['upsert.op.code']}'"
+        job.refused(DataError, cure, settings=OP)
+    job.run({**OP, **upserts})
 
 
 # --- order values
@@ -578,3 +579,32 @@ def test_columns_in_another_order(work):
 def test_columns_of_the_op_code_may_be_missing(work):
     work.put("feed/f_1.csv", b"op,id,at,name,price\nU,a,2,z,7\n")
     assert work.run({"op.code.field.ordinal": "op"}).warnings == ()
+
+
+# --- sequences of file names
+
+
+def test_numbers_that_contradict_the_dates_in_file_names(job):
+    """A name that was merged before counts, too; a pattern, or ``last``, decides."""
+    settings = {"id.field.ordinals": "0"}
+    job.put("orders_20261231_2.txt", b"a,old\n")
+    job.put("base.txt", b"a,first\n", where="master")
+    both = job.put("orders_20270101_1.txt", b"a,new\n")
+
+    cure = "use -D 'sequence.pattern=date'; or, if these digits are the order, use -D sequence.pattern=last"
+    job.refused(DataError, "orders_20261231_2.txt has a higher number", cure, settings=settings)
+    both.unlink()
+    job.follow(settings)
+    job.add("orders_20270101_1.txt", b"a,new\n")
+    job.refused(DataError, cure, settings=settings)
+    for pattern, expected in (("date", b"a,new"), ("last", b"a,old")):
+        output = job.root / pattern
+        job.run({**settings, "sequence.pattern": pattern}, output=str(output))
+        assert rows(output) == [expected]
+
+
+def test_a_name_without_a_sequence_for_a_pattern(job):
+    job.put("base.txt", b"a,first\n", where="master")
+    job.put("ups_7.txt", b"a,new\n")
+    settings = {"id.field.ordinals": "0", "sequence.pattern": "dms"}
+    job.refused(DataError, "no sequence, that is none that sequence.pattern=dms finds", settings=settings)

@@ -41,6 +41,16 @@ ROWS = (
                 "the older way to set `long` (true) or `string` (false)",
             ),
             Setting(
+                "sequence.pattern",
+                forms.SEQUENCES,
+                None,
+                "where the sequence is in the [names of feed files](formats.md#sequences-in-file-names): `date`, "
+                "`dms`, `connect-offset`, `last` (the digits after the last `_`, whatever else the names contain), or "
+                "a regular expression with the groups `year`, `month`, `day`, `hour`, `minute`, `second`, `fraction` "
+                "or `number`",
+                unset="`last`, but names that contradict it stop the run",
+            ),
+            Setting(
                 "null.order",
                 one_of("reject", "lowest"),
                 "reject",
@@ -76,11 +86,26 @@ ROWS = (
                 help=("CODES", "op codes of deletes"),
             ),
             Setting(
+                "delete.when",
+                one_of("code", "not null"),
+                "code",
+                "which rows are deletes, by `op.code.field.ordinal`: those with a delete `code`; or those with any "
+                "value in that field, such as a `deleted_at`, so `not null`",
+            ),
+            Setting(
                 "upsert.op.code",
                 forms.CODES,
                 None,
-                "the op codes of upserts; without it, every row that is not a delete is an upsert; with it, rows "
-                "of other codes are rejected",
+                "the op codes of upserts; without it, the [usual ones](mistakes.md), and other codes stop the run; "
+                'with it, rows of other codes are rejected; `""` is the empty code',
+            ),
+            Setting(
+                "ignore.op.code",
+                forms.CODES,
+                None,
+                "the op codes of rows that are no mutations, such as [the images before updates](mistakes.md): "
+                "`update_preimage`; they are counted as ignored",
+                unset="none",
             ),
             Setting(
                 "op.code.keep",
@@ -102,6 +127,13 @@ ROWS = (
                 "feed files whose names start with this contain deletes, as [whole rows or IDs "
                 "alone](formats.md#delete-files); ignored, with a warning, if an op code is configured. Other "
                 "files that are [named like deletes](mistakes.md) stop the run",
+            ),
+            Setting(
+                "deleted.record.file.pattern",
+                forms.PATTERN,
+                None,
+                "feed files whose names have a match of this regular expression contain deletes, such as "
+                "`_del_|deletes`; `none`: no feed file does, whatever its name",
             ),
             Setting(
                 "write.operation",

@@ -96,8 +96,9 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
         while batch is not None:
             rows += len(batch.block) + len(batch.rejects)
             rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
-            if batch.codes is not None and file.side == "feed":
-                add_counts(codes, batch.codes.counts(), layout.delete_codes)
+            for found in (batch.codes, batch.ignored_codes):
+                if found is not None and file.side == "feed":
+                    add_counts(codes, found.counts(), layout.delete_codes)
             after = next(reader, None)
             if after is None:
                 break

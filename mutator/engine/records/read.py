@@ -29,7 +29,7 @@ from mutator.engine.split_content import (
     read_splits,
     receipt_of,
 )
-from mutator.formats.blocks.contract import Record
+from mutator.formats.blocks.contract import Ignored, Record
 from mutator.formats.content import NotReadable, Reject
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
@@ -66,8 +66,10 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
         lines += 1
-        if record is None:
+        if record is None or isinstance(record, Ignored):
             ignored += 1
+            if record is not None:
+                add_counts(codes, {record.code: 1}, ())
             continue
         rows += 1
         sequence = next(each_sequence)
@@ -103,7 +105,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     yield receipt_of(plan, split, read)
 
 
-def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Record | Reject | None]:
+def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Record | Reject | Ignored | None]:
     """Read the rows of a split; raises Damage where the content is not of its format."""
     try:
         yield from plan.block_type.records(content, plan.rows.layouts[file.layout])

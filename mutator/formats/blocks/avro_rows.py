@@ -146,7 +146,7 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
     if layout.order_field is not None:
         order = layout.orders_of(layout.order_field, columns[layout.order_field], bad_rows)
     op = None if layout.op_field is None else columns[layout.op_field]
-    delete, codes = layout.operations_of(op, count, bad_rows)
+    delete, ignored, codes = layout.operations_of(op, count, bad_rows)
     # A value of another type may have another text, and so another partition.
     typed = columns if layout.resolution is None or not layout.partition else layout.resolution.retyped(columns)
     partitions = layout.partitions_of(typed, bad_rows, delete)
@@ -159,16 +159,17 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)
     rejects: list[Reject] = []
-    if bad_rows:
+    good, ignored_codes = bad_rows.good(ignored), None if codes is None else codes.only(ignored)
+    if not good.all():
         writer = parsed(physical(schema))
         for row in sorted(bad_rows):
             shown = shown_record(content[ends[row] : ends[row + 1]], writer)
             rejects.append(Reject(int(offsets[row]), lines + row + 1, bad_rows[row], shown))
-        good = bad_rows.good(count)
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
         partitions = None if partitions is None else partitions.only(good)
         codes = None if codes is None else codes.only(good)
-    return Batch(AvroBlock(rows, offsets, layout, partitions), tuple(rejects), count, 0, codes)
+    block = AvroBlock(rows, offsets, layout, partitions)
+    return Batch(block, tuple(rejects), count, int(ignored.sum()), codes, ignored_codes)
 
 
 def _keys(layout: AvroLayout, columns: Mapping[str, Any], bad_rows: BadRows) -> list[Any]:

@@ -202,7 +202,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     batch, count = found.batch, found.batch.num_rows
     bad_rows = BadRows()
     op = None if layout.op_field is None else batch.column(layout.op_field)
-    delete, codes = layout.operations_of(op, count, bad_rows)
+    delete, ignored, codes = layout.operations_of(op, count, bad_rows)
     columns = _converted(batch, layout, bad_rows, delete, trusted)
     parsed, partitions = (None, None) if trusted else _checked(columns, layout, bad_rows, delete)
     if trusted:
@@ -210,15 +210,16 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     marked = [*columns, pa.array(delete)] if layout.feed else columns
     rows = pa.StructArray.from_arrays(marked, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
-    if bad_rows:
-        rejects += _rejects(found, layout, bad_rows)
-        good = bad_rows.good(count)
+    good, ignored_codes = bad_rows.good(ignored), None if codes is None else codes.only(ignored)
+    if not good.all():
+        rejects += _rejects(found, layout, bad_rows) if bad_rows else ()
         keep = pa.array(good)
         rows, offsets = rows.filter(keep), offsets[good]
         parsed = None if parsed is None else parsed.filter(keep)
         partitions = None if partitions is None else partitions.only(good)
         codes = None if codes is None else codes.only(good)
-    return Batch(ColumnBlock(rows, offsets, layout, partitions, parsed), rejects, found.lines, found.ignored, codes)
+    block, left_out = ColumnBlock(rows, offsets, layout, partitions, parsed), found.ignored + int(ignored.sum())
+    return Batch(block, rejects, found.lines, left_out, codes, ignored_codes)
 
 
 def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
@@ -242,7 +243,7 @@ def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flag
         if layout.within_years:
             bad_values.note(out_of_years(column), f"field {wanted.name} is not in the years 1 to 9999")
         if bad_values and wanted.name not in needed:
-            ignored = ~bad_values.good(len(column)) & delete
+            ignored = ~bad_values.good(np.zeros(len(column), np.bool_)) & delete
             column = column.take(pa.array(np.arange(len(column)), mask=ignored))
             bad_values = BadRows({row: reason for row, reason in bad_values.items() if not ignored[row]})
         columns.append(column)

@@ -77,6 +77,12 @@ class Record(NamedTuple):
     row: bytes  # the row as it was read, in the form of ``BlockType.contents``
 
 
+class Ignored(NamedTuple):
+    """A row whose op code says that it is no mutation, for the records engine."""
+
+    code: bytes
+
+
 @dataclass(frozen=True)
 class Batch:
     """Consecutive rows of a split."""
@@ -84,8 +90,9 @@ class Batch:
     block: Block
     rejects: tuple[Reject, ...]
     lines: int  # rows, rejects and ignored lines
-    ignored: int  # blank lines and headers
+    ignored: int  # blank lines, headers, and rows that are no mutations
     codes: OpCodes | None = None  # of the block's rows; None without op codes
+    ignored_codes: OpCodes | None = None  # of the rows that are no mutations
 
 
 class BlockType(Protocol):
@@ -104,7 +111,7 @@ class BlockType(Protocol):
         Raises NotReadable for content of another format, and for a bad row in a trusted file.
         """
 
-    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | None]:
+    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | Ignored | None]:
         """Yield the rows of the content's window one by one, for the records engine; None for an ignored line."""
 
     def contents(self, rows: Any) -> Any:

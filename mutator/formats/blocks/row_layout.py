@@ -2,7 +2,7 @@
 
 Ordinals count fields of the feed. The master may lack the op code column; then every later ordinal is one less there.
 A compiled reader maps a row's bytes to ``(key, order value, is delete, op code, row as it would be written)``, or
-raises ``Unreadable`` with the reason.
+raises ``Unreadable`` with the reason, or ``NoMutation`` with the op code.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> read = compile_reader(RowLayout(delimiter=parse(","), id_fields=(0,), order_field=2, order_type="long", width=3))
@@ -16,6 +16,7 @@ from typing import Any
 
 from mutator.errors.display import counted, quoted
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.op_codes import presence
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
@@ -26,6 +27,10 @@ Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes | None, byt
 
 class Unreadable(ValueError):
     """A row that cannot be read as a record; the text is the reason."""
+
+
+class NoMutation(Exception):
+    """A row whose op code, the argument, says that it is no mutation."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class RowLayout:
     op_field: int | None = None
     delete_codes: frozenset[bytes] = frozenset()
     upsert_codes: frozenset[bytes] | None = None
+    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
+    marks_deletes: bool = False  # any value in the op code field is a delete
     cut_op: bool = False  # rows are written without the op code
     joint: bytes = b","
     deletes: bool = False  # every row is a delete (a delete file)
@@ -94,14 +101,16 @@ def compile_reader(layout: RowLayout) -> Reader:
             raise Unreadable(
                 f"has {counted(count, 'field')} and should have {width if width is not None else f'{needed} or more'}"
             )
+        code = None if op is None else presence(items[op]) if layout.marks_deletes else items[op]
+        if code in layout.ignore_codes:
+            raise NoMutation(code)
         if lacks_partition:
             raise Unreadable(_NOT_PLACED)
         key = (items[single],) if single is not None else tuple([items[i] for i in ids])
         order = None if order_of is None else order_of(items)
-        is_delete = deletes if is_delete_in is None else is_delete_in(items)
+        is_delete = deletes if code is None else is_delete_in(code)
         if check_partition is not None and (placed or not is_delete):  # a delete goes to the partition of its record
             check_partition(items)
-        code = None if op is None else items[op]
         return key, order, is_delete, code, row if cut is None else cut(items)
 
     return read
@@ -121,13 +130,10 @@ def _order_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], Any] | None:
     return order_of
 
 
-def _op_code_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], bool] | None:
+def _op_code_reader(layout: RowLayout) -> Callable[[bytes], bool]:
     field, delete_codes, upsert_codes = layout.op_field, layout.delete_codes, layout.upsert_codes
-    if field is None:
-        return None
 
-    def is_delete_in(items: Sequence[bytes]) -> bool:
-        code = items[field]
+    def is_delete_in(code: bytes) -> bool:
         is_delete = code in delete_codes
         if is_delete and not layout.deletes_allowed:
             raise Unreadable(f"field {field} (op code) marks a delete in the master: {quoted(code)}")

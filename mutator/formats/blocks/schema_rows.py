@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.formats.blocks.contract import Batch, Hashes, Record
+from mutator.formats.blocks.contract import Batch, Hashes, Ignored, Record
 from mutator.formats.content import Content, Reject
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
@@ -32,9 +32,14 @@ class BadRows(dict[int, str]):
         for row in np.flatnonzero(bad).tolist():
             self.setdefault(row, reason)
 
-    def good(self, count: int) -> Flags:
-        """Return which of ``count`` rows have no reason to be rejected."""
-        good = np.ones(count, np.bool_)
+    def good(self, ignored: Flags) -> Flags:
+        """Return which rows are mutations or records. Those that are ignored are no rejects, whatever they contain.
+
+        ignored: which rows are no mutations.
+        """
+        for row in [row for row in self if ignored[row]]:
+            del self[row]
+        good = ~ignored
         good[list(self)] = False
         return good
 
@@ -48,27 +53,30 @@ class RowRules:
     op_field: str | None = None
     delete_codes: frozenset[bytes] = frozenset()
     upsert_codes: frozenset[bytes] | None = None  # None: all others
+    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
+    marks_deletes: bool = False  # any value in the op code field is a delete
     deletes: bool = False  # every row is a delete (a delete file)
     deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
     feed: bool = True  # the rows carry a delete mark
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
     placed: bool = False  # deletes need values for the partition fields, too
 
-    def operations_of(self, column: Any, count: int, bad_rows: BadRows) -> tuple[Flags, OpCodes | None]:
-        """Return which rows are deletes, and their op codes; note rows with a forbidden code.
+    def operations_of(self, column: Any, count: int, bad_rows: BadRows) -> tuple[Flags, Flags, OpCodes | None]:
+        """Return which rows are deletes, which are ignored, and their op codes; note rows with a forbidden code.
 
         column: pa.Array, None without op codes.
         """
         if column is None:
-            return np.full(count, self.deletes), None
+            return np.full(count, self.deletes), np.zeros(count, np.bool_), None
         codes, name = OpCodes.of_array(canonical(column)), self.op_field
+        codes = codes.presence() if self.marks_deletes else codes
         delete = codes.among(self.delete_codes)
         if not self.deletes_allowed:
             bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
         if self.upsert_codes is not None:
             unknown = ~delete & ~codes.among(self.upsert_codes)
             bad_rows.note(unknown, f"field {name} (op code) is not a known code")
-        return delete, codes
+        return delete, codes.among(self.ignore_codes), codes
 
     def partitions_of(self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> RowPartitions | None:
         """Return the partitions of rows, None if the file lacks a source; note rows without a partition that they need.
@@ -109,10 +117,12 @@ class SchemaBlockType:
         """Return None: all layouts are supported."""
         return None
 
-    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | None]:
+    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | Ignored | None]:
         """Yield rows one by one, in the order of their offsets."""
         for batch in self.read(content, layout, trusted=False):
-            yield from (None for _ in range(batch.ignored))
+            no_mutations = [] if batch.ignored_codes is None else batch.ignored_codes.to_list()
+            yield from map(Ignored, no_mutations)
+            yield from (None for _ in range(batch.ignored - len(no_mutations)))
             block = batch.block
             orders: Any = [None] * len(block)
             if layout.order_field is not None:

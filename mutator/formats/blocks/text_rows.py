@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
-from mutator.formats.blocks.contract import Batch, Hashes, Record
-from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
+from mutator.formats.blocks.contract import Batch, Hashes, Ignored, Record
+from mutator.formats.blocks.row_layout import NoMutation, RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.line_scan import NEWLINE, Lines, Table, ends_of_fields, padded, scan
@@ -64,7 +64,7 @@ class TextBlockType:
             lines += batch.lines
             yield batch
 
-    def records(self, content: Content, layout: RowLayout) -> Iterator[Record | Reject | None]:
+    def records(self, content: Content, layout: RowLayout) -> Iterator[Record | Reject | Ignored | None]:
         """Read rows one by one; None for headers and blank lines."""
         read = compile_reader(layout)
         for line, offset, row in text.numbered_rows(content):
@@ -73,6 +73,8 @@ class TextBlockType:
                 continue
             try:
                 yield Record(offset, *read(row), row)
+            except NoMutation as found:
+                yield Ignored(*found.args)
             except Unreadable as reason:
                 yield Reject(offset, line, str(reason), row)
 
@@ -230,9 +232,9 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
         return Batch(block, (), len(block), 0)
     assert layout.delimiter.literal is not None
     lines = scan(chunk, offset, window, layout.delimiter.literal[0], layout.width)
-    block, odd, codes = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
+    block, odd, codes, ignored_codes = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
     rejects = tuple(_rejects(lines, odd, before, layout))
-    return Batch(block, rejects, lines.count, lines.count - len(lines.table), codes)
+    return Batch(block, rejects, lines.count, lines.count - len(block) - len(rejects), codes, ignored_codes)
 
 
 def _rejects(lines: Lines, odd: Ints, before: int, layout: RowLayout) -> Iterator[Reject]:
@@ -282,7 +284,7 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
     assert layout.delimiter.literal is not None
     table = Table.of(data, layout.delimiter.literal[0], layout.width)
     offsets = table.starts + offset
-    block, odd, _ = _block(data, table, offsets, layout, trusted=True)
+    block, odd, _, _ = _block(data, table, offsets, layout, trusted=True)
     if len(odd):
         raise NotReadable(f"byte {offsets[odd[0]]}: not a row of {layout.width} fields")
     return block
@@ -290,16 +292,18 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
 
 def _block(
     data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted: bool
-) -> tuple[TextBlock, Ints, OpCodes | None]:
-    """Return the block of plain rows, the numbers of the other rows, and the op codes of the block."""
+) -> tuple[TextBlock, Ints, OpCodes | None, OpCodes | None]:
+    """Return the block of plain rows, the numbers of bad rows, and the op codes of the block and of ignored rows."""
     rows = _plain(table, layout)
     lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
     order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
     op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
     delete, good = np.full(len(lines), layout.deletes), np.ones(len(lines), np.bool_)
-    codes = None if op is None else OpCodes.of_column(op)
+    ignored, codes = np.zeros(len(lines), np.bool_), None if op is None else OpCodes.of_column(op)
+    codes = codes.presence() if codes is not None and layout.marks_deletes else codes
     if op is not None and codes is not None:
         delete, good = _operations(op, codes, lines, layout)
+        ignored = codes.among(layout.ignore_codes)
     parsed: Any = None
     partitions: RowPartitions | None = None
     if trusted:
@@ -314,8 +318,11 @@ def _block(
             columns = [table.field(data, rows, source).take() for source in layout.partition_sources]
             partitions = partition_rows(layout.partition, columns)
             good &= (partitions.codes >= 0) | (delete & (not layout.placed))
-    plain = np.zeros(len(table), np.bool_)
+    plain, bad = np.zeros(len(table), np.bool_), np.ones(len(table), np.bool_)
+    bad[rows] = ~(good | ignored)
+    good &= ~ignored
     plain[rows] = good
+    ignored_codes = None if codes is None else codes.only(ignored)
     if not good.all():
         keep = np.flatnonzero(good)
         rows = np.flatnonzero(plain)
@@ -326,7 +333,7 @@ def _block(
         codes = None if codes is None else codes.only(keep)
     ids = [table.field(data, rows, ordinal) for ordinal in layout.id_fields]
     block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete, parsed, partitions)
-    return block, np.flatnonzero(~plain), codes
+    return block, np.flatnonzero(bad), codes, ignored_codes
 
 
 def _plain(table: Table, layout: RowLayout) -> Any:

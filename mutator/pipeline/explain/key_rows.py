@@ -12,7 +12,7 @@ from mutator.engine.blocks.mutations import directories_of
 from mutator.engine.blocks.read import batches
 from mutator.engine.records.read import records_of
 from mutator.engine.split_content import RowSequences, SplitContent
-from mutator.formats.blocks.contract import Block
+from mutator.formats.blocks.contract import Block, Ignored
 from mutator.formats.content import Reject
 from mutator.pipeline.explain.key import WantedKey
 from mutator.plan.run_plan import Plan
@@ -116,10 +116,12 @@ def _row_by_row(plan: Plan, split: Split, file: Input, wanted: WantedKey) -> Ite
     sequences, lines = RowSequences(plan, split, file).each(), 0
     for record in records_of(plan, SplitContent(plan, split, file), file):
         lines += 1
-        sequence = -1 if record is None else next(sequences)
+        if record is None or isinstance(record, Ignored):
+            continue
+        sequence = next(sequences)
         if isinstance(record, Reject):
             yield record
-        elif record is not None and record.key == wanted.values:
+        elif record.key == wanted.values:
             order = sequence if plan.by_file_name else record.order
             yield KeyRow(record.offset, order, sequence, record.is_delete, record.row, record.written, None)
     yield lines

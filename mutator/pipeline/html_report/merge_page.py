@@ -95,7 +95,7 @@ class MergePage:
 
     @property
     def ignored(self) -> int:
-        """The number of blank lines and headers."""
+        """The number of blank lines, headers and rows that are no mutations."""
         return self.counts.get("feed ignored", 0) + self.counts.get("master ignored", 0)
 
     @property

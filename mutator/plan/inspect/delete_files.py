@@ -5,29 +5,34 @@ its rows: if it has as many fields as the ID, and fewer than a whole row, each r
 order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the other width is a reject.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.errors.display import counted
+from mutator.errors.display import counted, option
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
+
+_NO_FILE = re.compile("(?!)")  # deleted.record.file.pattern=none
 
 
 def is_delete_source(config: Config, source: Source) -> bool:
     """Return whether every row of a feed file is a delete, by its name."""
-    is_named = not source.is_table and file_names.is_delete_file(source.name, config.delete_prefix)
+    is_named = not source.is_table and file_names.is_delete_file(
+        source.name, config.delete_prefix, config.delete_pattern
+    )
     return config.op_field is None and is_named
 
 
 def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[str]) -> dict[str, str]:
-    """Return the names of feed files that begin with a word for deletes, though their rows are read as upserts.
+    """Return the names of feed files that have a word for deletes, though their rows are read as upserts.
 
-    The values are these words. ``del`` begins many names of places, too: if other words follow, it counts only if they
-    also follow the first word of another name. others: names of the master's files, and of feed files that were merged
-    before.
+    The values are these words; within a name, with the signs around them. ``del`` begins many names of places, too: if
+    other words follow, it counts only if they also follow the first word of another name. others: names of the master's
+    files, and of feed files that were merged before.
     """
-    if config.op_field is not None or config.full:
+    if config.op_field is not None or config.full or config.delete_pattern == _NO_FILE:
         return {}
     files = [source for source in feed if not source.is_table]
     names = sorted({source.name for source in files if not is_delete_source(config, source)})
@@ -40,14 +45,32 @@ def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[
             for name, word in found.items()
             if not file_names.may_be_place(name) or file_names.words(name)[1:] in later
         }
-    return found
+    within = {name: word for name in names if (word := file_names.delete_word_within(name))}
+    return {**within, **found}
 
 
 def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[str]) -> None:
-    """Raise DataError for such names where deletes have another prefix."""
-    if config.delete_prefix is not None and (named := named_like_deletes(config, feed, others)):
-        shown, word = file_names.first_few(list(named)), next(iter(named.values()))
-        raise error("delete.names", paths=shown, prefix=config.delete_prefix, cure=word)
+    """Raise DataError for such names."""
+    named = named_like_deletes(config, feed, others)
+    if not named:
+        return
+    settings = {"prefix": config.delete_prefix, "pattern": config.delete_pattern and config.delete_pattern.pattern}
+    given = [f"deleted.record.file.{key} is {value}" for key, value in settings.items() if value is not None]
+    if all(name.startswith(word) for name, word in named.items()):
+        cure = option("deleted.record.file.prefix", next(iter(named.values())))
+    else:
+        cure = option("deleted.record.file.pattern", delete_pattern([*named.values()], settings["pattern"]))
+    known = " and ".join(given) or "no setting says that they contain deletes"
+    raise error("delete.names", paths=file_names.first_few([*named]), known=known, cure=cure)
+
+
+def delete_pattern(words: Sequence[str], known: str | None = None) -> str:
+    """Return the pattern of names that have one of some words. known: a pattern to extend.
+
+    >>> delete_pattern(["_del_", "_deletes.", "_del_"])
+    '_del_|_deletes\\\\.'
+    """
+    return "|".join(dict.fromkeys([*([] if known is None else [known]), *map(re.escape, words)]))
 
 
 def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[str]:

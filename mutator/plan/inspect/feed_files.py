@@ -116,9 +116,7 @@ def sequence_notes(
 
     Raises DataError where the configuration forbids them.
     """
-    before = [
-        number for part in (known.feed if known else ()) if (number := file_names.sequence(part.name)) is not None
-    ]
+    before = [number for part in (known.feed if known else ()) if (number := config.sequence_of(part.name)) is not None]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []
     own = _master_sequences(known, master) if config.by_file_name else []
@@ -128,7 +126,8 @@ def sequence_notes(
         if config.late_files == "fail":
             raise error("feed.late", paths=shown, last=max([*before, *own]))
         notes.append(f"late: {shown}: older than what was merged before (sequence {max([*before, *own])})")
-    missing = sequence_gaps.gaps(before, new, own) if config.sequence_gaps != "ignore" else []
+    counts = config.sequence_gaps != "ignore" and (config.sequence_pattern is None or config.sequence_pattern.counts)
+    missing = sequence_gaps.gaps(before, new, own) if counts else []
     if missing and config.sequence_gaps == "fail":
         raise error("feed.gaps", gaps=sequence_gaps.gaps_text(missing))
     if missing and (config.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):

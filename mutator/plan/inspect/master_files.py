@@ -55,7 +55,7 @@ def unmanaged_sources(
         raise error("master.empty.files" if entries else "master.empty", path=master)
     # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).
     entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
-    config = replace(config, delete_prefix=None)  # it is never applied to master files
+    config = replace(config, delete_prefix=None, delete_pattern=None)  # it is never applied to master files
     found = (probe_file(config, storage, part, config.master_format, named=named) for part in entries)
     return tuple(map(_as_written, with_few_heads(found))), hidden
 

@@ -63,7 +63,7 @@ def probe_file(
     file_format = wanted or container or _format_of_name(entry.name, named)
     if file_format is None:
         file_format = "escaped" if field_names else "text"
-    sequence = file_names.sequence(entry.name)
+    sequence = config.sequence_of(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
     is_delimited = not FILE_FORMATS[file_format].typed
     if wanted is None and is_delimited and lines.is_binary(head, config.delimiter.literal):

@@ -13,8 +13,9 @@ from mutator.plan.inspect.survey import Survey
 from mutator.rules.op_codes import (
     counted_codes,
     delete_marks,
+    is_delete_time,
+    is_op_code,
     looks_like_delete,
-    looks_like_upsert,
     most_frequent,
     named_like_op_codes,
 )
@@ -34,9 +35,12 @@ def check_forgotten_op(config: Config, survey: Survey) -> None:
             if name in expected:
                 continue
             codes = Counter(value or b"" for value in column)
+            shown = counted_codes(most_frequent(codes))
+            if is_delete_time(name, codes):
+                cure = f"set op={name} and delete.when='not null'"
+                raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)
             deletes = delete_marks(name, codes) or _deletes_of(name, codes)
             if deletes:
-                shown = counted_codes(most_frequent(codes))
                 cure = f"set op={name}"
                 if not deletes <= config.delete_codes:
                     shown_deletes = sorted(code.decode("utf-8", "backslashreplace") for code in deletes)
@@ -48,7 +52,8 @@ def _deletes_of(name: str, codes: Counter[bytes]) -> set[bytes]:
     """Return the codes of deletes, if all values are usual op codes; with deletes alone, the name decides."""
     deletes = {code for code in codes if looks_like_delete(code, ())}
     upserts = {code for code in codes if code not in deletes and code.strip()}
-    if not all(map(looks_like_upsert, upserts)) or not (upserts or named_like_op_codes(name)):
+    known = name if named_like_op_codes(name) else None
+    if not all(is_op_code(code, known) for code in upserts) or not (upserts or named_like_op_codes(name)):
         return set()
     return deletes
 

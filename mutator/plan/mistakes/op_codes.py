@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mutator.config import Config
 from mutator.errors import error
 from mutator.plan.mistakes.samples import Sample
-from mutator.rules.op_codes import counted_codes, looks_like_upsert, most_frequent
+from mutator.rules.op_codes import counted_codes, is_op_code, most_frequent
 
 
 def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
@@ -20,7 +20,7 @@ def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
     """
     feed = [sample for sample in samples if sample.side == "feed" and sample.positions.op is not None]
     values = Counter(value for sample in feed for value in sample.column(sample.positions.op))
-    if config.upsert_codes is not None or config.delete_codes & values.keys() or all(map(looks_like_upsert, values)):
+    if config.upsert_codes is not None or config.delete_codes & values.keys() or all(map(is_op_code, values)):
         return
     first = feed[0]
     for position in range(first.source.width or 0):
@@ -37,7 +37,7 @@ def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
 
 
 def _are_codes(config: Config, values: Counter[bytes]) -> bool:
-    return all(value in config.delete_codes or looks_like_upsert(value) for value in values)
+    return all(value in config.delete_codes or is_op_code(value) for value in values)
 
 
 def _shown(values: Counter[bytes]) -> str:

@@ -7,6 +7,7 @@ from mutator.config import Config
 from mutator.dataset import manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
+from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.rules import file_names
@@ -54,10 +55,9 @@ def check_roles(config: Config, survey: Survey) -> None:
 
 def _deletes_in_master(config: Config, survey: Survey) -> list[Source]:
     """Return the files of a master that have names of delete files, if no feed file has."""
-    prefix = config.delete_prefix if config.op_field is None else None
-    if any(file_names.is_delete_file(source.name, prefix) for source in survey.feed):
+    if any(is_delete_source(config, source) for source in survey.feed):
         return []
-    return [source for source in survey.master if file_names.is_delete_file(source.name, prefix)]
+    return [source for source in survey.master if is_delete_source(config, source)]
 
 
 def _feed_has_no_sequences(survey: Survey) -> bool:
@@ -70,7 +70,7 @@ def role_warnings(config: Config, survey: Survey) -> Iterator[str]:
         if deletes := _deletes_in_master(config, survey):
             shown = file_names.first_few([source.name for source in deletes])
             yield (
-                f"{shown}: in the master, with the name of a delete file ({config.delete_prefix}): its rows are read "
+                f"{shown}: in the master, with the name of a delete file: its rows are read "
                 "as records; are master and feed swapped?"
             )
         return

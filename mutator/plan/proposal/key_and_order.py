@@ -12,7 +12,9 @@ from mutator.plan.proposal.layout import Layout
 from mutator.plan.proposal.order_fields import OrderField, local_dates, repeats_the_sequence
 from mutator.plan.proposal.record_ids import RecordId, record_id
 from mutator.plan.proposal.tables import Inputs, Rows
+from mutator.rules.file_sequences import contradiction, preset_of
 
+SEQUENCES = "sequence.pattern"
 ID, ORDER, ORDER_TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
 NULL_ORDER = "null.order"
 _SOME_REASON = 2  # score of a field that may have the order value, for more than having numbers
@@ -83,12 +85,15 @@ def order_choices(inputs: Inputs, layout: Layout, found: Sequence[OrderField], f
 
     found: fields that may have the order value, the best first. feed: its files.
     """
-    numbered = bool(feed) and all(source.sequence is not None for source in feed)
+    names = [source.name for source in feed]
+    preset, against = preset_of(names), contradiction(names)
+    numbered = bool(feed) and (preset is not None or all(source.sequence is not None for source in feed))
     tables = [*inputs.feed, *inputs.master]
     repeated = [one for one in found if numbered and repeats_the_sequence(tables, one.field)]
     found = [one for one in found if one not in repeated]
     if numbered and (not found or not found[0].strong or inputs.ids_alone):
-        return [_by_file_names(inputs, layout, found, repeated, feed[0].name)]
+        choice = _by_file_names(inputs, layout, found, repeated, names[0], preset)
+        return [choice, *_sequence_choice(preset, against)]
     if not found:
         return [_without_order(inputs, layout)]
     choices = _by_field(inputs, layout, found)
@@ -99,10 +104,16 @@ def order_choices(inputs: Inputs, layout: Layout, found: Sequence[OrderField], f
 
 
 def _by_file_names(
-    inputs: Inputs, layout: Layout, found: Sequence[OrderField], repeated: Sequence[OrderField], name: str
+    inputs: Inputs,
+    layout: Layout,
+    found: Sequence[OrderField],
+    repeated: Sequence[OrderField],
+    name: str,
+    preset: str | None,
 ) -> Choice:
     """Return the choice of no field. repeated: fields with the numbers of the file names. name: of a feed file."""
-    why = f"order comes from file names: each feed file has a number after the last _ of its name, such as {name}"
+    has = "a number after the last _ of its name" if preset is None else "a name with its place in the order"
+    why = f"order comes from file names: each feed file has {has}, such as {name}"
     if repeated:
         why += f", and field {layout.label(repeated[0].field)} repeats it"
     others = [(layout.label(one.field), one.why) for one in found[:2]]
@@ -111,6 +122,19 @@ def _by_file_names(
         field = layout.label(found[0].field)
         question = f"Do mutations follow the numbers in file names, or field {field}? For the field, set {{{ORDER}}}."
     return Choice(ORDER, None, why, others, question)
+
+
+def _sequence_choice(preset: str | None, against: tuple[str, str | None] | None) -> list[Choice]:
+    """Return the choice of where names have the sequence, if it is not the last number. against: the contradiction."""
+    if preset is not None:
+        return [Choice(SEQUENCES, preset, "the names of all feed files have this form")]
+    if against is None:
+        return []
+    why, pattern = against
+    question = None
+    if pattern is None:
+        question = f"Where is the sequence in the names of feed files? {why}. Set {{{SEQUENCES}}}."
+    return [Choice(SEQUENCES, pattern, why, [("last", "if the last number is the order")], question)]
 
 
 def _without_order(inputs: Inputs, layout: Layout) -> Choice:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from mutator.errors.display import counted
+from mutator.plan.inspect.delete_files import delete_pattern
 from mutator.plan.mistakes.value_forms import form_of
 from mutator.plan.proposal.choice import Choice, Value
 from mutator.plan.proposal.tables import Inputs, Rows
@@ -13,14 +14,18 @@ from mutator.rules.op_codes import (
     MOST_CODES,
     counted_codes,
     delete_marks,
+    is_delete_time,
+    is_op_code,
     looks_like_delete,
     looks_like_upsert,
+    meaning_of,
     most_frequent,
     named_like_op_codes,
 )
 
 OP, DELETE_CODES, KEEP_OP = "op.code.field.ordinal", "deleted.op.code", "op.code.keep"
-DELETE_PREFIX = "deleted.record.file.prefix"
+IGNORE_CODES, DELETE_WHEN = "ignore.op.code", "delete.when"
+DELETE_PREFIX, DELETE_PATTERN = "deleted.record.file.prefix", "deleted.record.file.pattern"
 
 _DELETE_CODE = frozenset((b"D",))  # the default
 _PLAIN = {b"I", b"U", b"D", b"i", b"u", b"d"}
@@ -42,7 +47,11 @@ def op_field(inputs: Inputs, widths: tuple[int, int]) -> str | None:
     if inputs.named:
         master = {name for table in inputs.master for name in table.fields}
         extra = [name for name in feed.fields if name not in master] if master else []
-        marks = [name for name in (extra if master else feed.fields) if delete_marks(name, codes[name])]
+        marks = [
+            name
+            for name in (extra if master else feed.fields)
+            if delete_marks(name, codes[name]) or is_delete_time(name, codes[name])
+        ]
         some = [name for name in extra if name in usual and _has_letters(short[name])]
         return next(iter([*called, *some, *marks]), None)
     master_width, feed_width = widths
@@ -59,7 +68,7 @@ def _may_be_codes(codes: Counter[bytes]) -> bool:
 
 
 def _is_usual(code: bytes) -> bool:
-    return looks_like_delete(code, ()) or looks_like_upsert(code)
+    return is_op_code(code)
 
 
 def _has_letters(codes: Counter[bytes]) -> bool:
@@ -110,16 +119,29 @@ def op_choices(inputs: Inputs, name: str, label: Value) -> list[Choice]:
         question = f"Shall the result keep the op code column of the master? Then set {{{KEEP_OP}}} to true."
         choices.append(Choice(KEEP_OP, False, why, [(True, "keeps the column in the result")], question))
     marks = delete_marks(name, codes)
+    if is_delete_time(name, codes):
+        rows = counted(sum(count for code, count in codes.items() if code), "row")
+        why = f"{rows} of {sum(codes.values()):,} of the feed {'has' if rows == '1 row' else 'have'} a time there"
+        return [*choices, Choice(DELETE_WHEN, "not null", why)]
     if marks:
         shown = counted_codes(most_frequent({code: codes[code] for code in marks}))
         why = f"{shown} in {counted(sum(codes.values()), 'row')} of the feed marks deletes"
         return [*choices, Choice(DELETE_CODES, sorted(map(_text, marks)), why)]
-    return [*choices, _delete_codes(codes)]
+    return [*choices, *_ignore_codes(name, codes), _delete_codes(name, codes)]
 
 
-def _delete_codes(codes: Counter[bytes]) -> Choice:
-    deletes = {code: count for code, count in codes.items() if looks_like_delete(code, ())}
-    unknown = {code: count for code, count in codes.items() if code not in deletes and not looks_like_upsert(code)}
+def _ignore_codes(name: str, codes: Counter[bytes]) -> list[Choice]:
+    before = {code: n for code, n in codes.items() if meaning_of(code, name) == "before" and code == code.strip()}
+    if not before:
+        return []
+    why = f"{counted_codes(most_frequent(before))} in {counted(sum(codes.values()), 'row')} are images before updates"
+    return [Choice(IGNORE_CODES, sorted(map(_text, before)), why)]
+
+
+def _delete_codes(name: str, codes: Counter[bytes]) -> Choice:
+    deletes = {code: count for code, count in codes.items() if looks_like_delete(code, (), name)}
+    truncates = {code: count for code, count in codes.items() if meaning_of(code, name) == "truncate"}
+    unknown = {code: count for code, count in codes.items() if not is_op_code(code, name)}
     # A setting has no blanks around a code.
     unwritable = [code for code in deletes if code != code.strip() or b"," in code]
     value = sorted(_text(code) for code in deletes if code not in unwritable) or ["D"]
@@ -133,7 +155,14 @@ def _delete_codes(codes: Counter[bytes]) -> Choice:
     if unknown:
         shown = counted_codes(most_frequent(unknown))
         alternatives = [([*value, *map(_text, unknown)], f"if {shown} are deletes")]
-        question = f"Is {shown} an op code of deletes? It counts as an upsert; otherwise add it to {{{DELETE_CODES}}}."
+        question = (
+            f"Is {shown} an op code of deletes? Then add it to {{{DELETE_CODES}}}; if its rows are no mutations, to "
+            f"{{{IGNORE_CODES}}}; if they are upserts, name all codes of upserts in {{upsert.op.code}}. A run stops at "
+            "codes that are not known."
+        )
+    elif truncates:
+        shown = counted_codes(most_frequent(truncates))
+        question = f"What shall become of the truncates ({shown})? A run stops at them, and says how to apply one."
     folded = Counter(code.lower() for code in codes)
     spellings = {code: count for code, count in codes.items() if folded[code.lower()] > 1 and code not in deletes}
     if spellings and not unknown:
@@ -153,12 +182,15 @@ def _text(code: bytes) -> str:
 
 
 def prefix_choice(named: Mapping[str, str], others: Sequence[str]) -> Choice | None:
-    """Return the prefix of delete files.
+    """Return the prefix of delete files, or the pattern of their names.
 
-    named: names of feed files that begin with a word for deletes -> this word. others: names of other feed files.
+    named: names of feed files that have a word for deletes -> this word. others: names of other feed files.
     """
     if not named:
         return None
+    if not all(name.startswith(word) for name, word in named.items()):
+        why = f"{first_few([*named])}: these names have a word for deletes"
+        return Choice(DELETE_PATTERN, delete_pattern([*named.values()]), why)
     words = Counter(named.values())
     word, _ = words.most_common(1)[0]
     common = posixpath.commonprefix(list(words))

@@ -63,7 +63,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     )
     layouts = {
         "master": master,
-        "feed": replace(master, feed=True, op_field=fields.op),
+        "feed": replace(master, feed=True, op_field=fields.op, **run.codes),
         "written": replace(master, record=result),
     }
     files_by_path = {file.path: file for file in files}

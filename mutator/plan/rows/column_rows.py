@@ -76,11 +76,10 @@ def _layouts(
         dialect=dialect,
         within_years=output == "csv",
         feed=False,
-        upsert_codes=run.config.upsert_codes,
         defaults=defaults,
         **rows.rules(run),
     )
-    feed = replace(master, feed=True, op_field=run.fields.op)
+    feed = replace(master, feed=True, op_field=run.fields.op, **run.codes)
     return {"master": master, "feed": feed, "written": master}
 
 

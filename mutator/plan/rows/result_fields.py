@@ -104,7 +104,9 @@ def _has_only_deletes(config: Config, source: Source, op: str) -> bool:
     try:
         for found in file_format.read(content, source.file_schema.schema, [op], source.dialect):
             rows += found.batch.num_rows
-            if not OpCodes.of_array(canonical(found.batch.column(op))).among(config.delete_codes).all():
+            codes = OpCodes.of_array(canonical(found.batch.column(op)))
+            codes = codes.presence() if config.marks_deletes else codes
+            if not codes.among(config.delete_codes).all():
                 return False
     except (CorruptStream, NotReadable, pa.ArrowException):
         return False  # the run names the damaged row

@@ -41,6 +41,11 @@ class SchemaRun:
     versions: tuple[SchemaVersion, ...]  # one for each file that has fields
 
     @property
+    def codes(self) -> dict[str, Any]:
+        """The arguments for ``RowRules`` that only rows of the feed have: the codes of all but deletes."""
+        return {"upsert_codes": self.config.upsert_codes, "ignore_codes": self.config.ignore_codes}
+
+    @property
     def sources(self) -> Iterable[tuple[str, Source]]:
         """The side of each file, and the file."""
         return [("master", one) for one in self.survey.master] + [("feed", one) for one in self.survey.feed]
@@ -60,6 +65,7 @@ class ResultRows:
             "order_type": self.order_type,
             "null_lowest": run.config.null_order == "lowest",
             "delete_codes": run.config.delete_codes,
+            "marks_deletes": run.config.marks_deletes,
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
         }
@@ -133,7 +139,7 @@ def _rules_of_file(run: SchemaRun, side: str, source: Source, version: SchemaVer
         "op_field": op if has_op else None,
         "deletes": feed and is_delete_source(run.config, source),
         "deletes_allowed": feed,
-        "upsert_codes": run.config.upsert_codes if feed else None,
+        **(run.codes if feed else {"upsert_codes": None, "ignore_codes": frozenset()}),
     }
 
 

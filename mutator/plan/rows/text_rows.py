@@ -207,16 +207,18 @@ def _layouts(
         op_field=op,
         delete_codes=config.delete_codes,
         upsert_codes=config.upsert_codes,
+        ignore_codes=config.ignore_codes,
+        marks_deletes=config.marks_deletes,
         cut_op=op is not None and not config.op_keep,
         joint=config.joint,
         partition=fields,
     )
     if op is None or op_in_master:
-        master = replace(rows, width=master_width, upsert_codes=None, deletes_allowed=False)
+        master = replace(rows, width=master_width, upsert_codes=None, ignore_codes=frozenset(), deletes_allowed=False)
     else:
         master = replace(_without_op(rows, op), width=master_width)
     stored = rows if op is None or not rows.cut_op else _without_op(rows, op)
-    written = replace(stored, width=rows.output_width, upsert_codes=None)
+    written = replace(stored, width=rows.output_width, upsert_codes=None, ignore_codes=frozenset())
     return replace(rows, placed=partitioning.by_partition), master, written
 
 

@@ -155,7 +155,7 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
                 continue
             ready[name] = ReadyFile(entry, directory.marker(entry), control)
     if config.full or config.overwrites:
-        waiting += _hold_back_later(ready, "snapshot" if config.full else "overwrite")
+        waiting += _hold_back_later(config, ready, "snapshot" if config.full else "overwrite")
     waiting.sort(key=lambda file: _is_set_aside(file[0]))  # reports show only the first
     return Arrivals(
         tuple(ready.values()), tuple(waiting), min(ages.seconds, default=None), config.control_suffix, tuple(ages.ahead)
@@ -172,22 +172,18 @@ def arrived(entry: Entry) -> Arrived:
     return Arrived(entry.name, entry.bytes, entry.modified, entry.tag)
 
 
-def _hold_back_later(ready: dict[str, ReadyFile], what: str) -> list[tuple[str, str]]:
+def _hold_back_later(config: Config, ready: dict[str, ReadyFile], what: str) -> list[tuple[str, str]]:
     """Leave only the files of the oldest sequence ready; return the others with why they wait.
 
     Snapshots and overwrites are merged one at a time, so that the result does not depend on when runs start. what: of
     both words, the one for the files.
     """
-    oldest = min(map(_sequence, ready), default=None)
-    later = [name for name in ready if _sequence(name) != oldest]
+    sequences = {name: -1 if (found := config.sequence_of(name)) is None else found for name in ready}
+    oldest = min(sequences.values(), default=None)
+    later = [name for name in ready if sequences[name] != oldest]
     for name in later:
         del ready[name]
     return [(name, f"waits until an older {what} is merged") for name in later]
-
-
-def _sequence(name: str) -> int:
-    found = file_names.sequence(name)
-    return -1 if found is None else found
 
 
 def _is_set_aside(name: str) -> bool:

@@ -95,7 +95,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
 
 
 def _warnings(config: Config, record: SplitRecord) -> Iterator[str]:
-    if config.op_field is None and config.delete_prefix is None:
+    if config.op_field is None and not config.has_delete_files:
         return  # the feed has no deletes
     found = {name: rows for name, rows in record.rows_by_partition().items() if None in dict(values_of(name)).values()}
     if found:

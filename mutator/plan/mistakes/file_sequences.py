@@ -1,0 +1,30 @@
+"""Stop where order comes from file names, and a name has no sequence, or names contradict their last number."""
+
+from mutator.config import Config
+from mutator.errors import error
+from mutator.errors.display import option
+from mutator.plan.inspect.survey import Survey
+from mutator.rules.file_sequences import contradiction
+
+
+def check_sequences(config: Config, survey: Survey) -> None:
+    """Raise DataError for names of feed files without a sequence, and for names that contradict each other.
+
+    Names of files that were merged before count, too.
+    """
+    for source in survey.feed:
+        if source.sequence is None:
+            where = "digits after the last '_' of the stem, as in ups_prod_1427761080.txt"
+            if config.sequence_pattern is not None:
+                where = f"none that sequence.pattern={config.sequence_pattern.text} finds"
+            raise error("sequence.missing", path=source.path, where=where)
+    if config.sequence_pattern is not None:
+        return
+    merged = [part.name for part in survey.manifest.feed] if survey.manifest is not None else []
+    found = contradiction([*(source.name for source in survey.feed), *merged])
+    if found is not None:
+        why, pattern = found
+        cure = "say with sequence.pattern where the sequence is"
+        if pattern is not None:
+            cure = f"use {option('sequence.pattern', pattern)}"
+        raise error("sequence.contradicts", why=why, cure=cure)

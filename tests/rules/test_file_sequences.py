@@ -1,0 +1,87 @@
+"""Sequences in names of files: where a pattern finds them, and which names contradict the last number."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mutator.rules.file_sequences import contradiction, parse_pattern, preset_of
+
+START = datetime(2026, 12, 30, 22, 15, tzinfo=UTC)
+CLOCK = r"(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)"
+FORMS = {  # how a producer names its file number n of a day or an hour -> the pattern that must be proposed
+    "{t:%Y_%m_%d}_{ms}_{rest}.txt": r"(?<!\d)(?P<number>1\d{12})(?!\d)",
+    "{s}_{rest}.csv": r"(?<!\d)(?P<number>1\d{9})(?!\d)",
+    "orders_{t:%Y%m%d}_{hour}.csv.gz": "date",
+    "orders-{t:%Y-%m-%d}_{hour}.parquet": "date",
+    "o_{t:%Y%m%dT%H%M}_{rest}.avro": "date",
+    "orders_{t:%d%m%Y}{t:%H%M%S}.txt": r"_(?P<day>\d\d)(?P<month>\d\d)(?P<year>\d{4})" + CLOCK,
+    "LOAD{n:08X}.csv": "dms",
+    "{t:%Y%m%d-%H%M%S}{n:03}.csv": "dms",
+    "orders+3+{n:010}.json": "connect-offset",
+}
+RIGHT = [
+    "ups_{n}.txt",
+    "ups_{t:%Y%m%d%H}.txt",
+    "{t:%Y%m%d}_{n}.csv",
+    "v{rest}_{t:%Y%m%d}{hour:02}.csv",
+    "a-{rest}_{ms}.csv",
+]
+
+
+def names_of(form):
+    times = [START + timedelta(hours=n) for n in range(40)]
+    values = [
+        {
+            "t": t,
+            "n": n,
+            "rest": (7 * n + 3) % 10,
+            "hour": t.hour,
+            "s": int(t.timestamp()),
+            "ms": int(t.timestamp()) * 1000,
+        }
+        for n, t in enumerate(times)
+    ]
+    return [form.format(**value) for value in values]
+
+
+@pytest.mark.parametrize(("form", "pattern"), FORMS.items())
+def test_the_proposed_pattern_gives_the_order_of_the_producer(form, pattern):
+    names = names_of(form)
+    shuffled = random.Random(7).sample(names, len(names))
+
+    found = contradiction(shuffled)
+    assert (preset_of(shuffled) if found is None else found[1]) == pattern
+    sequences = list(map(parse_pattern(pattern).sequence, names))
+    assert sequences == sorted(sequences)
+    assert len(set(sequences)) == len(names)
+    assert max(sequences) < 2**63
+
+
+@pytest.mark.parametrize("form", RIGHT)
+def test_numbers_in_the_order_of_all_dates_are_right(form):
+    names = names_of(form)
+    assert contradiction(random.Random(7).sample(names, len(names))) is None
+    assert preset_of(names) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("(", "regular expression"),
+        (r"_(\d+)", "the groups are year, month"),
+        (r"(?P<day>\d)", "without the group month"),
+        (r"(?P<size>\d+)", "the groups are"),
+    ],
+)
+def test_a_wrong_pattern(text, why):
+    with pytest.raises(ValueError, match=why):
+        parse_pattern(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("date", "a_20261331_2.csv"), ("dms", "x.csv"), (r"(?P<year>\d{4})_(?P<number>\d+)", "2026_" + "9" * 15)],
+)
+def test_names_without_a_sequence(text, name):
+    assert parse_pattern(text).sequence(name) is None
