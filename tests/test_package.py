@@ -9,9 +9,11 @@ import subprocess
 import sys
 from email.parser import HeaderParser
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.support.console import console_blocks, settle, steps
 
@@ -37,13 +39,13 @@ def built(tmp_path_factory):
 
 def test_an_installed_package_has_its_types_and_its_licence(built):
     info = built / "spark_mutator.egg-info"
-    metadata = HeaderParser().parsestr((info / "PKG-INFO").read_text())
+    described = HeaderParser().parsestr((info / "PKG-INFO").read_text())
     installed = {path.relative_to(built / "build/lib").as_posix() for path in (built / "build/lib").rglob("*.*")}
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mutator").rglob("*.py")}
 
-    assert metadata["Name"] == "spark-mutator"
-    assert {metadata.get("License"), metadata.get("License-Expression")} >= {"Apache-2.0"}
-    assert metadata["License-File"] == "LICENSE"
+    assert described["Name"] == "spark-mutator"
+    assert {described.get("License"), described.get("License-Expression")} >= {"Apache-2.0"}
+    assert described["License-File"] == "LICENSE"
     assert "LICENSE" in (info / "SOURCES.txt").read_text().split()
     assert (info / "entry_points.txt").read_text().split() == ["[console_scripts]", "mutator", "=", "mutator.cli:entry"]
     templates = {path.relative_to(ROOT).as_posix() for path in (ROOT / "mutator").rglob("templates/*")}
@@ -83,10 +85,26 @@ def test_nobody_is_told_to_install_the_other_mutator():
         assert not re.search(r"""pip install (-\S+ )*["']?mutator""", text), path
 
 
+def link_requirements(packages):
+    """Put what the installed package requires, and nothing else, into site-packages, as links to this environment."""
+    waiting, done = [*metadata.Distribution.at(next(packages.glob("spark_mutator-*.dist-info"))).requires], set()
+    while waiting:
+        wanted = Requirement(waiting.pop())
+        if wanted.name in done or (wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})):
+            continue
+        done.add(wanted.name)
+        found = metadata.distribution(wanted.name)
+        assert wanted.specifier.contains(found.version, prereleases=True), wanted
+        waiting += found.requires or ()
+        for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(found.locate_file(top))
+
+
 @pytest.mark.rest
 @pytest.mark.processes
 def test_the_wheel_follows_the_tutorial_in_an_empty_environment(tmp_path):
-    """The wheel is made from the sdist, as pip does, and installed with what it requires, outside of the checkout."""
+    """The wheel is made from the sdist, as pip does, and installed outside of the checkout, with what it requires."""
     dist, python = tmp_path / "dist", tmp_path / "env" / "bin" / "python"
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, names.split("\0")):
@@ -97,7 +115,9 @@ def test_the_wheel_follows_the_tutorial_in_an_empty_environment(tmp_path):
     assert sorted(path.suffix for path in dist.iterdir()) == [".gz", ".whl"]
     (wheel,) = dist.glob("*.whl")
     run([sys.executable, "-m", "venv", python.parents[1]])
-    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel])
+    run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel])
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    link_requirements(packages)
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     env["PATH"] = f"{python.parent}:{env['PATH']}"
 

@@ -193,7 +193,7 @@ def test_the_targets_of_overwrites_follow_from_the_figures():
     assert f"reached: {peers[0]}: 6.00 times (1.00 s against 6.00 s)" in target_lines(outcomes)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.processes
 def test_a_small_run_of_overwrites(tmp_path):
     """Tables and directories have the same rows afterwards, with each key scope."""

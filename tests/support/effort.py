@@ -1,4 +1,4 @@
-"""The number of cases that a long test draws: all in the soak, a third in `make test-all`, a tenth in `make test`."""
+"""The number of cases that a long test draws: all in the soak, a sixth in `make test-rest`, a tenth in `make test`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 
 EFFORT = os.environ.get("MUTATOR_EFFORT", "tenth")
-_SHARE = {"full": 1, "third": 3, "tenth": 10}[EFFORT]
+_SHARE = {"full": 1, "sixth": 6, "tenth": 10}[EFFORT]
 
 
 def share(cases: int) -> int:
@@ -17,8 +17,8 @@ def share(cases: int) -> int:
 
 
 def stride(step: int) -> int:
-    """Return the distance between two of the calls that get a fault: the given one in `make test`, 1 elsewhere."""
-    return step if _SHARE == 10 else 1
+    """Return the distance between two calls that get a fault: that of `make test`, half in the rest, 1 in the soak."""
+    return {"full": 1, "sixth": max(step // 2, 1), "tenth": step}[EFFORT]
 
 
 EXAMPLES = share(100)  # for hypothesis tests that do not set a number

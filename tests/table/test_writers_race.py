@@ -155,7 +155,7 @@ def lost_answers(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
 @pytest.mark.rest
 @pytest.mark.parametrize("root", ["local", *REMOTE], indirect=True)
 def test_writers_and_a_reader(root: str) -> None:
-    race(new_table(root), writers=3, steps=6)
+    race(new_table(root), writers=3, steps=3)
 
 
 @pytest.mark.processes
@@ -164,7 +164,7 @@ def test_writers_and_a_reader(root: str) -> None:
 def test_writers_whose_answers_get_lost(root: str, request: pytest.FixtureRequest) -> None:
     table = new_table(root)
     with lost_answers(request, table.path) as path:
-        race(table, writers=3, steps=5, lossy=path)
+        race(table, writers=3, steps=3, lossy=path)
 
 
 @pytest.mark.processes
@@ -175,7 +175,7 @@ def test_a_writer_that_is_stopped_follows_the_others(root: str) -> None:
 
 
 def stopped_in_the_second_apply(table: Table, seconds: float) -> None:
-    writers, steps = 3, 4
+    writers, steps = 3, 2
     slow = start("write", table.path, 0, writers, steps, 1)
     try:
         assert os.WIFSTOPPED(os.waitpid(slow.pid, os.WUNTRACED)[1])
