@@ -5,7 +5,7 @@ True
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,11 +127,10 @@ class Config:
     # Published name to the one that messages have, where the user gives other names.
     names: Mapping[str, str] = field(default_factory=dict, compare=False)
 
-    def sequence_of(self, name: str) -> int | None:
-        """Return the sequence of a file's name; None without one. Those of files that runs wrote are at the end."""
-        if self.sequence_pattern is None or file_names.is_data_file(name):
-            return file_names.sequence(name)
-        return self.sequence_pattern.sequence(name)
+    @property
+    def sequence_of(self) -> Callable[[str], int | None]:
+        """The function that returns the sequence of a file's name, or None without one."""
+        return file_names.sequence if self.sequence_pattern is None else self.sequence_pattern.sequence
 
     @property
     def by_file_name(self) -> bool:

@@ -52,7 +52,7 @@ class SequencePattern:
         return self.text == "last" or (self.text not in PRESETS and (groups == {"number"} or groups < {*_WIDTHS}))
 
     def sequence(self, name: str) -> int | None:
-        """Return the sequence of a file's name; None without one.
+        """Return the sequence of a file's name; None without one. That of a file that a run wrote is at the end.
 
         Parts of a date come before the number, each in its width, so that the result grows with time.
 
@@ -61,7 +61,7 @@ class SequencePattern:
         >>> parse_pattern("connect-offset").sequence("orders+0+0000000123.avro")
         123
         """
-        if self.text == "last":
+        if self.text == "last" or file_names.is_data_file(name):
             return file_names.sequence(name)
         found = re.search(PRESETS.get(self.text, self.text), name)
         if found is None:

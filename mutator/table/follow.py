@@ -94,7 +94,7 @@ def changes_plan(config: Config, winners: Sequence[TableVersion]) -> bool:
     """
     names = [file.name for one in winners for file in one.feed]
     by_name = bool(names) and config.op_field is None
-    has_sequences = any(config.sequence_of(name) is not None for name in names)
+    has_sequences = any(number is not None for number in map(config.sequence_of, names))
     return by_name or has_sequences or any(one.spec is not None for one in winners)
 
 

@@ -35,6 +35,7 @@ BY_NUMBER = {
     "field.delim.regex": "\\t",
     "id.field.ordinals": "0",
     "op.code.field.ordinal": "1",
+    "upsert.op.code": "A,C,M,R,T",  # T is a change of the type
     "temporal.ordering.field.ordinal": "2",
     "num.reducer": "3",
     "max.delete.fraction": "1",

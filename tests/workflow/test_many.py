@@ -63,7 +63,7 @@ def test_worker_processes_merge_the_tables(folder, monkeypatch, small):
 @pytest.mark.parametrize("settings", ["", 'master.unique = "true"'], ids=["shuffle", "broadcast"])
 def test_files_equal_those_of_a_single_run(folder, sc, tmp_path, engine, settings):
     (table,) = folder.tables(f"[tables.t1.settings]\n{settings}").only(["t1"])
-    folder.put("feed/t1/del_2.txt", "3,,300\n")
+    folder.put("feed/t1/ups_2.txt", "3,,300\n")
     alone = merge.mutate(
         sc, table.config, master=table.master, feed=table.feed, output=tmp_path / "alone", engine=engine
     )

@@ -61,7 +61,7 @@ ROWS = (
                 forms.FLAG,
                 "true",
                 "`false`: accept order values that [look like times in several units](mistakes.md), such as seconds "
-                "and milliseconds since 1970",
+                "and milliseconds since 1970, or whose order as text is wrong, such as `27-NOV-26` and `01-DEC-26`",
             ),
         ),
     ),

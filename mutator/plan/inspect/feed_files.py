@@ -116,7 +116,8 @@ def sequence_notes(
 
     Raises DataError where the configuration forbids them.
     """
-    before = [number for part in (known.feed if known else ()) if (number := config.sequence_of(part.name)) is not None]
+    merged = [part.name for part in (known.feed if known else ())]
+    before = [number for number in map(config.sequence_of, merged) if number is not None]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []
     own = _master_sequences(known, master) if config.by_file_name else []

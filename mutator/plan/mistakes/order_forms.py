@@ -6,7 +6,7 @@ feed than in the master.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -17,11 +17,11 @@ from mutator.errors import error
 from mutator.errors.display import quoted_value
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.epoch_units import epoch_unit
+from mutator.rules.text_orders import out_of_order
 from mutator.rules.timestamps import parse_timestamp
 
 _DECIMAL = re.compile(rb"[+-]?\d{1,30}(?:\.\d{1,30})?")
 _ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)")
-_YEAR_LAST = re.compile(rb"(\d\d?)[./-](\d\d?)[./-](\d{4})(?!\d)")
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _SMALL = 300_000  # a thousandth of the seconds from 1970 to 1979
@@ -60,29 +60,24 @@ def _text_warnings(config: Config, known: Manifest | None, values: Sequence[byte
             cure = "set temporal.ordering.field.type=long or decimal, or, if text is meant, string"
             raise error("width", where="temporal.ordering.field.numeric=false", what=what, cure=cure)
         yield f"{what}; temporal.ordering.field.type=long or decimal compares numbers"
-    elif pair := _out_of_order(values, parse_timestamp):
-        yield (
-            f"order values are compared as text, and all in the first rows are timestamps, in several forms: {pair}; "
-            "temporal.ordering.field.type=timestamp compares times"
-        )
-    elif pair := _out_of_order(values, _date(day=0)) or _out_of_order(values, _date(day=1)):
-        yield (
-            "order values are compared as text, and all in the first rows are dates that do not begin with the year: "
-            f"{pair}; have them delivered as 2026-01-31"
-        )
+        return
+    form = _form(values)
+    if form == "timestamps":
+        pair = _out_of_order(values, parse_timestamp)
+        _refuse(config, "timestamps of several forms", pair, "set temporal.ordering.field.type=timestamp")
+    found = out_of_order(values) if form is None else None
+    if found is not None:
+        form, one, other = found
+        pair = f"{quoted_value(one.encode())} is compared with {quoted_value(other.encode())} letter by letter"
+        _refuse(config, form, pair, "have them delivered as numbers or in ISO 8601, as in 2026-01-31T22:15:00Z")
 
 
-def _date(day: int) -> Callable[[bytes], date]:
-    """Return the parser of dates that begin with the day and the month. day: 0 if the day is first, else 1."""
-
-    def parse(value: bytes) -> date:
-        match = _YEAR_LAST.match(value)
-        if match is None:
-            raise ValueError
-        numbers = int(match[1]), int(match[2])
-        return date(int(match[3]), numbers[1 - day], numbers[day])
-
-    return parse
+def _refuse(config: Config, form: str, pair: str, cure: str) -> None:
+    """Raise ConfigError where the order of text is wrong. pair: two values that show it; "" without any."""
+    if pair and config.order_check:
+        what = f"order values are compared as text, and all in the first rows are {form}: {pair}"
+        cure = f"{cure}; or, if the order of text is meant, set order.check=false"
+        raise error("width", where=f"temporal.ordering.field.type={config.order_type}", what=what, cure=cure)
 
 
 def _out_of_order(values: Sequence[bytes], parse: Callable[[bytes], Any]) -> str:

@@ -178,7 +178,8 @@ def _hold_back_later(config: Config, ready: dict[str, ReadyFile], what: str) -> 
     Snapshots and overwrites are merged one at a time, so that the result does not depend on when runs start. what: of
     both words, the one for the files.
     """
-    sequences = {name: -1 if (found := config.sequence_of(name)) is None else found for name in ready}
+    numbers = map(config.sequence_of, ready)
+    sequences = {name: -1 if number is None else number for name, number in zip(ready, numbers, strict=True)}
     oldest = min(sequences.values(), default=None)
     later = [name for name in ready if sequences[name] != oldest]
     for name in later:

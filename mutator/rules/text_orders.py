@@ -1,0 +1,108 @@
+"""Forms of order values whose order as text is not theirs: dates, clocks of 12 hours, and positions in logs.
+
+>>> out_of_order([b"27-NOV-26", b"01-DEC-26"])
+('dates with the names of months', '27-NOV-26', '01-DEC-26')
+>>> out_of_order([b"2026-09-30T01:00", b"2026-10-01T01:00"])
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = (
+    r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp])?"
+    r"(?:\.?[Mm]\.?)?\s*(?:Z|UTC|GMT|[A-Z]{3,4}|[+-]\d\d:?\d\d)?"
+)
+_TIME = rf"(?:(?:T|[\s,:]+){_CLOCK})?"
+_WEEKDAY = r"(?:[A-Za-z]{3,9},?\s+)?"
+_YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}}){_TIME}")
+_NAMED = tuple(
+    re.compile(_WEEKDAY + form)
+    for form in (
+        rf"(?P<day>\d{{1,2}})[-\s/.](?P<month>[A-Za-z]{{3,9}})[-\s/.,]+(?P<year>\d{{4}}|\d\d){_TIME}",
+        rf"(?P<month>[A-Za-z]{{3,9}})[-\s.]+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-,\s]\s*(?P<year>\d{{4}}){_TIME}",
+        rf"(?P<month>[A-Za-z]{{3,9}})\s+(?P<day>\d{{1,2}})\s+{_CLOCK}\s+(?P<year>\d{{4}})",
+    )
+)
+_DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})[-/.](?P<month>\d{{1,2}})[-/.](?P<year>\d{{4}}|\d\d){_TIME}")
+_MONTH_FIRST = re.compile(rf"(?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})[-/.](?P<year>\d{{4}}|\d\d){_TIME}")
+_LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")  # of PostgreSQL
+_NUMBERS = re.compile(r"(\d+)")
+_NOON, _CENTURY = 12, 2000
+_LONGEST = 64  # characters of a position in a log
+
+
+def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
+    """Return the form of all values, a value and another one that is newer, though it counts as older as text.
+
+    Names of months and positions of several widths are no order of text, even if these values are in order by chance.
+    Return None if the values are in order, or have no such form in common.
+    """
+    texts = [value.decode("utf-8", "backslashreplace").strip() for value in sorted(set(values))]
+    for form, parse in _FORMS:
+        try:
+            found = [parse(text) for text in texts]
+        except ValueError:
+            continue
+        if form == _WITHIN and len({shape for shape, _ in found}) > 1:
+            return None
+        never = form == _NAMED_MONTHS or (form == _OF_POSTGRES and len(set(map(len, texts))) > 1)
+        for (one, other), (text, next_text) in zip(pairwise(found), pairwise(texts), strict=True):
+            if one > other or never:
+                return form, next_text, text
+        if form != _DAYS_FIRST:  # these may begin with the month as well
+            return None
+    return None
+
+
+def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
+    """Return the parser of dates of some forms, with a time or without one."""
+
+    def parse(text: str) -> tuple[int, ...]:
+        match = next(filter(None, (form.fullmatch(text) for form in forms)), None)
+        if match is None:
+            raise ValueError
+        part = match.groupdict()
+        month = int(part["month"]) if part["month"].isdigit() else 1 + _MONTHS.index(part["month"][:3].lower())
+        year, day, hour = int(part["year"]), int(part["day"]), int(part["hour"] or 0)
+        if not (1 <= month <= 12 and 1 <= day <= 31 and hour <= 24):
+            raise ValueError
+        if part["half"] is not None:
+            hour = hour % _NOON + (_NOON if part["half"] in "pP" else 0)
+        year += _CENTURY if len(part["year"]) == 2 else 0
+        return year, month, day, hour, int(part["minute"] or 0), int(part["second"] or 0), *_fraction(part["fraction"])
+
+    return parse
+
+
+def _fraction(digits: str | None) -> tuple[int]:
+    return (int((digits or "0").ljust(9, "0")),)
+
+
+def _log_position(text: str) -> tuple[int, int]:
+    match = _LSN.fullmatch(text)
+    if match is None:
+        raise ValueError
+    return int(match[1], 16), int(match[2], 16)
+
+
+def _numbers_within(text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the text around numbers, and these: of positions such as mysql-bin.000009:154 and of GTIDs."""
+    parts = _NUMBERS.split(text)
+    if len(parts) < 3 or len(text) > _LONGEST:
+        raise ValueError
+    return "\0".join(parts[::2]), tuple(map(int, parts[1::2]))
+
+
+_OF_POSTGRES, _NAMED_MONTHS = "positions in the log of PostgreSQL", "dates with the names of months"
+_DAYS_FIRST, _WITHIN = "dates that begin with the day", "positions with numbers in them"
+_FORMS: tuple[tuple[str, Callable[[str], Any]], ...] = (
+    (_OF_POSTGRES, _log_position),
+    ("dates that begin with the year", _date(_YEAR_FIRST)),
+    (_NAMED_MONTHS, _date(*_NAMED)),
+    (_DAYS_FIRST, _date(_DAY_FIRST)),
+    ("dates that begin with the month", _date(_MONTH_FIRST)),
+    (_WITHIN, _numbers_within),
+)
