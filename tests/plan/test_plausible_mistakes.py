@@ -7,9 +7,11 @@ import shutil
 import pyarrow as pa
 import pytest
 
+import mutator
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files.lines import CR, LF
 from mutator.plan.inspect.heads import RecordedStream, first_bytes, head_of
+from tests.support.columns_data import file_of
 from tests.support.job import Job, rows
 from tests.support.named_runs import TYPED, Work
 
@@ -475,6 +477,15 @@ def test_order_values_that_are_plausible(job, settings, master, feed):
         ([b"1", b"2"], [b"001", b"002"], "'001' in the feed, '1' in the master"),
         ([b"A-07", b"A-08"], [b"A-7"], "'A-7' in the feed, 'A-07' in the master"),
         ([b"k1", b"k2"], [b'"k1"'], "'\"k1\"' in the feed, 'k1' in the master"),
+        ([b"11", b"12"], [b"11.0"], "'11.0' in the feed, '11' in the master"),
+        ([b"1.50"], [b"1.5"], "'1.5' in the feed, '1.50' in the master"),
+        ([b"12345678901"], [b"1.2345678901E10"], "in the feed, '12345678901' in the master"),
+        ([b"+5"], [b"5"], "'5' in the feed, '+5' in the master"),
+        ([b"6f9619ff-8b86-d011-b42d-00cf4fc964ff"], [b"6F9619FF8B86D011B42D00CF4FC964FF"], "'6F9619FF8B86D011B42D"),
+        (["Zo\u00eb".encode()], ["Zoe\u0308".encode()], "in the feed"),
+        ([b"a b"], ["a\u00a0b".encode()], "in the feed"),
+        ([b"ab"], ["ab\u200b".encode()], "in the feed"),
+        ([b"11", b"12", b"13"], [b"21.0", b"22.0", b"23.0"], "feed have a point, as floating-point numbers have"),
         ([b"000001", b"000002", b"000003"], [b"11", b"12", b"13"], "master have leading zeros ('000001'), and none of"),
         (
             [b"aa", b"bb", b"cc"],
@@ -496,6 +507,7 @@ def test_ids_in_another_form(job, master, feed, example):
         ([b"A1", b"a1", b"A2"], [b"a2"]),  # case matters
         ([b"1", b"2"], [b"3", b"001", b"1"]),
         ([b"k1", b"k2", b"k3"], [b"k4", b"k5", b"k6"]),
+        ([b"1.10", b"1.2"], [b"1.1", b"1.10"]),  # versions: both are in the feed
         ([b"000001", b"000002", b"000003"], [b"100011", b"100012", b"100013"]),
         ([b"Ab", b"Cd", b"Ef"], [b"GH", b"IJ", b"KL"]),
         ([b"a b", b"c d", b"e f"], [b"g", b"h", b"i"]),
@@ -514,6 +526,19 @@ def warnings_of_ids(job, master, feed):
     managed, job.output = job.output, job.root / "other"
     job.run(BY_TIME, master=str(managed), feed=[str(job.feed / "empty_8.txt")])
     return first.warnings
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro", None])
+def test_ids_in_another_form_in_typed_files_and_tables(tmp_path, file_format):
+    tables = [pa.table({"id": ids, "at": [at] * 2}) for at, ids in enumerate((["11", "12"], ["11.0", "x"]))]
+    places = tables
+    if file_format is not None:
+        places = [tmp_path / name for name in ("master", "feed")]
+        for place, table in zip(places, tables, strict=True):
+            place.mkdir()
+            (place / f"f.{file_format}").write_bytes(file_of(file_format, table))
+    (warning,) = mutator.merge(master=places[0], feed=places[1], key="id", order_by="at").warnings
+    assert "'11.0' in the feed, '11' in the master" in warning
 
 
 def test_ids_and_order_values_of_a_managed_master(job):

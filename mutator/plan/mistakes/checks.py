@@ -24,5 +24,5 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     return (
         *role_warnings(config, survey),
         *order_warnings(config, known, samples),
-        *id_warnings(known, samples),
+        *id_warnings(config, survey, samples),
     )

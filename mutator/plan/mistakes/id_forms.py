@@ -1,17 +1,30 @@
-"""Warn of IDs in master and feed that differ in blanks, quotes, case or leading zeros alone.
+"""Warn of IDs in master and feed that are spelled in different ways (``rules.id_spellings``).
 
 No warning where two IDs of one side differ in nothing else: then such IDs are different records.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from unicodedata import is_normalized
 
-from mutator.dataset.manifest import Manifest
+import pyarrow as pa
+
+from mutator.config import Config
 from mutator.errors.display import key_text, value_in_quotes
+from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.first_rows import first_rows
+from mutator.plan.inspect.heads import FILES
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample
+from mutator.rules.id_spellings import INVISIBLE, plain_id
 
+_ROWS = 200  # of a typed file
 _ENOUGH = 3  # IDs of a side that show its form
-_ZEROS = re.compile(rb"(?<![0-9])0+(?=[0-9])")
+_FRACTION = re.compile(rb"[+-]?[0-9]+\.[0-9]*0*")
+_EXPONENT = re.compile(rb"[+-]?[0-9.]+[eE][+-]?[0-9]+")
+_DASHES = re.compile(rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_TYPED_BYTES = 1 << 20  # of a typed file that is read for its first IDs
 
 
 def _is_padded(value: bytes) -> bool:
@@ -24,19 +37,29 @@ _TRAITS: Mapping[str, Callable[[bytes], bool]] = {
     "quotes around them": lambda value: len(value) > 1 and value[:1] == value[-1:] == b'"',
     "leading zeros": _is_padded,
     "capital letters alone": lambda value: value.isupper(),
+    "a point, as floating-point numbers have": lambda value: _FRACTION.fullmatch(value) is not None,
+    "an exponent": lambda value: _EXPONENT.fullmatch(value) is not None,
+    "a plus sign": lambda value: value[:1] == b"+",
+    "the dashes of UUIDs": lambda value: _DASHES.fullmatch(value) is not None,
+    "invisible characters": lambda value: value != value.decode("utf-8", "replace").translate(INVISIBLE).encode(),
+    "letters with separate accents": lambda value: not is_normalized("NFC", value.decode("utf-8", "replace")),
 }
 
 
-def id_warnings(known: Manifest | None, samples: Sequence[Sample]) -> Iterator[str]:
+def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield a warning if IDs of the feed are probably those of the master in another form.
 
-    known: the master's manifest. IDs of other types than text have one form, to which those of the feed are converted.
+    IDs of other types than text have one form, to which those of the feed are converted.
     """
+    known = survey.manifest
     if known is not None and not {"text", "bytes"}.issuperset(known.spec["key"]["types"]):
         return
     master, feed = (
-        list(dict.fromkeys(row for sample in samples if sample.side == side for row in sample.ids))
-        for side in ("master", "feed")
+        list(dict.fromkeys([*(row for sample in samples if sample.side == side for row in sample.ids), *typed]))
+        for side, typed in (
+            ("master", _typed_ids(config, survey.master)),
+            ("feed", _typed_ids(config, survey.feed)),
+        )
     )
     normal_in_master, normal_in_feed = _by_normal_form(master), _by_normal_form(feed)
     if normal_in_master is None or normal_in_feed is None:
@@ -45,8 +68,9 @@ def id_warnings(known: Manifest | None, samples: Sequence[Sample]) -> Iterator[s
         other = normal_in_master.get(normal)
         if other is not None and other != row:
             yield (
-                f"IDs of the feed and the master differ in blanks, quotes, case or leading zeros alone: "
-                f"{_shown(row)} in the feed, {_shown(other)} in the master; they count as different records"
+                "IDs of the feed and the master differ in their spelling alone (blanks, quotes, case, zeros, the form "
+                f"of numbers or UUIDs, invisible characters or accents): {_shown(row)} in the feed, {_shown(other)} in "
+                "the master; they count as different records"
             )
             return
     if set(master) & set(feed):
@@ -55,20 +79,28 @@ def id_warnings(known: Manifest | None, samples: Sequence[Sample]) -> Iterator[s
         yield from _trait_warnings([row[number] for row in master], [row[number] for row in feed])
 
 
+def _typed_ids(config: Config, sources: Sequence[Source]) -> Iterator[Row]:
+    """Yield the first IDs of tables and of small typed files whose ID fields are all text."""
+    for source in sources[:FILES]:
+        schema = None if source.file_schema is None else source.file_schema.schema
+        if schema is None or not FILE_FORMATS[source.file_format].typed or source.bytes > _TYPED_BYTES:
+            continue
+        if len({*schema.names}) < len(schema):
+            continue  # the plan refuses it
+        at = [schema.get_field_index(one) if isinstance(one, str) else one for one in config.id_fields]
+        if all(0 <= one < len(schema) and pa.types.is_string(schema.field(one).type) for one in at):
+            columns = first_rows(source, None, most_rows=_ROWS).columns
+            ids = [columns.get(schema.names[one], ()) for one in at]
+            yield from (tuple(value or b"" for value in row) for row in zip(*ids, strict=True))
+
+
 def _by_normal_form(rows: Sequence[Row]) -> dict[Row, Row] | None:
     """Return IDs by their normal form; None if two of them have the same."""
     found: dict[Row, Row] = {}
     for row in rows:
-        if found.setdefault(tuple(map(_normal, row)), row) != row:
+        if found.setdefault(tuple(map(plain_id, row)), row) != row:
             return None
     return found
-
-
-def _normal(value: bytes) -> bytes:
-    text = value.strip()
-    if len(text) > 1 and text[:1] == text[-1:] == b'"':
-        text = text[1:-1].strip()
-    return _ZEROS.sub(b"", text.lower())
 
 
 def _trait_warnings(master: Sequence[bytes], feed: Sequence[bytes]) -> Iterator[str]:
