@@ -32,6 +32,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
 from mutator.plan.mistakes.file_sequences import check_sequences
+from mutator.plan.mistakes.header_rows import check_lines_alone
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
@@ -254,6 +255,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     mistakes = check_inputs(config, survey)
     _check_feed(config, survey)
     rows = row_plan(config, survey)
+    check_lines_alone(config, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey.master_path, known, rows.spec)
     strategy = choose(config, survey, rows, engine)

@@ -643,3 +643,35 @@ def test_a_name_without_a_sequence_for_a_pattern(job):
     job.put("ups_7.txt", b"a,new\n")
     settings = {"id.field.ordinals": "0", "sequence.pattern": "dms"}
     job.refused(DataError, "no sequence, that is none that sequence.pattern=dms finds", settings=settings)
+
+
+# --- lines that are headers, and lines that are none
+
+
+@pytest.mark.parametrize("line", ["3,chair,9", '{"id":3,"name":"x","ts":9}', "<html><body>404</body></html>"])
+@pytest.mark.parametrize("name", ["u.txt", "u.json"])
+def test_a_file_whose_only_line_is_no_header(job, name, line):
+    job.put("m.csv", b"id,name,ts\n1,a,1\n3,c,3\n", where="master")
+    path = job.put(name, line.encode())
+    settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts", "header.lines": "1"}
+
+    job.refused(DataError, name, f"its only line, '{line}', is skipped as a header", settings=settings)
+    path.write_bytes(b"ID,name,ts\n")
+    assert job.run(settings).counts["feed rows"] == 0
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_header_in_the_middle_of_a_file_is_ignored(job, mark, ending, named):
+    """As ``cat a.csv b.csv`` writes it, with the byte order mark of each file; a row that begins like it stays."""
+    if named and ending == b"\r":
+        pytest.skip("CSV has no such line ends")
+    one, other = ([b"id,name", *rows] for rows in ([b"1,a", b"id,names"], [b"2,b", b""]))
+    content = b"".join(mark + ending.join([*lines, b""]) for lines in (one, other))
+    job.put("f_1.csv" if named else "f_1.txt", content)
+    settings = {"id.field.ordinals": "id" if named else "0", "header.lines": "1", "allow.empty.master": "true"}
+
+    counts = job.run(settings).counts
+    assert (counts["feed inserted"], counts["feed rows"], counts["feed ignored"]) == (3, 3, 3)
+    assert job.run({**settings, "header.check": "false"}, output=str(job.root / "all")).counts["feed rows"] == 4

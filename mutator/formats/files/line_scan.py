@@ -138,6 +138,19 @@ def padded(chunk: bytes, window: Window) -> tuple[Bytes, bool]:
     return np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8), terminated
 
 
+def _equal(data: Bytes, starts: Ints, ends: Ints, line: bytes) -> Ints:
+    """Return the numbers of the lines that are equal to a line, or to it after a byte order mark."""
+    found = [np.zeros(0, np.int64)]
+    for text in (line, UTF8_BOM + line) if line else ():
+        rows = np.flatnonzero(ends - starts == len(text))
+        for at, byte in enumerate(text):
+            if not len(rows):
+                break
+            rows = rows[data[starts[rows] + at] == byte]
+        found.append(rows)
+    return np.concatenate(found)
+
+
 def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:
     """Return the bytes of the rows, their offsets in the file and line numbers; None if nothing is to be removed."""
     starts, ends = table.starts.copy(), table.ends.copy()
@@ -149,6 +162,7 @@ def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Win
     header = starts + offset < window.header_end
     if offset == 0 and window.bom and len(starts):
         starts[0] += len(UTF8_BOM)
+    header[_equal(data, starts, ends, window.header)] = True
     keep = (ends > starts) & ~header
     if keep.all() and starts[0] == 0 and np.array_equal(ends, table.ends):
         return None

@@ -156,4 +156,6 @@ def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:
         is_header = offset < window.header_end
         if offset == 0 and window.bom:
             offset, row = len(UTF8_BOM), row[len(UTF8_BOM) :]
+        if window.header and row.endswith(window.header):
+            is_header = is_header or row.removeprefix(UTF8_BOM) == window.header
         yield number, offset, None if is_header or not row else row

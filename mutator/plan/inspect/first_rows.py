@@ -40,7 +40,13 @@ def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most
         if split is not None:
             return _of_text(source.name, content, split, most_rows, most_bytes)
         return _with_schema(source, content, most_rows, most_bytes)
-    except (MutatorError, ValueError, OSError, pa.ArrowException):  # of a file that the run could read: it has changed
+    except (
+        MutatorError,
+        ValueError,
+        KeyError,
+        OSError,
+        pa.ArrowException,
+    ):  # of a file that the run could read: it has changed
         return FirstRows(source.name, 0, {})
 
 

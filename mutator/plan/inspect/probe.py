@@ -147,7 +147,9 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
     quotes = b'"' in first and ".csv" in source.name.lower()
     header = tuple(header_names(split(line)) for line in headers if line)
     head = head_of(data, ending)
-    source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, quotes=quotes, head=head)
+    last = next(filter(None, reversed(headers)), b"") if config.header_check else b""
+    source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, header_line=last)
+    source = replace(source, quotes=quotes, head=head)
     if row is None:
         return source
     fields = split(row)
@@ -224,9 +226,11 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
     names = config.field_names or (field_names if file_format == "escaped" else ())
     if delimited and names and not header and len(file_schema.schema):
         file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, names), named=True)
+    header_line = head[: file_schema.header_end].removeprefix(lines.UTF8_BOM).strip(b"\r\n")
     return replace(
         source,
         file_schema=file_schema,
+        header_line=header_line if config.header_check and file_schema.header_end <= len(head) else b"",
         dialect=dialect,
         ending=lines.LF if delimited else "",
         bom=file_schema.bom,

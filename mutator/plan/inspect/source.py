@@ -29,6 +29,7 @@ class Source:
     bom: bool = False  # begins with a UTF-8 byte order mark, which is not part of the first row
     header_end: int = 0  # lines that begin before this offset are headers
     width: int | None = None  # number of fields of the first row; None: the file has no rows
+    header_line: _Bytes = b""  # the last one with any text; "" if equal lines are rows
     header: tuple[tuple[str, ...], ...] = ()  # of delimited text: the values of each header line, see ``headers``
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
     is_header_alone: bool = False  # a header with names, and no row
@@ -73,7 +74,7 @@ class Source:
 
     def window(self, start: int = 0, end: int | None = None) -> Window:
         """Return the window of the rows that begin in [start, end). end: None for the end of the content."""
-        return Window(self.ending, start, end, self.bom, self.header_end)
+        return Window(self.ending, start, end, self.bom, self.header_end, self.header_line)
 
     def position(self, offset: int, line: int) -> str:
         """Return the position of a row, for messages."""

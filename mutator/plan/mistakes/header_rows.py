@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.errors.display import quoted_value
+from mutator.plan.inspect.headers import recorded_header
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample
 from mutator.plan.mistakes.value_forms import (
     all_numbers_or_times,
@@ -21,6 +23,8 @@ from mutator.plan.mistakes.value_forms import (
     names_an_id,
 )
 from mutator.rules.file_names import is_data_file
+
+_MARKUP = (b"{", b"[", b"<")  # of JSON, XML and HTML
 
 
 def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
@@ -35,6 +39,37 @@ def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
         # Otherwise the name of the order field is a reject.
         elif config.by_file_name or config.order_type == "string":
             _check_first_row(config, sample, samples)
+
+
+def check_lines_alone(config: Config, survey: Survey) -> None:
+    """Raise DataError for a feed file whose only lines are skipped as headers, and name no known field."""
+    known: set[str] | None = None
+    for source in survey.feed:
+        if source.width is not None or not source.header_line or len(source.header) < config.header_lines:
+            continue
+        known = _known_names(config, survey) if known is None else known
+        names = {name.lower() for line in source.header for name in line}
+        if not known & names if known else source.header_line[:1] in _MARKUP:
+            what = (
+                f"its only line, {quoted_value(source.header_line, 60)}, is skipped as a header (header.lines), and "
+                "names no field of other files, so the file would count as merged"
+            )
+            cure = (
+                "if it is a record, have the file delivered with its header; if it is no data, remove it; or, if it "
+                "is a header, set header.check=false"
+            )
+            raise error("format", path=source.path, what=what, cure=cure)
+
+
+def _known_names(config: Config, survey: Survey) -> set[str]:
+    """Return the names that fields have, in lower case: in the settings, in the master, and in files with rows."""
+    called = (*config.id_fields, config.order_field, config.op_field, *config.field_names)
+    files = [one for one in (*survey.master, *survey.feed) if not one.is_header_alone]
+    schemas = [survey.dataset_schema, *(one.file_schema for one in files)]
+    names = [name for found in schemas if found is not None and found.named for name in found.schema.names]
+    with_rows = [one.header for one in files if one.width is not None]
+    names += [name for header in (*with_rows, recorded_header(survey.manifest)) for line in header for name in line]
+    return {name.lower() for name in (*names, *called) if isinstance(name, str)}
 
 
 def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
