@@ -28,7 +28,7 @@ from mutator.rules.op_codes import PRESENT
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
 _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numeric"
-_DELETED = "max.delete.fraction"
+_DELETED, _ABSENT = "max.delete.fraction", "max.absence.fraction"
 _KNOWN = (*SETTINGS, *SHORT)
 _OTHERWISE = {  # unknown names, and what is set instead
     "buckets": "; of a directory it is num.reducer; of a table, an option of the command that creates it: "
@@ -140,6 +140,8 @@ def _config(read: _Reader) -> Config:
             values[setting.name] = read(key, unset.get(key, setting.default))
     if values["write_operation"] != "apply" and _DELETED not in read.given:
         values["max_delete_fraction"] = 1.0  # an overwrite deletes whatever its feed lacks
+    if _DELETED in read.given and _ABSENT not in read.given:
+        values["max_absence_fraction"] = values["max_delete_fraction"]
     if values["delete_when"] == "not null":
         values["delete_codes"] = frozenset((PRESENT,))
     defaults = {

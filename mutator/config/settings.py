@@ -82,6 +82,7 @@ class Config:
     # Rows with the ID of another row, of the rows of an unmanaged master
     max_duplicate_fraction: float = _setting("max.duplicate.fraction")
     max_delete_fraction: float = _setting("max.delete.fraction")  # of the master's records
+    max_absence_fraction: float = _setting("max.absence.fraction")  # of these, which a full snapshot lacks
     tombstone_retention: int | None = _setting("tombstone.retention")  # seconds; None: for ever
     before_horizon: str = _setting("before.horizon")
     consumed_retention: int | None = _setting("consumed.retention")  # seconds; None: for ever

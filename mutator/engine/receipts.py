@@ -79,6 +79,7 @@ class MergeReceipt:
     samples: Mapping[str, Sequence[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired
     highest: Any = None  # highest order value of a winner
+    absent: Sequence[tuple[Any, Key]] = ()  # order values and keys of the newest records that a full snapshot lacks
     late: LateOrders | None = None
     units: Units = field(default_factory=dict)  # of the order values of records and tombstones that mutations met
     files: tuple[DataFile, ...] = ()

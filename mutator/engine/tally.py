@@ -24,6 +24,7 @@ class Tally:
     samples: dict[str, list[Key]] = field(default_factory=dict)
     expired: Any = None  # highest order value of a tombstone that expired here
     highest: Any = None  # highest order value of a winner, or of a record that an overwrite deletes by absence
+    absent: list[tuple[Any, Key]] = field(default_factory=list)  # the newest records that a snapshot lacks
     late: LateOrders | None = None
     # The units of the order values of records and tombstones that mutations met, and a counter of such values.
     units: Units = field(default_factory=dict)
@@ -61,6 +62,10 @@ class Tally:
         if self.highest is None or order > self.highest:
             self.highest = order
 
+    def note_absent(self, records: Iterable[tuple[Any, Key]]) -> None:
+        """Keep the newest few records that a full snapshot lacks: their order values and keys."""
+        self.absent = heapq.nlargest(SAMPLES, [*self.absent, *records])
+
     def note_late(self, orders: LateOrders) -> None:
         """Widen the bounds of the order values of late mutations."""
         self.late = orders.joined(self.late)
@@ -83,6 +88,7 @@ class Tally:
             samples=self.samples,
             expired=self.expired,
             highest=self.highest,
+            absent=self.absent,
             late=self.late,
             units=joined([self.units, self.orders.units()]),
             **members,

@@ -83,6 +83,11 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
             "the directories beside it"
         ),
+        "partition.directories": (
+            "{path}: partitioned.by is {fields}, but {directory} is not that: {why}. A master with partition fields in "
+            "the names of directories alone, as Hive and Spark write it, is merged with mutator bridge run --from "
+            "{path}; or correct partitioned.by"
+        ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
     3: {  # data
@@ -107,7 +112,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "schema.directory": (
             "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables, but rows "
-            "must contain it; write the files with the field, or have mutator bridge export make such files"
+            "must contain it; merge with mutator bridge run --from, or write the files with the field"
         ),
         "schema.type": (
             "field {field} is {one} in {path} and {other} in {other_path}: {why}; convert the field in one of them to "
@@ -149,6 +154,10 @@ RUNS: dict[int, dict[str, str]] = {
         "deletes": (
             "the run would remove {removed} of the master's {records}, but max.delete.fraction is {fraction}: {hint}; "
             "if all of these deletes are intended, run again with -D max.delete.fraction=1"
+        ),
+        "absence": (
+            "the snapshot lacks {absent} of the master's {records}, which would be deleted, but max.absence.fraction "
+            "is {fraction}: {hint}; if all of these deletes are intended, run again with -D max.absence.fraction=1"
         ),
         "duplicates": (
             "the {whose} has {duplicates} (rows with the ID of another row) among {rows} rows, so that {records} would "
@@ -328,6 +337,12 @@ RUNS: dict[int, dict[str, str]] = {
         "manifest.damage": (
             "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, because on one disk "
             "the datasets before and after it may have the same file, as hard links"
+        ),
+        "snapshot.before": (
+            "the snapshot would delete {records} that it lacks and that are newer than every row of it, whose highest "
+            "order value is {now}: {samples}. They came by deltas, which the snapshot may not contain yet: run a newer "
+            "snapshot; or, if these records were deleted before it was taken, run again with "
+            "-D allow.older.snapshot=true"
         ),
         "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "

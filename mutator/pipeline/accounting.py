@@ -4,6 +4,7 @@ Counts come from the data that was read and written, returned by the tasks that 
 count twice when a task is retried.
 """
 
+import heapq
 import posixpath
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -58,6 +59,7 @@ class Result:
     partitions: Mapping[str, Counter[str]] = field(default_factory=dict)  # counts of each partition that was written
     replaced: frozenset[str] | None = None  # partitions that an overwrite replaced
     lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
+    absent: Sequence[tuple[Any, Key]] = ()  # order values and keys of the newest records that a full snapshot lacks
     late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the feed, without those of deletes
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
@@ -117,6 +119,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         partitions=_by_partition(merges, lost),
         replaced=receipts.replaced,
         lost=receipts.lost,
+        absent=heapq.nlargest(SAMPLES, [one for receipt in tallies for one in receipt.absent]),
         late=_late_orders(tallies),
         op_codes=op_codes,
         units={

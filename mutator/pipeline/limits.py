@@ -5,6 +5,7 @@ of a side that are rejected. A wrong setting makes such a result of good data.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
@@ -16,7 +17,7 @@ from mutator.pipeline.op_codes import check_op_codes
 from mutator.pipeline.order_units import check_order_units
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.run_plan import Limits, Plan
+from mutator.plan.run_plan import SAMPLES, Limits, Plan
 from mutator.rules.file_names import first_few
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
@@ -90,6 +91,15 @@ def _check_deletes(plan: Plan, result: Result) -> None:
             removed=f"{removed:,}",
             records=counted(live, "record"),
             fraction=f"{fraction:g}",
+            hint=_delete_hint(plan, counts),
+        )
+    absent = counts["master deleted by absence"]
+    if plan.full and exceeds(absent, live, plan.limits.absent_fraction):
+        raise error(
+            "absence",
+            absent=f"{absent:,}",
+            records=counted(live, "record"),
+            fraction=f"{plan.limits.absent_fraction:g}",
             hint=_delete_hint(plan, counts),
         )
 
@@ -167,12 +177,26 @@ def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
     if not result.counts["feed rows"]:
         where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
         raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
-    if known is None or known.snapshot is None or plan.limits.older_snapshot:
+    if known is None or plan.limits.older_snapshot:
         return
-    before = order_value(plan.rows.order_type, known.snapshot)
-    if result.highest is not None and result.highest < before:
+    before = order_value(plan.rows.order_type, known.snapshot) if known.snapshot is not None else None
+    bounds = [one for one in (before, result.highest) if one is not None]
+    newer = [(order, key) for order, key in result.absent if not bounds or order > max(bounds)]
+    if newer:  # no snapshot had them, so they came by deltas
+        shown = [f"{key_text(plan.shown.key(key))} ({_shown_order(plan, order)})" for order, key in newer]
+        raise error(
+            "snapshot.before",
+            records=f"{'at least ' if len(newer) == SAMPLES else ''}{counted(len(newer), 'record')}",
+            samples="; ".join(shown),
+            now="none" if result.highest is None else _shown_order(plan, result.highest),
+        )
+    if before is not None and result.highest is not None and result.highest < before:
         raise error(
             "snapshot.older",
-            now=plan.shown.order_text(order_text(plan.rows.order_type, result.highest)),
+            now=_shown_order(plan, result.highest),
             before=plan.shown.order_text(known.snapshot),
         )
+
+
+def _shown_order(plan: Plan, order: Any) -> str:
+    return plan.shown.order_text(order_text(plan.rows.order_type, order))

@@ -68,6 +68,7 @@ class Limits:
     rejects_delete: bool = False  # a reject of the feed would delete its record, so none may be set aside
     duplicate_fraction: float = 1.0  # of the master's rows
     deleted_fraction: float = 1.0  # of the master's records
+    absent_fraction: float = 1.0  # of the master's records, which a full snapshot lacks
     inserts_below_horizon: bool = True  # are allowed
     older_snapshot: bool = False  # is allowed
     empty_feed: bool = False  # may replace everything
@@ -313,6 +314,7 @@ def limits_of(config: Config) -> Limits:
         rejects_delete=config.full or config.overwrites,
         duplicate_fraction=config.max_duplicate_fraction,
         deleted_fraction=config.max_delete_fraction,
+        absent_fraction=config.max_absence_fraction,
         inserts_below_horizon=config.before_horizon != "fail",
         older_snapshot=config.allow_older_snapshot,
         empty_feed=config.allow_empty_feed,

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from mutator.rules.truth_table import records_deleted
+
 INSERT, BEFORE, AFTER, DELETE = range(4)
 CHANGES = ("insert", "update_preimage", "update_postimage", "delete")  # by number; the names are on disk
 CHANGE, VERSION, TIME = FIELD_NAMES = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -19,5 +21,5 @@ def changed_counts(counts: Mapping[str, int]) -> dict[str, int]:
     {'insert': 2, 'update_preimage': 3, 'update_postimage': 3, 'delete': 1}
     """
     updated = counts["feed updated"]
-    gone = counts["feed deleted"] + counts["master deleted by absence"]
-    return dict(zip(CHANGES, (counts["feed inserted"], updated, updated, gone), strict=True))
+    numbers = (counts["feed inserted"], updated, updated, records_deleted(counts))
+    return dict(zip(CHANGES, numbers, strict=True))

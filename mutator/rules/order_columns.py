@@ -9,6 +9,7 @@ field that the column code does not know, so both always agree.
 ([12, 7, 0], [False, False, True])
 """
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -263,3 +264,14 @@ def _longs(fields: ByteColumn) -> tuple[Any, Flags]:
         plain &= ~inside | ((digit >= 0) & (digit <= 9))
         total = np.where(inside, total * 10 + digit, total)
     return pa.array(total[plain]), plain
+
+
+def newest(order_type: str, orders: Any, keys: Sequence[Any], most: int) -> list[tuple[Any, tuple[bytes, ...]]]:
+    """Return the order values and keys of the rows with the highest order values. keys: a pa.Array for each ID field.
+
+    >>> newest("long", pa.array([1, 3, 2]), [pa.array([b"a", b"b", b"c"])], 2)
+    [(3, (b'b',)), (2, (b'c',))]
+    """
+    rows = pc.sort_indices(orders, sort_keys=[("", "descending")])[:most]
+    values = [to_value(order_type, order) for order in orders.take(rows).to_pylist()]
+    return list(zip(values, zip(*(column.take(rows).to_pylist() for column in keys), strict=True), strict=True))

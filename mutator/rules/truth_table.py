@@ -135,6 +135,15 @@ def decide_replaced(master: str, winner: str, *, older: bool, same: bool) -> Dec
     return next(REPLACED_TABLE[case] for case in cases if case in REPLACED_TABLE)
 
 
+def records_deleted(counts: Mapping[str, int]) -> int:
+    """Return how many records a run deleted, by mutations and by absence from a snapshot or an overwrite.
+
+    >>> records_deleted({"feed deleted": 2, "master deleted by absence": 1}), records_deleted({})
+    (3, 0)
+    """
+    return counts.get("feed deleted", 0) + counts.get("master deleted by absence", 0)
+
+
 def check_sums(counts: Mapping[str, int]) -> list[str]:
     """Return a message for each sum of the contract (3.3) that is wrong; an empty list accounts for every row.
 

@@ -11,7 +11,7 @@ import pytest
 import mutator
 from mutator.errors import ConfigError, DataError, StateError, StorageError
 from mutator.pipeline import merge
-from tests.support.job import CONFIG, ENGINES, MASTER, WITH_OP, Job, known, rows
+from tests.support.job import BY_NAME, CONFIG, ENGINES, MASTER, WITH_OP, Job, known, rows
 
 
 @pytest.fixture(params=ENGINES)
@@ -201,6 +201,44 @@ def test_older_snapshot(job):
     # Now it is the last snapshot: only older ones are refused.
     job.add("all-3.txt", MASTER.replace(b"100", b"198"))
     job.refused(StateError, "has already had one with 199", settings=FULL)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_snapshot_that_is_older_than_deltas(job, by_name):
+    """Records newer than every row of it came by deltas, if no earlier snapshot had them."""
+    full = {**(BY_NAME if by_name else CONFIG), "sync.mode": "full", "max.absence.fraction": "1"}
+    job.put("all_200.txt", MASTER.replace(b"100", b"200"))
+    job.follow(full)
+    job.add("ups_300.txt", b"e,1,300\nf,1,300\n")
+    job.follow(BY_NAME if by_name else CONFIG)
+    late = job.add("all_250.txt", MASTER.replace(b"100", b"250"))
+    job.refused(
+        StateError,
+        "would delete 2 records that it lacks and that are newer than every row of it, whose highest order",
+        "f (300); e (300)",
+        "run again with -D allow.older.snapshot=true",
+        settings=full,
+    )
+    allowed = job.run({**full, "allow.older.snapshot": "true"}, output=str(job.root / "allowed"))
+    assert allowed.counts["master deleted by absence"] == 2
+    late.unlink()
+    job.add("all_350.txt", MASTER.replace(b"100", b"350"))
+    assert job.follow(full).counts["master deleted by absence"] == 2
+    job.add("all_351.txt", MASTER[:-8].replace(b"100", b"350") + b"e,1,351\n")  # d is gone, and was in a snapshot
+    assert job.run(full).counts["master deleted by absence"] == 1
+
+
+def test_a_snapshot_that_lacks_many_records(job):
+    rows = b"".join(b"k%d,1,100\n" % number for number in range(40))
+    job.put("base.txt", rows, where="master")
+    path = job.put("all.txt", b"".join(rows.splitlines(keepends=True)[:35]))
+    message = job.refused(DataError, "the snapshot lacks 5 of the master's 40 records", settings=FULL)
+    assert "max.absence.fraction is 0.1: check that the snapshot is complete" in message
+    for more in ({"max.absence.fraction": "0.2"}, {"max.delete.fraction": "0.2"}):
+        output = str(job.root / "out" / "".join(more))
+        assert job.run({**FULL, **more}, output=output).counts["master deleted by absence"] == 5
+    path.write_bytes(b"".join(rows.splitlines(keepends=True)[:36]))
+    assert job.run(FULL).counts["master deleted by absence"] == 4
 
 
 def test_a_snapshot_is_merged_again(job):

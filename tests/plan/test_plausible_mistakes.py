@@ -675,3 +675,26 @@ def test_a_header_in_the_middle_of_a_file_is_ignored(job, mark, ending, named):
     counts = job.run(settings).counts
     assert (counts["feed inserted"], counts["feed rows"], counts["feed ignored"]) == (3, 3, 3)
     assert job.run({**settings, "header.check": "false"}, output=str(job.root / "all")).counts["feed rows"] == 4
+
+
+# --- directories of partitions
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "csv"])
+def test_a_master_whose_partition_field_is_in_directories_alone(tmp_path, file_format):
+    """As Hive, Spark and pandas write it: neither the field nor one derived from another field partitions its rows."""
+    work = Work(tmp_path, settings={"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"})
+    for day in (1, 2):
+        rows = {"id": [f"a{day}", f"b{day}"], "at": [f"2026-01-0{day}T10:00:00", f"2026-01-03T1{day}:00:00"]}
+        work.put(f"master/day=2026-01-0{day}/f_0", pa.table(rows), file_format)
+    feed = pa.table({"id": ["a1"], "at": ["2026-01-09T10:00:00"], "day": ["2026-01-01"]})
+    work.put("feed/f_1", feed, file_format)
+    by = {"temporal.ordering.field.type": "timestamp", "partitioned.by": "day=date(at)"}
+
+    with pytest.raises(ConfigError, match=r"the feed has it\. .* mutator bridge run --from"):
+        work.run(by)
+    work.put("feed/f_1", feed.drop_columns(["day"]), file_format)
+    with pytest.raises(ConfigError, match=r"day=2026-01-0\d is not that: it has a row of day=2026-01-03"):
+        work.run(by)
+    with pytest.raises(ConfigError, match="its fields are not date"):
+        work.run({**by, "partitioned.by": "date=date(at)"})

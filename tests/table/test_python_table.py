@@ -315,7 +315,7 @@ def test_every_method_has_a_docstring() -> None:
 def test_a_full_snapshot_needs_no_settings_of_deletes(tmp_path: Path) -> None:
     table = mutator.Table.create(tmp_path / "t", key="id", order_by="at", op="op", delete_codes=["D", "X"])
     table.apply(pa.table({"id": [1, 2, 3], "at": [1, 1, 1], "op": ["I", "I", "I"]}))
-    report = table.apply(pa.table({"id": [1, 2], "at": [2, 1]}), sync_mode="full")
+    report = table.apply(pa.table({"id": [1, 2], "at": [2, 1]}), sync_mode="full", max_absence_fraction=1)
     assert report.counts["master deleted by absence"] == 1
     table.apply(pa.table({"id": [2], "at": [3], "op": ["X"]}))
     assert table.scan().to_pylist() == [{"id": 1, "at": 2}]

@@ -77,6 +77,13 @@ RUNS = (
                 "an insert overwrite only has this limit if it is set",
             ),
             Setting(
+                "max.absence.fraction",
+                forms.FRACTION,
+                "0.1",
+                "stop a full snapshot (`sync.mode=full`) that lacks a larger fraction of the master's records; if "
+                "`max.delete.fraction` is set and this is not, that applies",
+            ),
+            Setting(
                 "tombstone.retention",
                 forms.DURATION,
                 None,

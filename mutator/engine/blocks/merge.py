@@ -23,10 +23,10 @@ from mutator.engine.changed_rows import ChangedRows
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
 from mutator.plan.merge_unit import MergeUnit
-from mutator.plan.run_plan import Plan
+from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.changes import BEFORE, DELETE
-from mutator.rules.order_columns import flags, from_texts, to_texts, to_value
+from mutator.rules.order_columns import flags, from_texts, newest, to_texts, to_value
 
 Blocks = Callable[[], Iterator[MasterBlock]]
 # Rows, how many they are, their hashes and sequences (None unless ``Output.exact``).
@@ -178,6 +178,8 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
         hashes, keys, orders = block.hashes[buried], block.keys(buried), block.orders(buried)
         if replaced is not None:
             tally.high(to_value(output.plan.rows.order_type, pc.max(orders).as_py()))
+        elif output.plan.full:
+            tally.note_absent(newest(output.plan.rows.order_type, orders, keys, SAMPLES))
         output.tombstones.append(tombstone_table(output.plan, hashes, keys, orders, output.plan.now))
     changed = gone.copy()
     changed[rows[actions == WRITE]] = True

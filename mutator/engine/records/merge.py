@@ -53,6 +53,8 @@ def merge_bucket(
             decision = decided_by(known, without_winner, older=False, same=False)
             if replaced and record is not None:
                 tally.high(order)
+            if full and record is not None:
+                tally.note_absent([(order, key)])
         else:
             older = known != "nothing" and order > winner.order
             if known != "nothing":

@@ -22,10 +22,10 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values, tombstone_rows
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import MutatorError
-from mutator.plan.run_plan import Plan
+from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import from_texts, to_texts
+from mutator.rules.order_columns import from_texts, newest, to_texts
 from mutator.rules.sort_order import number_order
 
 _FEW = 4  # extents of a file whose hashes are read one extent after the other
@@ -63,6 +63,8 @@ def bury_absent(
         if not len(positions):
             continue
         tally.counts["master deleted by absence"] += len(positions)
+        if plan.full:
+            tally.note_absent(newest(plan.rows.order_type, orders, decoded_keys(keys, plan.key_width), SAMPLES))
         if path not in removed:
             texts = to_texts(plan.rows.order_type, orders)
             hidden.append(index_table(path, positions, hashes, keys, texts, touched=False))

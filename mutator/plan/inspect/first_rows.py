@@ -50,6 +50,17 @@ def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most
         return FirstRows(source.name, 0, {})
 
 
+def first_batch(source: Source, names: Sequence[str], most_rows: int = _ROWS) -> pa.RecordBatch | None:
+    """Return the first rows of a file whose fields have names, as its format reads them; None if it cannot be read."""
+    content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
+    try:
+        assert source.file_schema is not None
+        batch = next(_record_batches(source, content, source.file_schema.schema, list(dict.fromkeys(names))), None)
+        return None if batch is None else batch.slice(0, most_rows)
+    except (MutatorError, ValueError, KeyError, OSError, pa.ArrowException):
+        return None
+
+
 def has_rows(source: Source) -> bool:
     """Return whether a file has any row, even one that is no record; False for a damaged file."""
     if source.file_format == "text":

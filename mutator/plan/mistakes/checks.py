@@ -8,6 +8,7 @@ from mutator.plan.mistakes.header_rows import check_header_rows
 from mutator.plan.mistakes.id_forms import id_warnings
 from mutator.plan.mistakes.op_codes import check_op_codes
 from mutator.plan.mistakes.order_forms import order_warnings
+from mutator.plan.mistakes.partition_directories import check_partition_directories
 from mutator.plan.mistakes.roles import check_roles, role_warnings
 from mutator.plan.mistakes.samples import samples_of
 
@@ -20,6 +21,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_header_rows(config, samples)
     check_op_codes(config, samples)
     check_forgotten_op(config, survey)
+    check_partition_directories(config, survey)
     known = survey.manifest
     return (
         *role_warnings(config, survey),

@@ -10,8 +10,8 @@ from mutator.rules.timestamps import date_of, parse_timestamp
 PARTITIONED_BY, KEY_SCOPE = "partitioned.by", "key.scope"
 
 
-def partition_choice(tables: Sequence[Table]) -> Choice | None:
-    """Return the partition fields of a master; None if it has no partition directories."""
+def partition_choice(tables: Sequence[Table], feed: Sequence[Table]) -> Choice | None:
+    """Return the partition fields of a master; None if it has no partition directories. feed: its first rows."""
     inside = [table for table in tables if table.directory]
     if not inside:
         return None
@@ -24,6 +24,16 @@ def partition_choice(tables: Sequence[Table]) -> Choice | None:
             unknown.append(name)
         else:
             found.append(source if source == name else f"{name}={source}")
+    own = {field for table in inside for field in table.fields}
+    alone = [name for name in names if name not in own and any(name in table.fields for table in feed)]
+    if alone:
+        why = f"the feed has {', '.join(alone)}, and the master has it in the names of its directories alone"
+        question = (
+            f"Are the values of {', '.join(alone)} those in the names of the master's directories, as Hive and Spark "
+            "write them? Then merge with mutator bridge run --from, which keeps such directories: a run of this "
+            "configuration stops."
+        )
+        return Choice(PARTITIONED_BY, None, why, [(",".join(names), "the fields")], question, True)
     directories = {table.directory for table in inside}
     why = f"the master has directories such as {min(directories)}"
     if unknown:

@@ -122,7 +122,7 @@ def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, 
                 found = [one for one in fields if one.field == field]
                 choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
     choices += operations
-    partitioned = partition_choice(inputs.master) if given.manifest is None else None
+    partitioned = partition_choice(inputs.master, inputs.feed) if given.manifest is None else None
     if partitioned is not None:
         choices.append(partitioned)
         if ids and (repeated := repeated_in_other_partitions(inputs.master, ids)):

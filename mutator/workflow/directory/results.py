@@ -11,6 +11,7 @@ from mutator.dataset.version_log import UNCHANGED, Version
 from mutator.errors.display import counted, text_of
 from mutator.pipeline.base_report import listed_feed
 from mutator.pipeline.text_tables import aligned, listed
+from mutator.rules.truth_table import records_deleted
 from mutator.workflow.directory.failed_run import FailedRun
 
 _UNSEEN = "cannot be seen, see below"
@@ -195,7 +196,8 @@ def history_text(versions: Sequence[KeptVersion]) -> str:
     for kept in versions:
         version, counts = kept.version, kept.version.counts
         what = f"restore of {version.restored}" if version.restored is not None else version.action
-        done = [f"{counts.get(f'feed {name}', 0):,}" if counts else "" for name in ("inserted", "updated", "deleted")]
+        numbers = (counts.get("feed inserted", 0), counts.get("feed updated", 0), records_deleted(counts))
+        done = [f"{number:,}" if counts else "" for number in numbers]
         size = f"{version.rows:,}" if version.dataset else ""
         files = str(len(version.feed)) if version.action == "run" else ""
         where = "as before" if version.action in UNCHANGED else kept.path or "removed"

@@ -11,6 +11,7 @@ from typing import Any
 
 from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned
+from mutator.rules.truth_table import records_deleted
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.
 _TELLING = (70, 4, 3, 2, 5)
@@ -153,4 +154,5 @@ def _time(seconds: float | None) -> str:
 
 
 def _numbers(counts: Mapping[str, int]) -> Sequence[str]:
-    return [f"{counts[name]:,}" if counts else "" for _, name in _COLUMNS]
+    numbers = [records_deleted(counts) if name == "feed deleted" else counts[name] for _, name in _COLUMNS if counts]
+    return [f"{number:,}" for number in numbers] or [""] * len(_COLUMNS)

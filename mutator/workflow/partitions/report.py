@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from mutator.errors.display import counted, text_of
-from mutator.rules.truth_table import FEED_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 
 _COLUMNS = ("inserted", "updated", "deleted")
 
@@ -48,7 +48,8 @@ class PartitionRuns:
         head = "".join(f"{name:>12}" for name in ("feed rows", *_COLUMNS, "output rows"))
         lines = [f"{'partition':<{width}}  {'':<8}{head}"]
         for one in self.partitions:
-            shown = [one.counts.get(name, 0) for name in ("feed rows", *(f"feed {name}" for name in _COLUMNS))]
+            shown = [one.counts.get(name, 0) for name in ("feed rows", "feed inserted", "feed updated")]
+            shown.append(records_deleted(one.counts))
             cells = [f"{count:,}" for count in shown] if one.how == "merged" else ["" for _ in shown]
             cells.append(f"{one.counts.get('output rows', 0):,}")
             before = "  (before)" if one.before else ""
