@@ -557,6 +557,13 @@ def test_commands_of_an_operators_day(sample_base, capsys):
     out = capsys.readouterr().out
     assert "1 version, 2 merged feed files in archive/" in out
     assert "1,000 rows" in out
+    shutil.copytree(base, base.parent / "emptied")
+    for path in (base.parent / "emptied" / "archive").rglob("*.*"):
+        path.unlink()
+    assert main(["verify", str(base.parent / "emptied")]) == 0  # they may be removed
+    out = capsys.readouterr().out
+    assert "0 merged feed files in archive/; 2 more were removed from there" in out
+    assert "as its log says: entries, master\n" in out
     deliver(base)
     assert command("run", base, "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["skipped"]) == 2

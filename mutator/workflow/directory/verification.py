@@ -1,6 +1,6 @@
 """Compare a whole base with its log: every entry, every kept dataset, every merged feed file. Repair its manifests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,8 @@ class BaseVerification:
     path: str
     versions: int
     datasets: tuple[Verification, ...]
-    feed_files: int
+    feed_files: int  # merged feed files in archive/
+    feed_removed: int  # merged feed files whose directory in archive/ is gone or empty
     own_problems: tuple[str, ...]
     in_use: tuple[str, ...] | None = None  # paths of the master and of the newest version's dataset; None: unknown
 
@@ -47,6 +48,7 @@ class BaseVerification:
             "path": self.path,
             "versions": self.versions,
             "feed_files": self.feed_files,
+            "feed_removed": self.feed_removed,
             "differences": list(self.own_problems),
             "datasets": [one.members() for one in self.datasets],
             "whole": not self.problems,
@@ -55,10 +57,12 @@ class BaseVerification:
     def text(self) -> str:
         """Return lines for a terminal."""
         archived = f"{counted(self.feed_files, 'merged feed file')} in archive/"
+        archived += f"; {self.feed_removed:,} more {'was' if self.feed_removed == 1 else 'were'} removed from there"
+        archived = archived if self.feed_removed else archived.partition(";")[0]
         lines = [f"{self.path}: {counted(self.versions, 'version')}, {archived}"]
         lines += [f"differs: {printable(problem)}" for problem in self.own_problems]
         if not self.own_problems:
-            lines.append("as its log says: entries, master, archived feed files")
+            lines.append(f"as its log says: entries, master{', archived feed files' if self.feed_files else ''}")
         lines += [line for one in self.datasets for line in one.text().split("\n")]
         return text_of([*lines, *self._cures()])
 
@@ -101,6 +105,8 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
         unreadable.pop(master_of(base, latest), None)
     problems += [*unreadable.values(), *of_master]
     archived = [(version.run, feed) for version in versions for feed in version.feed]
+    emptied = _emptied(base, {run for run, _ in archived})
+    archived = [(run, feed) for run, feed in archived if run not in emptied]
     problems += filter(None, (_feed_file(base, run, feed.name, feed.bytes, feed.checksum) for run, feed in archived))
     problems += kept_problems(base)
     if not faults:  # else the damaged entry may name the run
@@ -110,7 +116,8 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
         _note_damage(base, one)
     shown = tuple(map(base.shown, problems))
     in_use = _in_use(base, latest) if is_known else None
-    return BaseVerification(path, len(versions), verified, len(archived), shown, in_use)
+    removed = sum(len(version.feed) for version in versions if version.run in emptied)
+    return BaseVerification(path, len(versions), verified, len(archived), removed, shown, in_use)
 
 
 def _in_use(base: Base, latest: Version) -> tuple[str, ...]:
@@ -201,15 +208,22 @@ def repair_base(path: str) -> tuple[list[str], list[str]]:
         return [base.shown(text) for text in done], [base.shown(text) for text in problems]
 
 
+def _emptied(base: Base, runs: Iterable[str]) -> set[str]:
+    """Return the runs whose feed files were removed from archive/, which is allowed. None where files stay in place."""
+    if not base.storage.renames:
+        return set()
+    return {run for run in runs if not entries_of(base.at("archive", run))}
+
+
 def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str | None:
-    """Return the fault of an archived feed file, or None. It may have gone back; archive/<run> may be removed."""
+    """Return the fault of an archived feed file, or None. It may have gone back."""
     if not base.storage.renames:
         return None  # they stay where they were delivered, and belong to others
     directory = base.at("archive", run)
     path = f"{directory}/{name}"
     entry = base.storage.stat(path)
     if entry is None:
-        return f"{path}: is missing" if entries_of(directory) and name not in rewritten_files(base, run) else None
+        return None if name in rewritten_files(base, run) else f"{path}: is missing"
     if entry.bytes != size:
         return f"{path}: has {counted(entry.bytes, 'byte')} and should have {size:,}"
     try:
