@@ -88,6 +88,11 @@ def _op_codes(config: Config, given: Given) -> Messages:
                 yield f"{key}: '{shown(given[key])}' needs op.code.field.ordinal"
 
 
+def _order_max(config: Config, given: Given) -> Messages:
+    if config.order_max is not None and config.by_file_name:
+        yield f"order.max: '{shown(given['order.max'])}' needs temporal.ordering.field.ordinal"
+
+
 def _delete_marks(config: Config, given: Given) -> Messages:
     for key in ("deleted.op.code", "upsert.op.code", "ignore.op.code") if config.marks_deletes else ():
         if key in given:
@@ -181,7 +186,7 @@ def _only_of_overwrites(config: Config, given: Given) -> Messages:
 
 Rule = Callable[[Config, Given], Messages]
 _FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _delete_marks)
-_FAULTS += (_full_snapshot, _overwrite, _suffixes, _csv_null)
+_FAULTS += (_order_max, _full_snapshot, _overwrite, _suffixes, _csv_null)
 _WARNINGS: tuple[Rule, ...] = (
     *(_order_in_id, _delete_prefix, _small_splits, _delete_codes, _joint),
     _only_of_overwrites,

@@ -87,6 +87,7 @@ class Config:
     before_horizon: str = _setting("before.horizon")
     consumed_retention: int | None = _setting("consumed.retention")  # seconds; None: for ever
     consumed_files: str = _setting("consumed.files")
+    order_max: str | None = _setting("order.max")
     # None: fail where order comes from file names
     reused_names: str | None = _setting("reused.names")
     sequence_pattern: SequencePattern | None = _setting("sequence.pattern")

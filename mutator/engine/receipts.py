@@ -8,6 +8,7 @@ from mutator.dataset.manifest import DataFile, SideFile
 from mutator.engine.file_outcomes import Packed
 from mutator.errors import MutatorError
 from mutator.plan.runner_choice import RunnerChoice
+from mutator.rules.future_orders import Future
 from mutator.rules.order_units import NO_UNITS, Units
 
 Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
@@ -34,6 +35,7 @@ class SplitReceipt(NamedTuple):
     digests: Sequence[bytes]  # of the checksum chunks that the split covers
     codes: Sequence[tuple[bytes, int]] = ()  # op codes of the feed that are no deletes, from ``op_codes.abridged``
     units: Units = NO_UNITS  # of the order values in the feed
+    future: Future | None = None  # its order values in the future, or above ``order.max``
 
 
 NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())

@@ -31,6 +31,10 @@ FEEDS: dict[int, dict[str, str]] = {
             "those in the shorter unit always win. Have the feed delivered in one unit, that of the master; if these "
             "are no such times, or all rows are meant so, run again with -D order.check=false"
         ),
+        "order.max": (
+            "{rows} of the feed would win against all that follow: the order values are above order.max={most}, from "
+            "{lowest} on; correct them, or set a higher order.max"
+        ),
         "op.deletes": (
             "op codes of the feed look like deletes, {codes}, but deleted.op.code is {known}, so {rows} would be "
             "upserts: {cure}; or, if they are upserts, name the codes of all upserts with upsert.op.code"

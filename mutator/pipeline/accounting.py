@@ -33,8 +33,9 @@ from mutator.pipeline.feed_rows import FileRows, feed_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.run_plan import SAMPLES, Plan
-from mutator.rules import file_names
+from mutator.rules import file_names, future_orders
 from mutator.rules.changes import changed_counts
+from mutator.rules.future_orders import Future
 from mutator.rules.order_units import Units, joined
 
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
@@ -63,6 +64,7 @@ class Result:
     late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the feed, without those of deletes
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
+    future: Future | None = None  # order values of the feed in the future, or above ``order.max``
     read: Sequence[FileRows] = ()  # of each feed file that was read
 
 
@@ -126,6 +128,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
             "feed": joined(receipt.units for receipt in splits.values()),
             "master": joined(receipt.units for receipt in tallies),
         },
+        future=future_orders.joined([receipt.future for receipt in splits.values()]),
         read=feed_rows(plan, splits, tallies),
     )
 

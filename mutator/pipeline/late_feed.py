@@ -39,6 +39,19 @@ def late_warnings(plan: Plan, result: Result) -> Iterator[str]:
     )
 
 
+def tied_warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield a warning if nearly all mutations of known records have the order values of these."""
+    n = result.counts
+    met = n["feed updated"] + n["feed deleted"]
+    if plan.by_file_name or n["tied"] <= _FEW or n["tied"] < _MOST * met:
+        return
+    yield (
+        f"{n['tied']:,} of {counted(met, 'mutation')} of known records have the order value of the record that they "
+        "replace: if temporal.ordering.field.ordinal names a time of creation, which no change of a record changes, "
+        "an older mutation wins as well as a newer one"
+    )
+
+
 def _diagnosis(plan: Plan, orders: LateOrders) -> str:
     if plan.by_file_name:
         return "the feed is older than the master, or was merged before under other names"

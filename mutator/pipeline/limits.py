@@ -14,7 +14,7 @@ from mutator.errors.display import counted, key_text, text_of
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import check_files
 from mutator.pipeline.op_codes import check_op_codes
-from mutator.pipeline.order_units import check_order_units
+from mutator.pipeline.order_units import check_order_max, check_order_units
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import SAMPLES, Limits, Plan
@@ -32,6 +32,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
     check_op_codes(plan, result)
     check_order_units(plan, result)
+    check_order_max(plan, result)
     _check_duplicates(plan, survey, result)
     if plan.full:
         _check_snapshot(plan, survey.manifest, result)

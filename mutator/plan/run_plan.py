@@ -33,6 +33,7 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
 from mutator.plan.mistakes.file_sequences import check_sequences
 from mutator.plan.mistakes.header_rows import check_lines_alone
+from mutator.plan.mistakes.order_forms import highest_order
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
@@ -99,6 +100,7 @@ class Plan:
     expects_no_rows: bool = False  # in the feed: the operation was decided by that
     master_buckets: int | None = None  # of a managed master
     unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
+    order_max: Any = None  # the highest order value that the feed may have; None: any
     horizon: Any = None  # highest order value ever expired
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
@@ -287,6 +289,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         expects_no_rows=operation != config.write_operation,
         master_buckets=known.buckets if known is not None else None,
         unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
+        order_max=highest_order(config, rows.order_type),
         horizon=order_value(rows.order_type, known.horizon) if known is not None else None,
         expire_before=None if retention is None else now - int(retention * 1000),
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,

@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from mutator.rules import future_orders
 from mutator.rules.epoch_units import RANGES, epoch_unit
+from mutator.rules.future_orders import Future, future_of_values
 from mutator.rules.order_columns import to_column, to_value
 
 _SMALL = 300_000  # numbers below it, such as 0 and -1, may be in place of times
@@ -74,7 +76,10 @@ class UnitCounter:
     {'small': (1, -1), 'seconds': (1, 1425931207), 'milliseconds': (1, 1425931207000)}
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: int | None = None, most: Any = None) -> None:
+        """now: milliseconds since 1970, to count order values in the future. most: as for ``future_of_values``."""
+        self._now, self._most = now, most
+        self.future: Future | None = None  # once the units are asked for
         self._units = NO_UNITS
         self._waiting: list[Any] = []
 
@@ -87,6 +92,9 @@ class UnitCounter:
     def units(self) -> Units:
         """Return the units of all values so far; none for a type without numbers."""
         if self._waiting:
+            if self._now is not None:
+                later = future_of_values(self._waiting, self._now, self._most)
+                self.future = future_orders.joined([self.future, later])
             self._units = joined([self._units, _units_of_values(self._waiting)])
             self._waiting.clear()
         return self._units

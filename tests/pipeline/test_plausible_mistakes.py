@@ -1,12 +1,13 @@
 """Mistakes in a configuration that fit the data: a run stops before it publishes, and its message names the cure."""
 
+import time
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from mutator.config import parse
-from mutator.errors import DataError
+from mutator.errors import ConfigError, DataError
 from tests.support.job import BY_NAME, CONFIG, ENGINES, Job
 from tests.support.named_runs import FORMATS, Work
 
@@ -502,3 +503,45 @@ def test_a_feed_that_deletes_too_much(job, name, rows, settings, hint):
         DataError, "of the master's 4 records, but max.delete.fraction is 0.5: ", hint, settings=settings
     )
     assert message.endswith("; if all of these deletes are intended, run again with -D max.delete.fraction=1")
+
+
+# --- order values of the future, and of no meaning
+
+
+NOW = int(time.time())
+AS_TIMES = {**CONFIG, "temporal.ordering.field.type": "timestamp"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "past", "future"),
+    [
+        (CONFIG, NOW, NOW + 200_000),
+        (CONFIG, NOW * 1000, 7_450_000_000_000),
+        (CONFIG, 20260101, 22060201),
+        ({**CONFIG, "temporal.ordering.field.type": "decimal"}, f"{NOW}.5", f"{NOW + 200_000}.5"),
+        (AS_TIMES, "2026-01-01T10:00:00Z", "2206-02-01"),
+    ],
+    ids=["seconds", "milliseconds", "digits", "decimal", "timestamp"],  # each worker begins at another second
+)
+def test_order_values_in_the_future(job, settings, past, future):
+    job.put("ups_1.txt", table_of(30, lambda n: f"k{n}", lambda n: 1, lambda n: future if n < 3 else past))
+    settings = {**settings, "order.check": "false"}
+    base = f"k0,1,{past}\n".encode()
+    job.put("base.txt", base, "master")
+    (warning,) = [line for line in job.run(settings).warnings if "future" in line]
+    assert warning.startswith(f"3 rows of the feed have order values in the future, from '{future}")
+    highest = {**settings, "order.max": str(past)}
+    shown = job.refused(DataError, "3 rows of the feed would win", settings=highest, output=str(job.root / "other"))
+    assert "set a higher order.max" in shown
+    job.refused(ConfigError, "order.max: 'x'", settings={**settings, "order.max": "x"}, output=str(job.root / "other"))
+    job.put("ups_1.txt", table_of(3, lambda n: f"k{n}", lambda n: 1, lambda n: past))
+    for more in ({}, {"order.max": str(future)}):
+        output = str(job.root / f"out{len(more)}")
+        assert "future" not in "".join(job.run({**settings, **more}, output=output).warnings)
+
+
+def test_an_order_value_that_no_change_changes(job):
+    job.put("base.txt", table_of(50, lambda n: f"k{n}", lambda n: "old", lambda n: 1000 + n), "master")
+    job.put("ups_1.txt", table_of(20, lambda n: f"k{n}", lambda n: "new", lambda n: 1000 + n))
+    (warning,) = job.run().warnings
+    assert warning.startswith("20 of 20 mutations of known records have the order value of the record")

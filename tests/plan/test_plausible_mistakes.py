@@ -449,9 +449,9 @@ def test_order_values_of_other_units(job, settings, master, feed, forms):
     ("settings", "master", "feed"),
     [
         ({}, [b"1", b"2"], [b"20000", b"7"]),
-        ({}, [b"1427761080"], [b"1797761080", b"1327761080"]),
-        ({}, [b"0", b"0"], [b"1797761080"]),  # an initial load
-        ({}, [b"0", b"1427761080"], [b"1797761080000"]),  # no form in common
+        ({}, [b"1427761080"], [b"1787761080", b"1327761080"]),
+        ({}, [b"0", b"0"], [b"1787761080"]),  # an initial load
+        ({}, [b"0", b"1427761080"], [b"1787761080000"]),  # no form in common
         (AS_TEXT, [b"10", b"11"], [b"12"]),
         (AS_TEXT, [b"v9", b"v10"], [b"9"]),
         (AS_TEXT, [b"01.12.2025"], [b"02.12.2025", b"15.12.2025"]),

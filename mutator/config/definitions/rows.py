@@ -57,6 +57,13 @@ ROWS = (
                 "`lowest`: NULL as an order value counts as the oldest value of its type",
             ),
             Setting(
+                "order.max",
+                forms.TEXT,
+                None,
+                "stop a run whose feed has an order value above this one, such as `2030-01-01`; without it, order "
+                "values that lie in the future by more than a day are a warning",
+            ),
+            Setting(
                 "order.check",
                 forms.FLAG,
                 "true",

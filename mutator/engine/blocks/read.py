@@ -35,7 +35,9 @@ from mutator.formats.blocks.contract import Batch, Hashes
 from mutator.formats.content import NotReadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
+from mutator.rules import future_orders
 from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.future_orders import Future, future_of
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.op_codes import abridged, add_counts
 from mutator.rules.order_units import Units, joined, units_of
@@ -136,6 +138,7 @@ class Feed:
         """Read a split; yield its elements of the ledger, and runs when the mutations become too many."""
         self._split = (split.input, split.number)
         receipt, units, keys = NOTHING_READ, list[Units](), SplitKeys(self.plan, split)
+        future: list[Future | None] = []
         for batch, receipt in batches(self.plan, split, file, trusted=False):
             yield from rejected(self.plan, split, file, batch, receipt)
             block = batch.block
@@ -147,11 +150,13 @@ class Feed:
             yield from keys.add(found.hashes)
             self.waiting.setdefault(file.layout, []).append(found)
             units.append(units_of(self.plan.rows.order_type, found.orders))
+            if not self.plan.by_file_name:
+                future.append(future_of(self.plan.rows.order_type, found.orders, self.plan.now, self.plan.order_max))
             self._bytes += found.nbytes
             if self._bytes > self.plan.memory:
                 yield from self.runs()
         yield from keys.filters()
-        yield receipt_of(self.plan, split, receipt._replace(units=joined(units)))
+        yield receipt_of(self.plan, split, receipt._replace(units=joined(units), future=future_orders.joined(future)))
 
     def runs(self) -> Iterator[Any]:
         """Fold the mutations read so far, and yield a run for each group that has any of them."""

@@ -61,7 +61,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     each_sequence = sequences.each()
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
-    units, keys = UnitCounter(), SplitKeys(plan, split)
+    units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
     rows = rejected = ignored = lines = 0
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
@@ -101,7 +101,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written)
     sequences.end()
     yield from keys.filters()
-    read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes), units.units())
+    read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes), units.units(), units.future)
     yield receipt_of(plan, split, read)
 
 

@@ -17,6 +17,7 @@ from mutator.errors import error
 from mutator.errors.display import quoted_value
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.epoch_units import epoch_unit
+from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.text_orders import out_of_order
 from mutator.rules.timestamps import parse_timestamp
 
@@ -43,6 +44,19 @@ def order_warnings(config: Config, known: Manifest | None, samples: Sequence[Sam
         yield from _zone_warnings(every)
     elif config.order_type in ("long", "decimal"):
         yield from _other_form(by_file, _unit)
+
+
+def highest_order(config: Config, order_type: str) -> Any:
+    """Return the value of ``order.max``, None without it. Raises ConfigError for one of another type."""
+    if config.order_max is None:
+        return None
+    try:
+        return ORDER_TYPES[order_type][0](config.order_max.encode("utf-8", "surrogateescape"))
+    except ValueError as fault:
+        what = f"'{config.order_max}' {fault}"
+        raise error(
+            "width", where="order.max", what=what, cure=f"write it as the {order_type} that order values are"
+        ) from None
 
 
 def _order_values(sample: Sample) -> list[bytes]:
