@@ -26,6 +26,7 @@ class Window:
     end: int | None = None  # byte offset; None: the end of the content
     bom: bool = False  # the file begins with a byte order mark
     header_end: int = 0  # byte offset; lines that begin before it are headers
+    renamed: tuple[tuple[str, str], ...] = ()  # fields of the file and the names that they have in this run
     header: bytes = b""  # equal lines are headers as well, as in a file that was made of others
 
 

@@ -82,7 +82,7 @@ class AvroBlockType(SchemaBlockType):
         """Read the Avro blocks of the window."""
         lines = 0
         with content.file() as stream:
-            container = opened(stream)
+            container = opened(stream, content.window.renamed)
             projected = physical({**container.expanded, "fields": list(layout.fields)})
             for offset, block in blocks(stream, container, content.window, projected):
                 batch = _batch(offset, block, layout, container.expanded, lines)

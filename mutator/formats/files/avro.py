@@ -52,7 +52,7 @@ class AvroFiles:
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Read the blocks of the window."""
         with content.file() as stream:
-            container, seen = avro_container.opened(stream), 0
+            container, seen = avro_container.opened(stream, content.window.renamed), 0
             fields = [field for name in names for field in container.expanded["fields"] if field["name"] == name]
             projected = avro_schema.physical({**container.expanded, "fields": fields})
             arrow = avro_schema.to_arrow({"fields": fields})

@@ -6,7 +6,7 @@ its block, shifted left by ``ROW_BITS``, plus the row's number in the block.
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
@@ -16,7 +16,7 @@ from fastavro.write import Writer
 
 from mutator.errors.display import counted
 from mutator.formats.content import NotReadable, Window
-from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical
+from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical, renamed_fields
 
 ROW_BITS = 20  # for the number of a row in its block
 _SYNC = 16
@@ -44,11 +44,12 @@ class Container:
     head: bytes  # the header as it would be without logical types
 
 
-def opened(stream: BinaryIO) -> Container:
-    """Read the header of a file. Raises NotReadable."""
+def opened(stream: BinaryIO, renamed: Iterable[tuple[str, str]] = ()) -> Container:
+    """Read the header of a file. renamed: fields, and the names to read them by. Raises NotReadable."""
     with faults():
         reader = fastavro.block_reader(stream)
         schema = json.loads(reader.metadata["avro.schema"])
+        schema = renamed_fields(schema, dict(renamed)) if renamed else schema
         codec = reader.metadata.get("avro.codec", "null")
         stream.seek(0)
         head = b""

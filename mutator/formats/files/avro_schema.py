@@ -355,3 +355,13 @@ def json_value(schema: Any, value: Any) -> Any:
             one["name"]: json_value(one["type"], value.get(one["name"], one.get("default"))) for one in schema["fields"]
         }
     return value
+
+
+def renamed_fields(native: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return an Avro record whose fields have other names.
+
+    >>> renamed_fields({"type": "record", "fields": [{"name": "a", "type": "int"}]}, {"a": "b"})["fields"]
+    [{'name': 'b', 'type': 'int'}]
+    """
+    fields = [{**field, "name": names.get(field["name"], field["name"])} for field in native["fields"]]
+    return {**native, "fields": fields}

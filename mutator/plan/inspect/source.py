@@ -33,6 +33,7 @@ class Source:
     header: tuple[tuple[str, ...], ...] = ()  # of delimited text: the values of each header line, see ``headers``
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
     is_header_alone: bool = False  # a header with names, and no row
+    renamed: tuple[tuple[str, str], ...] = ()  # fields of an Avro file, and the names that they have in this run
     is_table: bool = False  # has rows of a table in memory, whose order and name do not belong to the data
     part: Part | None = None  # the file's entry in the manifest
     order_part: SideFile | None = None  # the entry of the file with the sequences of its rows
@@ -74,7 +75,7 @@ class Source:
 
     def window(self, start: int = 0, end: int | None = None) -> Window:
         """Return the window of the rows that begin in [start, end). end: None for the end of the content."""
-        return Window(self.ending, start, end, self.bom, self.header_end, self.header_line)
+        return Window(self.ending, start, end, self.bom, self.header_end, self.renamed, self.header_line)
 
     def position(self, offset: int, line: int) -> str:
         """Return the position of a row, for messages."""

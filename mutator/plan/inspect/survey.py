@@ -18,6 +18,7 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
+from mutator.plan.inspect.avro_aliases import with_aliases
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.heads import with_few_heads, with_first_head
@@ -119,6 +120,10 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
         if survey.versioned:
             found = in_microseconds(tables, schemas, found)
         survey = replace(survey, master=known_master)
+    wanted = None if output is None else output[1]
+    keeps_names = survey.versioned or survey.partitioned is not None
+    both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
+    survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
     _check_formats("feed", [source for source in found if not source.is_table])
     if survey.partitioned is None:
         _check_formats("master", survey.master)
@@ -134,6 +139,7 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
         ignored=(*survey.ignored, *ignored),
         notes=(
             *notes,
+            *both.notes,
             *sequence_notes(config, known, fresh, survey.master),
             *_adoption_notes(survey, adopted, config.master_adopt),
         ),

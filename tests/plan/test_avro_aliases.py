@@ -1,0 +1,68 @@
+"""Aliases in Avro schemas: a renamed field keeps its values."""
+
+import pyarrow as pa
+import pytest
+
+from tests.support.named_runs import ENGINES, Work
+
+OLD = [{"id": "a", "colour": "red", "at": 1}, {"id": "b", "colour": "blue", "at": 1}]
+NEW = [{"id": "a", "color": "green", "at": 2}]
+
+
+def record(name, *aliases):
+    colour = {"name": name, "type": "string", **({"aliases": list(aliases)} if aliases else {})}
+    fields = [{"name": "id", "type": "string"}, colour, {"name": "at", "type": "long"}]
+    return {"type": "record", "name": "r", "fields": fields}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (record("colour"), record("color", "colour")),  # the reader's schema, as Avro has it
+        (record("colour", "color"), record("color")),  # the writer's
+    ],
+)
+def test_a_renamed_field_keeps_its_values(tmp_path, engine, old, new):
+    work = Work(tmp_path, engine)
+    work.put_avro("master/m_1", old, OLD)
+    work.put_avro("feed/f_2", new, NEW)
+    work.put_avro("feed/f_1", old, [{"id": "c", "colour": "grey", "at": 1}])
+    report = work.run()
+    expected = [("a", "green", 2), ("b", "blue", 1), ("c", "grey", 1)]
+    assert [(row["id"], row["color"], row["at"]) for row in work.rows()] == expected
+    assert "field colour of m_1.avro is read as color, by an alias in an Avro schema" in report.notes
+    assert not report.warnings
+
+    work.put_avro("feed3/f_3", new, [{"id": "c", "color": "black", "at": 3}])
+    work.run(master="out1", feed="feed3")
+    assert [row["color"] for row in work.rows()] == ["green", "blue", "black"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_managed_master_of_older_names(tmp_path, engine):
+    work = Work(tmp_path, engine)
+    work.put_avro("master/m_1", record("colour"), OLD)
+    work.put_avro("feed/f_1", record("colour"), [])
+    work.run()
+    work.put_avro("feed2/f_2", record("color", "colour"), NEW)
+    work.run(master="out1", feed="feed2")
+    assert [row["color"] for row in work.rows()] == ["green", "blue"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_master_of_another_format_keeps_its_names(tmp_path, engine):
+    work = Work(tmp_path, engine)
+    work.put("master/m", pa.Table.from_pylist(OLD), "parquet")
+    work.put_avro("feed/f_2", record("color", "colour"), NEW)
+    work.run()
+    assert [row["colour"] for row in work.rows()] == ["green", "blue"]
+
+
+def test_an_alias_of_two_fields_names_nothing(tmp_path):
+    new = record("color", "colour")
+    new["fields"].append({"name": "paint", "type": ["null", "string"], "default": None, "aliases": ["colour"]})
+    work = Work(tmp_path)
+    work.put_avro("master/m_1", record("colour"), OLD)
+    work.put_avro("feed/f_2", new, NEW)
+    assert any(line.startswith("field colour of the master: removed") for line in work.run().warnings)
