@@ -146,7 +146,7 @@ ROWS = (
                 "write.operation",
                 one_of("apply", "insert_overwrite", "insert_overwrite_table"),
                 "apply",
-                "`insert_overwrite`: replace the partitions that the feed has mutations of; "
+                "`insert_overwrite`: replace the partitions of the feed's winners; "
                 "`insert_overwrite_table`: replace everything ([insert overwrite](insert_overwrite.md))",
             ),
             Setting(
