@@ -698,3 +698,21 @@ def test_a_master_whose_partition_field_is_in_directories_alone(tmp_path, file_f
         work.run(by)
     with pytest.raises(ConfigError, match="its fields are not date"):
         work.run({**by, "partitioned.by": "date=date(at)"})
+
+
+def test_a_header_with_the_names_of_the_settings_is_none_of_records(job):
+    """Its names have the forms of the IDs."""
+    job.put("m.csv", b"k0,o,p,q,v\nk1,,a,b,c\n", where="master")
+    job.put("f_1.csv", b"k0,o,p,q,v,op\nk32,,p2,p1,x,I\nk33,,p2,p1,y,U\n")
+    settings = {"id.field.ordinals": "k0", "op.code.field.ordinal": "op", "header.lines": "1"}
+    assert job.run(settings).counts["feed inserted"] == 2
+
+
+def test_an_id_of_a_table_keeps_its_type(tmp_path):
+    """A first table with an int32 must not refuse the files that follow, which have one, too."""
+    first = pa.table({"id": pa.array([1, 2], pa.int32()), "at": [1, 1]})
+    table = mutator.Table.create(tmp_path / "t", key="id", order_by="at")
+    table.apply(first)
+    (tmp_path / "feed").mkdir()
+    (tmp_path / "feed" / "f.parquet").write_bytes(file_of("parquet", first.slice(0, 1).set_column(1, "at", [[2]])))
+    assert table.apply(tmp_path / "feed").counts["feed updated"] == 1

@@ -65,7 +65,7 @@ def _as_table(
         if one.name in table.valueless:
             fields.append(one if wanted is None else one.with_type(wanted))
             continue
-        if is_id and wanted in (None, pa.float64()):
+        if is_id and (wanted == pa.float64() or (wanted is None and not pa.types.is_integer(one.type))):
             wanted = pa.int64()  # the ID 7 is not 7.0
         if wanted is not None and pa.types.is_floating(wanted):
             # Of two tables, the one with the floats gives way, or each would take the other's type.

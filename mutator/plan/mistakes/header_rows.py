@@ -21,6 +21,7 @@ from mutator.plan.mistakes.value_forms import (
     is_number_or_time,
     may_be_name,
     names_an_id,
+    plain_text,
 )
 from mutator.rules.file_names import is_data_file
 
@@ -35,7 +36,7 @@ def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
         if sample.side == "master" and is_data_file(sample.source.name):
             continue  # this program wrote it
         if sample.header:
-            _check_header(sample, samples)
+            _check_header(config, sample, samples)
         # Otherwise the name of the order field is a reject.
         elif config.by_file_name or config.order_type == "string":
             _check_first_row(config, sample, samples)
@@ -123,8 +124,11 @@ def _ids_of_others(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
     return [row for other in samples if other is not sample for row in other.ids]
 
 
-def _check_header(sample: Sample, samples: Sequence[Sample]) -> None:
-    """Raise DataError for a record that is read as a header."""
+def _check_header(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
+    """Raise DataError for a record that is read as a header. A line with the names of the ID fields is none."""
+    called = {one for one in config.id_fields if isinstance(one, str)}
+    if called and any(called <= set(map(plain_text, line)) for line in sample.header):
+        return
     records = [_is_record(sample, line, samples) for line in sample.header]
     names = [
         number
