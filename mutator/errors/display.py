@@ -9,7 +9,8 @@ from html import escape
 OUT = "…"  # in place of a value that must not be shown
 
 _HIDES = ContextVar("_HIDES", default=False)
-_USER = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
+# A password may contain @ and /, as programs accept it; digits before a / are a port.
+_USER = re.compile(r"(://[^/@:\s]*):(?:[^/\s]*|(?!\d{1,5}/)[^@\s]*(?:@[^/@\s]*(?=@))*)@")
 _QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*["])""")  # not from the apostrophe of "a file's"
 _SIGNATURE = re.compile(r"(https?://[^\s?]*)\?\S*")
 
@@ -19,6 +20,8 @@ def without_secrets(text: str) -> str:
 
     >>> without_secrets("sftp://me:secret@host/ups_1.txt"), without_secrets("https://host/ups_1.txt?sig=abc")
     ('sftp://me:***@host/ups_1.txt', 'https://host/ups_1.txt?***')
+    >>> without_secrets("s3://me:se/cr@et@host/a@b"), without_secrets("hdfs://host:8020/a@b")
+    ('s3://me:***@host/a@b', 'hdfs://host:8020/a@b')
     """
     return _SIGNATURE.sub(r"\1?***", _USER.sub(r"\1:***@", text))
 
