@@ -13,9 +13,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from tests.support.console import console_blocks, settle, steps
+from tests.support.environments import link_packages, packages_of
 
 pytest.importorskip("setuptools", reason="setuptools is not installed: pip install setuptools")
 
@@ -85,22 +85,6 @@ def test_nobody_is_told_to_install_the_other_mutator():
         assert not re.search(r"""pip install (-\S+ )*["']?mutator""", text), path
 
 
-def link_requirements(packages):
-    """Put what the installed package requires, and nothing else, into site-packages, as links to this environment."""
-    waiting, done = [*metadata.Distribution.at(next(packages.glob("spark_mutator-*.dist-info"))).requires], set()
-    while waiting:
-        wanted = Requirement(waiting.pop())
-        if wanted.name in done or (wanted.marker is not None and not wanted.marker.evaluate({"extra": ""})):
-            continue
-        done.add(wanted.name)
-        found = metadata.distribution(wanted.name)
-        assert wanted.specifier.contains(found.version, prereleases=True), wanted
-        waiting += found.requires or ()
-        for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
-            if not (packages / top).exists():
-                (packages / top).symlink_to(found.locate_file(top))
-
-
 @pytest.mark.rest
 @pytest.mark.processes
 def test_the_wheel_follows_the_tutorial_in_an_empty_environment(tmp_path):
@@ -116,8 +100,9 @@ def test_the_wheel_follows_the_tutorial_in_an_empty_environment(tmp_path):
     (wheel,) = dist.glob("*.whl")
     run([sys.executable, "-m", "venv", python.parents[1]])
     run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel])
-    (packages,) = python.parents[1].glob("lib/python*/site-packages")
-    link_requirements(packages)
+    packages = packages_of(python)
+    own = metadata.Distribution.at(next(packages.glob("spark_mutator-*.dist-info")))
+    link_packages(packages, own.requires or ())
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     env["PATH"] = f"{python.parent}:{env['PATH']}"
 

@@ -176,11 +176,21 @@ def _guarded(parser: argparse.ArgumentParser, argv: Sequence[str]) -> int:
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
+    except ModuleNotFoundError as fault:
+        if (fault.name or "mutator").split(".")[0] == "mutator":
+            return _bug(fault)
+        print_error(error("module", name=fault.name, python=sys.executable))
+        return 2
     except Exception as fault:  # noqa: BLE001  # an exception that is not in the catalogue is a bug
-        traceback.print_exc()
-        print(version_line(), file=sys.stderr)
-        print_error(error("bug", what=f"{type(fault).__name__}: {fault}"))
-        return 70
+        return _bug(fault)
+
+
+def _bug(fault: Exception) -> int:
+    """Print an exception that is not in the catalogue, and return the exit code."""
+    traceback.print_exc()
+    print(version_line(), file=sys.stderr)
+    print_error(error("bug", what=f"{type(fault).__name__}: {fault}"))
+    return 70
 
 
 def _print_stop(arguments: argparse.Namespace) -> None:

@@ -23,6 +23,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{what} needs {package}, which is not installed: pip install -e '.[{extra}]' in a checkout of mutator, or "
             "its wheel with [{extra}]"
         ),
+        "module": (
+            "{python} lacks the module {name}, which mutator needs; install mutator with its requirements there. With "
+            "spark-submit, PYSPARK_DRIVER_PYTHON names the driver's Python; without it, PYSPARK_PYTHON does"
+        ),
         "path.transport": (
             "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'"
         ),

@@ -1,14 +1,18 @@
 """The bulk mutator on a real cluster, whose executors have only the part of the checkout that `--py-files` ships."""
 
 import json
+import re
 import shutil
 import sys
+import tarfile
+from importlib import metadata
 
 import pytest
 
 from mutator.config import load
 from tests.support import local_engine
-from tests.support.cluster import SAMPLE, environment, merged_sample, run, standalone, submit
+from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows, run, standalone, submit
+from tests.support.environments import link_packages, make_environment, packages_of
 
 
 @pytest.fixture
@@ -79,6 +83,39 @@ def test_two_workers_merge_the_sample(master, package, tmp_path):
         )
         assert (local.join, local.counts, local.samples) == (join, counts, report["samples"])
         assert contents(output) == contents(tmp_path / f"local-{join}")
+
+
+@pytest.mark.thorough(keep=0)
+@pytest.mark.jvm
+@pytest.mark.cluster
+def test_an_environment_is_shipped_as_the_page_says(master, package, tmp_path):
+    """From another directory; neither the driver's Python nor the workers' has mutator."""
+    page = (ROOT / "docs" / "spark-submit.md").read_text()
+    compiled = re.search(r"env/bin/pip install venv-pack (.*)", page)[1].split()
+    compiled = [name for name in compiled if name != "backports.zstd" or sys.version_info < (3, 14)]
+    (tmp_path / "elsewhere").mkdir()
+    link_packages(packages_of(make_environment(tmp_path / "env")), compiled, with_others=False)
+    with tarfile.open(tmp_path / "env.tar.gz", "w:gz") as archive:
+        for path in (tmp_path / "env").iterdir():
+            archive.add(path, path.name)
+    driver = make_environment(tmp_path / "driver")
+    required = [one for one in metadata.requires("spark-mutator") if "extra ==" not in one and "pyspark" not in one]
+    link_packages(packages_of(driver), required)
+    python = re.search(r"PYSPARK_DRIVER_PYTHON=(\S.*?) PYSPARK_PYTHON=(\S+)", page)
+    assert (python[1], python[2]) == ("$(command -v python)", "./env/bin/python")
+
+    words = ["--py-files", package, "--archives", f"{tmp_path / 'env.tar.gz'}#env", ROOT / "jobs" / "bulk_mutate.py"]
+    words += ["--config", SAMPLE / "bumu.properties", "--engine", "blocks", "--master", SAMPLE / "master"]
+    words += ["--feed", SAMPLE / "feed", "--output", tmp_path / "out"]
+    env = environment(PYSPARK_DRIVER_PYTHON=str(driver), PYSPARK_PYTHON=python[2])
+    done = submit(master, *words, env=env, cwd=tmp_path / "elsewhere")
+
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "out") == merged_sample()
+    (next(packages_of(driver).glob("javaproperties"))).unlink()
+    done = submit(master, *words[:-1], tmp_path / "out2", env=env, cwd=tmp_path / "elsewhere")
+    assert done.returncode == 2
+    assert f"{driver} lacks the module javaproperties" in done.stdout + done.stderr
 
 
 UNIQUE = load(SAMPLE / "bumu.properties", ["master.unique=true"])
