@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TextIO
 
 from mutator.errors.display import one_line
@@ -48,6 +49,12 @@ def warn(arguments: argparse.Namespace, warnings: Iterable[str]) -> None:
         if warning not in printed:
             printed.add(warning)
             _print(f"mutator: {_coloured('warning:', _BOLD_YELLOW)} {one_line(warning)}\n")
+
+
+def tell(arguments: argparse.Namespace, text: str) -> None:
+    """Print on stderr what a command that goes on for long does, with the time."""
+    if not is_quiet(arguments):
+        _print(f"mutator: {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}  {one_line(text)}\n")
 
 
 def is_quiet(arguments: argparse.Namespace) -> bool:

@@ -25,12 +25,12 @@ from mutator.cli import options
 from mutator.cli.base_facts import base_report, measures
 from mutator.cli.command import Answer, Command, Group, Report, option, option_type
 from mutator.cli.lineage_events import LineageEvents
-from mutator.cli.messages import warn
+from mutator.cli.messages import tell, warn
 from mutator.cli.report_files import FILES, HTML, METRICS, Observed, ReportFiles, places_of_base
 from mutator.cli.workflow_target import TABLE, OpenTable, open_table, table_of
 from mutator.config import parsers
 from mutator.errors import MutatorError, error, suppressed
-from mutator.errors.display import seconds_text, without_secrets
+from mutator.errors.display import counted, seconds_text, without_secrets
 from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
@@ -123,6 +123,9 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
         interval = _INTERVAL if table is None else _TABLE_INTERVAL
         interval = interval if arguments.interval is None else arguments.interval
         run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()), files)
+        rounds = "until a signal ends it" if left is None else f"until {counted(left, 'run')} merged something"
+        place = without_secrets(f"{arguments.base}/incr")
+        tell(arguments, f"watching {place}: a look every {seconds_text(interval)} s, {rounds}")
         while left is None or left > 0:
             outcome = None
             with (
@@ -141,6 +144,7 @@ def _watch(arguments: argparse.Namespace) -> Iterator[Report]:
                 if outcome.version is not None and left is not None:
                     left -= 1
                 signal = outcome.stopped if left != 0 else None  # else all runs are done
+                tell(arguments, f"claimed {counted(len(outcome.claimed), 'feed file')}")
                 yield _report(outcome, outcome.json_line() if arguments.json else outcome.text(), files, signal)
                 if outcome.stopped:
                     return  # a signal came too late to stop this run

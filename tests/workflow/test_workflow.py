@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -605,7 +606,11 @@ def test_bad_commands_name_the_fault_and_its_path(tmp_path, monkeypatch, capsys,
 def test_watch_merges_arriving_files(sample_base, capsys):
     deliver(sample_base)
     assert command("watch", sample_base, "--interval", "0.1", "--min-age", "0", "--runs", "1") == 0
-    assert "version 1 became the master" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "version 1 became the master" in out
+    begun, claimed = [line for line in err.splitlines() if re.match(r"mutator: \d{4}-\d\d-\d\dT[\d:]{8}Z  ", line)]
+    assert begun.endswith(f"watching {sample_base}/incr: a look every 0.1 s, until 1 run merged something")
+    assert claimed.endswith("claimed 2 feed files")
 
 
 @pytest.mark.thorough(keep=0)
