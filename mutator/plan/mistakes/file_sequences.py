@@ -6,6 +6,8 @@ from mutator.errors.display import option
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.file_sequences import contradiction
 
+_MERGED = 5  # names of merged files that new ones are compared with, the last ones: each run would compare them all
+
 
 def check_sequences(config: Config, survey: Survey) -> None:
     """Raise DataError for names of feed files without a sequence, and for names that contradict each other.
@@ -20,7 +22,7 @@ def check_sequences(config: Config, survey: Survey) -> None:
             raise error("sequence.missing", path=source.path, where=where)
     if config.sequence_pattern is not None:
         return
-    merged = [part.name for part in survey.manifest.feed] if survey.manifest is not None else []
+    merged = [part.name for part in survey.manifest.feed[-_MERGED:]] if survey.manifest is not None else []
     found = contradiction([*(source.name for source in survey.feed), *merged])
     if found is not None:
         why, pattern = found
