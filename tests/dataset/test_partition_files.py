@@ -131,5 +131,5 @@ def test_files_of_hive_lack_the_values_of_their_directory(tmp_path, form):
         pq.write_table(pa.table({"id": [1], "ts": [1]}), f"{master}/k=x/a.parquet")
     settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts", "partitioned.by": "k"}
 
-    says = (f"k=x/a.{form}: field k is missing: its value is only in the directory's name", "mutator bridge export")
+    says = (f"k=x/a.{form}: field k is missing: its value is only in the directory's name", "mutator bridge run --from")
     refused(DataError, settings, master, None, *says)

@@ -433,10 +433,10 @@ def test_dataset_in_use_is_not_to_be_removed(base):
     """On a storage without renames it is in output/, and master/ is the given master."""
     difference = Difference("is missing", "part-1", "restore it")
     found = [Verification(path, 1, 1, 0, 1, (difference,)) for path in ("b/master", "b/output/run")]
-    text = BaseVerification("b", 1, tuple(found), 0, (), ("b/output/run",)).text()
+    text = BaseVerification("b", 1, tuple(found), 0, 0, (), ("b/output/run",)).text()
     assert "cures  of b/master: as above, or remove the directory" in text
     assert "cures  of b/output/run: those that mutator workflow status b names" in text
-    assert "remove" not in BaseVerification("b", 1, tuple(found), 0, ()).text(), "the newest log entry is damaged"
+    assert "remove" not in BaseVerification("b", 1, tuple(found), 0, 0, ()).text(), "the newest log entry is damaged"
 
 
 def test_status_during_a_commit_sees_the_versions_of_one_listing(base, monkeypatch):
