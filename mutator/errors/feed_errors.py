@@ -62,7 +62,7 @@ FEEDS: dict[int, dict[str, str]] = {
         ),
         "delete.names": (
             "{paths}: named like deletes, but {known}, so their rows would be upserts; use {cure}, or, if they are "
-            "upserts, -D deleted.record.file.pattern=none"
+            "upserts, {otherwise}"
         ),
         "control.missing": (
             "{paths}: has no control file (feed.control.suffix={suffix}); wait for it, or unset feed.control.suffix"

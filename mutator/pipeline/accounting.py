@@ -102,7 +102,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         beside += [part for part in kept if isinstance(part, SideFile)]
         taken_over += kept
     op_codes = _op_codes(plan, splits)
-    counts["feed no mutations"] = sum(op_codes[code] for code in plan.rows.layouts["feed"].ignore_codes)
+    counts["feed no mutations"] = sum(receipt.no_mutations for receipt in splits.values())
     checked = frozenset(path for receipt in merges for path in receipt.checked)
     checked_bytes = sum(part.bytes for part in taken_over if part.path in checked)
     return Result(

@@ -44,7 +44,7 @@ def check_op_codes(plan: Plan, result: Result) -> None:
     for meaning, kind in _NO_UPSERTS.items():
         found = Counter({code: count for code, count in codes.items() if meaning_of(code, field) == meaning})
         if found:
-            cure = option("ignore.op.code", listed_codes({*layout.ignore_codes, *found}))
+            cure = _named("ignore.op.code", {*layout.ignore_codes, *found})
             shown, known = counted_codes(most_frequent(found)), listed_codes({*codes} - {*found})
             raise error(kind, field=field, codes=shown, cure=cure, upserts=known)
     if len(codes) > MOST_CODES:
@@ -52,7 +52,7 @@ def check_op_codes(plan: Plan, result: Result) -> None:
         raise error("op.codes", field=field, most=MOST_CODES, codes=shown)
     unknown = _unknown(codes, field, layout.delete_codes)
     if unknown and not plan.limits.unknown_op_codes:
-        upserts = option("upsert.op.code", listed_codes(codes))
+        upserts = _named("upsert.op.code", codes)
         raise error("op.unknown", field=field, codes=counted_codes(most_frequent(unknown)), upserts=upserts)
 
 
@@ -62,7 +62,7 @@ def op_code_warnings(plan: Plan, result: Result) -> Iterator[str]:
     if layout.upsert_codes is not None:
         return
     codes, rows = _not_ignored(plan, result), result.counts["feed rows"] - result.counts["feed rejected"]
-    unknown = _unknown(codes, layout.op_field, layout.delete_codes, rows)
+    unknown = _unknown(codes, layout.op_field, layout.delete_codes)
     if not unknown:
         return
     if any(looks_like_upsert(code, layout.op_field) for code in codes) or codes.total() < rows:
@@ -86,21 +86,24 @@ def _not_ignored(plan: Plan, result: Result) -> Counter[bytes]:
     return Counter({code: count for code, count in result.op_codes.items() if code not in ignored})
 
 
-def _unknown(
-    codes: Counter[bytes], field: object, delete_codes: Collection[bytes], rows: int | None = None
-) -> dict[bytes, int]:
-    """Return the codes of which nothing is known. An empty one is known if all rows have it, or as "not deleted".
-
-    rows: the number of all rows that were accepted, if ``codes`` may lack some of them.
-    """
+def _unknown(codes: Counter[bytes], field: object, delete_codes: Collection[bytes]) -> dict[bytes, int]:
+    """Return the codes of which nothing is known; an empty one only beside others that are no deletes."""
     no_deletes = upserts_beside(delete_codes)
-    alone = len(codes) == 1 and (rows is None or codes.total() == rows)
     return {
         code: count
         for code, count in codes.items()
         if code.strip().lower() not in no_deletes
-        and not (alone if not code.strip() and meaning_of(code, field) is None else looks_like_upsert(code, field))
+        and not (
+            len(codes) == 1 if not code.strip() and meaning_of(code, field) is None else looks_like_upsert(code, field)
+        )
     }
+
+
+def _named(key: str, codes: Collection[bytes]) -> str:
+    """Return a setting of codes; a setting cannot have blanks around a code."""
+    if any(code != code.strip() for code in codes):
+        return f"{key}, once the feed is delivered without blanks in its op codes"
+    return option(key, listed_codes(codes))
 
 
 def _cure(known: Collection[bytes], found: Collection[bytes]) -> str:

@@ -20,11 +20,12 @@ from mutator.rules import file_names
 
 _WIDTHS = {"year": 4, "month": 2, "day": 2, "hour": 2, "minute": 2, "second": 2, "fraction": 3}
 _DIGITS = 18  # of the highest sequence
+_AFTER_DATE = 10  # digits
 _DATE = (
     r"(?<!\d)(?P<year>(?:19|20|21)\d\d)(?P<mark>[-_.]?)(?P<month>0[1-9]|1[0-2])(?P=mark)(?P<day>0[1-9]|[12]\d|3[01])"
-    r"(?:[T_ -]?(?P<hour>[01]\d|2[0-3])[-:]?(?P<minute>[0-5]\d)(?:[-:]?(?P<second>[0-5]\d))?Z?)?(?!\d)"
+    r"(?:T(?P<hour>[01]\d|2[0-3])[-:]?(?P<minute>[0-5]\d)(?:[-:]?(?P<second>[0-5]\d))?Z?)?(?!\d)"
 )
-_NUMBER_AFTER = r"(?:.*?[_-](?P<number>\d{1,4})(?=\.|$))?"
+_NUMBER_AFTER = r"(?:.*?[_-](?P<number>\d+)(?=\.|$))?"
 _TIME = r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)-(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)(?P<fraction>\d{3})"
 PRESETS = {
     "date": _DATE + _NUMBER_AFTER,  # 2026-12-31_2.csv, orders_20261231T1015_3.json
@@ -34,7 +35,7 @@ PRESETS = {
 }
 _DATES_ALONE = r"_(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?P<hour>\d\d)?(?P<minute>\d\d)?(?P<second>\d\d)?(?=\.|$)"
 _FIRST_DATE = re.compile(_DATE)
-_EPOCH = re.compile(r"(?<!\d)1\d{9}(?:\d{3})?(?!\d)")
+_EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?:\d{3})?(?!\d)")  # from 2014 on: lower numbers are IDs more often
 _SECONDS = 10  # digits of seconds since 1970
 _YEARS = ("19", "20", "21")
 
@@ -69,11 +70,28 @@ class SequencePattern:
         parts = found.groupdict()
         if parts.get("hex") is not None:
             return int(parts["hex"], 16)
+        if self.text == "date":
+            return _of_date(name, found)
         digits = "".join((parts[part] or "").zfill(width) for part, width in _WIDTHS.items() if part in parts)
         number = (parts.get("number") or "").lstrip("0")
         if len(number) > _DIGITS - len(digits):
             return None
         return int(digits + (number.zfill(_DIGITS - len(digits)) if digits and "number" in parts else number) or "0")
+
+
+def _of_date(name: str, found: re.Match[str]) -> int | None:
+    """Return the date with ten digits after it: the number, or the time and a number of four digits.
+
+    Return None where digits after the date are neither: the order would ignore them.
+    """
+    date = f"{found['year']}{found['month']}{found['day']}"
+    time = "".join((found[part] or "00") for part in ("hour", "minute", "second")) if found["hour"] else ""
+    number, read = (found["number"] or "").lstrip("0"), found.end()
+    rest = _stem(name)[read:] if read < len(_stem(name)) else ""
+    between = name[found.end("second" if found["second"] else "minute" if time else "day") : found.start("number")]
+    if re.search(r"\d", rest) or (found["number"] and re.search(r"\d", between)) or len(time + number) > _AFTER_DATE:
+        return None
+    return int(date + time + number.zfill(_AFTER_DATE - len(time)))
 
 
 def parse_pattern(text: str) -> SequencePattern:
@@ -146,7 +164,8 @@ def _later_dates(names: Sequence[str]) -> tuple[str, str | None] | None:
                 epoch = rf"(?<!\d)(?P<number>1\d{{{digits - 1}}})(?!\d)"
                 if all(re.search(epoch, _head(one)) for one in names):
                     return why, epoch
-            return why, "date" if all(map(_FIRST_DATE.search, names)) else None
+            by_date = SequencePattern("date")
+            return why, "date" if all(by_date.sequence(one) is not None for one in names) else None
     return None
 
 

@@ -8,12 +8,13 @@ True
 
 import re
 import unicodedata
-from decimal import Decimal
+from decimal import Context, Decimal
 
 _ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")
 _UUID = re.compile(r"(?:urn:uuid:)?\{?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\}?")
 INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+_EXACT = Context(prec=150)
 _BLANKS = re.compile(r"\s+")
 
 
@@ -37,5 +38,5 @@ def plain_id(value: bytes) -> bytes:
         return "".join(found.groups()).encode()
     if _NUMBER.fullmatch(text):
         number = Decimal(text)
-        return format(number.normalize() if number else Decimal(0), "f").encode()
+        return format(number.normalize(_EXACT) if number else Decimal(0), "f").encode()
     return _ZEROS.sub("", text).encode()

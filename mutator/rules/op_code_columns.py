@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
-from mutator.rules.op_codes import presence
+from mutator.rules.op_codes import PRESENT, presence
 
 _BYTES = [bytes([byte]) for byte in range(256)]
 
@@ -43,9 +43,10 @@ class OpCodes:
         """Return the codes of a field that marks a delete by any value.
 
         >>> OpCodes.of_column(ByteColumn.of([b"2026-01-31", b"", b"NULL"])).presence().to_list()
-        [b'not null', b'', b'NULL']
+        [b'not null', b'', b'']
         """
-        return OpCodes([*map(presence, self.values)], self.numbers)
+        is_present = np.array([presence(value) == PRESENT for value in self.values], np.bool_)
+        return OpCodes([b"", PRESENT], is_present[self.numbers].astype(np.int64))
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -16,7 +16,7 @@ _KEPT = MOST_CODES + 8
 _COUNTED = 1000
 _SHORTEST_TIME = 8  # 20260131
 PRESENT = b"not null"  # the code of a row with any value in a field that marks deletes
-_NULLS = {b"null", b"none", b"nil", b"nan", b"nat", b"n/a", b"na", b"\\n", b"-", b"false", b"0"}
+_NULLS = {b"", b"null", b"none", b"nil", b"nan", b"nat", b"n/a", b"na", b"\\n", b"-", b"false", b"0", b"0000-00-00"}
 SHOWN_BYTES = 64  # of a code, in messages
 _DELETE_NAMES = {b"d", b"del", b"delete", b"deleted", b"deletion", b"remove", b"removed", b"rm"}
 _UPSERT_NAMES = {
@@ -115,11 +115,13 @@ def named_like_op_codes(name: str) -> bool:
 
 
 def presence(value: bytes) -> bytes:
-    """Return the op code of a value in a field that marks a delete by any value.
+    """Return the op code of a value in a field that marks a delete by any value: empty for words that mean NULL.
 
-    A word for NULL is a code that no tool has, so that it stops a run.
+    >>> presence(b"2026-01-31"), presence(b"NULL"), presence(b"0000-00-00 00:00:00")
+    (b'not null', b'', b'')
     """
-    return value.strip() if not value.strip() or value.strip().lower() in _NULLS else PRESENT
+    plain = value.strip().lower().removesuffix(b" 00:00:00")
+    return b"" if plain in _NULLS else PRESENT
 
 
 def delete_marks(name: str, values: Collection[bytes]) -> set[bytes]:
@@ -159,7 +161,7 @@ def upserts_beside(delete_codes: Collection[bytes]) -> Collection[bytes]:
     >>> b"false" in upserts_beside([b"true"]), b"false" in upserts_beside([b"D"])
     (True, False)
     """
-    return _FALSE if any(code.strip().lower() in _TRUE for code in delete_codes) else ()
+    return _FALSE if any(code == PRESENT or code.strip().lower() in _TRUE for code in delete_codes) else ()
 
 
 def _plain(code: bytes) -> bytes:

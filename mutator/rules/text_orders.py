@@ -26,6 +26,7 @@ _NAMED = tuple(
         rf"(?P<month>[A-Za-z]{{3,9}})\s+(?P<day>\d{{1,2}})\s+{_CLOCK}\s+(?P<year>\d{{4}})",
     )
 )
+_SHORT_YEAR_FIRST = re.compile(rf"(?P<year>\d\d)[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}}){_TIME}")
 _DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})[-/.](?P<month>\d{{1,2}})[-/.](?P<year>\d{{4}}|\d\d){_TIME}")
 _MONTH_FIRST = re.compile(rf"(?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})[-/.](?P<year>\d{{4}}|\d\d){_TIME}")
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")  # of PostgreSQL
@@ -41,6 +42,8 @@ def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
     Return None if the values are in order, or have no such form in common.
     """
     texts = [value.decode("utf-8", "backslashreplace").strip() for value in sorted(set(values))]
+    if _is_in_order(texts, _date(_SHORT_YEAR_FIRST)):
+        return None
     for form, parse in _FORMS:
         try:
             found = [parse(text) for text in texts]
@@ -55,6 +58,14 @@ def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
         if form != _DAYS_FIRST:  # these may begin with the month as well
             return None
     return None
+
+
+def _is_in_order(texts: Sequence[str], parse: Callable[[str], Any]) -> bool:
+    try:
+        found = [parse(text) for text in texts]
+    except ValueError:
+        return False
+    return found == sorted(found)
 
 
 def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
@@ -91,7 +102,7 @@ def _log_position(text: str) -> tuple[int, int]:
 def _numbers_within(text: str) -> tuple[str, tuple[int, ...]]:
     """Return the text around numbers, and these: of positions such as mysql-bin.000009:154 and of GTIDs."""
     parts = _NUMBERS.split(text)
-    if len(parts) < 3 or len(text) > _LONGEST:
+    if len(parts) < 3 or len(text) > _LONGEST or parts[-3].endswith("."):  # the last number may be a fraction
         raise ValueError
     return "\0".join(parts[::2]), tuple(map(int, parts[1::2]))
 

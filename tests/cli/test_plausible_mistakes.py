@@ -1,5 +1,7 @@
 """Mistakes on a command line: the message blames the right one at once."""
 
+import re
+
 import pytest
 
 from mutator.cli import main
@@ -133,7 +135,8 @@ def test_names_of_deletes_without_a_setting(job, name, setting):
     known = "no setting says that they contain deletes"
     message = f"{name}: named like deletes, but {known}, so their rows would be upserts; {cure}"
     assert job.refused(DataError, settings=CONFIG) == message
-    cure = cure.replace("pattern=", "pattern=gone|", 1) if key == "pattern" else cure
+    pattern = f"^{value}(?![A-Za-z])" if key == "prefix" else f"gone|{value}"
+    cure = f"use -D 'deleted.record.file.pattern={pattern}', or, if they are upserts, rename the files"
     job.refused(DataError, f"but deleted.record.file.{key} is gone, so", cure, settings={**CONFIG, **gone})
     named = {**CONFIG, f"deleted.record.file.{key}": value, "max.delete.fraction": "1"}
     assert job.run(named, output=str(job.root / "deleted")).counts["feed deleted"] == 1
@@ -189,3 +192,14 @@ def test_a_master_that_is_not_there(job):
     job.put("ups_1.txt")
 
     job.refused(ConfigError, f"{job.master}: the master has no data files; check that it is the right directory")
+
+
+def test_the_cure_for_names_of_deletes_covers_no_other_file(job):
+    for name in ("del_7.txt", "orders_deletes_8.txt", "models_9.txt", "delta_1.txt"):
+        job.put(name, b"a,1,200\n")
+    message = job.refused(DataError, "del_7.txt", "orders_deletes_8.txt", settings=CONFIG)
+    pattern = re.search(r"-D 'deleted\.record\.file\.pattern=(.*?)'", message)[1]
+    report = job.run({**CONFIG, "deleted.record.file.pattern": pattern, "max.delete.fraction": "1"})
+    assert report.counts["feed updated"] + report.counts["feed deleted"] == 1
+    names = ["del_7.txt", "orders_deletes_8.txt", "models_9.txt", "delta_1.txt"]
+    assert [bool(re.search(pattern, name)) for name in names] == [True, True, False, False]

@@ -540,6 +540,22 @@ def test_order_values_in_the_future(job, settings, past, future):
         assert "future" not in "".join(job.run({**settings, **more}, output=output).warnings)
 
 
+def test_rows_of_many_codes_are_ignored(job):
+    codes = [f"x{n}" for n in range(40)]
+    job.put("ups_1.txt", coded(*("U" if n == 0 else codes[n % 40] for n in range(400))))
+    counts = job.run({**WITH_CODES, "ignore.op.code": ",".join(codes)}).counts
+    assert (counts["feed rows"], counts["feed no mutations"]) == (1, 399)
+
+
+@pytest.mark.parametrize("null", ["", "NULL", r"\N", "0000-00-00 00:00:00"])
+def test_a_time_of_a_delete_marks_it(job, null):
+    job.put("base.txt", b"k0,1,100\n", "master")
+    job.put("ups_1.txt", coded("2026-01-31 10:00:00", null, null))
+    settings = {**WITH_CODES, "delete.when": "not null", "max.delete.fraction": "1"}
+    report = job.run(settings)
+    assert (report.counts["feed deleted"], report.counts["feed inserted"], report.warnings) == (1, 2, ())
+
+
 def test_an_order_value_that_no_change_changes(job):
     job.put("base.txt", table_of(50, lambda n: f"k{n}", lambda n: "old", lambda n: 1000 + n), "master")
     job.put("ups_1.txt", table_of(20, lambda n: f"k{n}", lambda n: "new", lambda n: 1000 + n))

@@ -455,6 +455,8 @@ def test_order_values_of_other_units(job, settings, master, feed, forms):
         (AS_TEXT, [b"10", b"11"], [b"12"]),
         (AS_TEXT, [b"v9", b"v10"], [b"9"]),
         (AS_TEXT, [b"01.12.2025"], [b"02.12.2025", b"15.12.2025"]),
+        (AS_TEXT, [b"26-11-30"], [b"26-12-01"]),
+        (AS_TEXT, [b"2026-01-31-10.15.00.45"], [b"2026-01-31-10.15.00.5"]),
         (AS_TEXT, [b"01HF9ZZ"], [b"01HG10A"]),
         (AS_TEXT, [b"mysql-bin.000009:999"], [b"mysql-bin.000010:004"]),
         (AS_TEXT, [b"2026-01-31T10:00:00.9Z"], [b"2026-01-31T10:00:01.1Z"]),

@@ -15,12 +15,16 @@ FORMS = {  # how a producer names its file number n of a day or an hour -> the p
     "orders_{t:%Y%m%d}_{hour}.csv.gz": "date",
     "orders-{t:%Y-%m-%d}_{hour}.parquet": "date",
     "o_{t:%Y%m%dT%H%M}_{rest}.avro": "date",
+    "o_{t:%Y%m%d}_{hour}059.csv": "date",
+    "o_{t:%Y%m%d}_part-{hour:05}.csv": "date",
+    "o_{t:%Y%m%d}_{t:%H%M%S}.csv": "date",
     "orders_{t:%d%m%Y}{t:%H%M%S}.txt": r"_(?P<day>\d\d)(?P<month>\d\d)(?P<year>\d{4})" + CLOCK,
     "LOAD{n:08X}.csv": "dms",
     "{t:%Y%m%d-%H%M%S}{n:03}.csv": "dms",
     "orders+3+{n:010}.json": "connect-offset",
 }
 RIGHT = [
+    "acct_{account}_{n}.txt",
     "ups_{n}.txt",
     "ups_{t:%Y%m%d%H}.txt",
     "{t:%Y%m%d}_{n}.csv",
@@ -36,6 +40,7 @@ def names_of(form):
             "t": t,
             "n": n,
             "rest": (7 * n + 3) % 10,
+            "account": 1_234_567_890 - n,
             "hour": t.hour,
             "s": int(t.timestamp()),
             "ms": int(t.timestamp()) * 1000,
@@ -81,7 +86,13 @@ def test_a_wrong_pattern(text, why):
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("date", "a_20261331_2.csv"), ("dms", "x.csv"), (r"(?P<year>\d{4})_(?P<number>\d+)", "2026_" + "9" * 15)],
+    [
+        ("date", "a_20261331_2.csv"),
+        ("date", "a_20261231_5_x.csv"),
+        ("date", "a_20261231_99999999999.csv"),
+        ("dms", "x.csv"),
+        (r"(?P<year>\d{4})_(?P<number>\d+)", "2026_" + "9" * 15),
+    ],
 )
 def test_names_without_a_sequence(text, name):
     assert parse_pattern(text).sequence(name) is None

@@ -140,7 +140,7 @@ ROWS = (
                 forms.PATTERN,
                 None,
                 "feed files whose names have a match of this regular expression contain deletes, such as "
-                "`_del_|deletes`; `none`: no feed file does, whatever its name",
+                "`_del_|deletes`; `none`: names of feed files are not searched for words for deletes",
             ),
             Setting(
                 "write.operation",

@@ -92,12 +92,14 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
     layout = plan.rows.layouts[file.layout]
     rows = rejects = ignored = lines = 0
     codes: dict[bytes, int] = {}
+    no_mutations = 0
     reader = plan.block_type.read(content, layout, trusted)
     try:
         batch = next(reader, None)
         while batch is not None:
             rows += len(batch.block) + len(batch.rejects)
             rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
+            no_mutations += 0 if batch.ignored_codes is None else len(batch.ignored_codes)
             for found in (batch.codes, batch.ignored_codes):
                 if found is not None and file.side == "feed":
                     add_counts(codes, found.counts(), layout.delete_codes)
@@ -109,6 +111,7 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
     except NotReadable as fault:
         raise damaged(file, fault) from None
     receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result(), abridged(codes))
+    receipt = receipt._replace(no_mutations=no_mutations)
     if batch is not None:
         yield batch, receipt
     else:

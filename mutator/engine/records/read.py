@@ -62,13 +62,14 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
-    rows = rejected = ignored = lines = 0
+    rows = rejected = ignored = no_mutations = lines = 0
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
         lines += 1
         if record is None or isinstance(record, Ignored):
             ignored += 1
             if record is not None:
+                no_mutations += 1
                 add_counts(codes, {record.code: 1}, ())
             continue
         rows += 1
@@ -101,7 +102,8 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written)
     sequences.end()
     yield from keys.filters()
-    read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes), units.units(), units.future)
+    read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes))
+    read = read._replace(units=units.units(), future=units.future, no_mutations=no_mutations)
     yield receipt_of(plan, split, read)
 
 

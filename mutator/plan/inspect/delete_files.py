@@ -6,7 +6,7 @@ order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mutator.config import Config
 from mutator.errors import error
@@ -56,21 +56,26 @@ def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[
         return
     settings = {"prefix": config.delete_prefix, "pattern": config.delete_pattern and config.delete_pattern.pattern}
     given = [f"deleted.record.file.{key} is {value}" for key, value in settings.items() if value is not None]
-    if all(name.startswith(word) for name, word in named.items()):
-        cure = option("deleted.record.file.prefix", next(iter(named.values())))
+    word = next(iter(named.values()))
+    if not given and {*named.values()} == {word} and all(name.startswith(word) for name in named):
+        cure = option("deleted.record.file.prefix", word)
     else:
-        cure = option("deleted.record.file.pattern", delete_pattern([*named.values()], settings["pattern"]))
+        cure = option("deleted.record.file.pattern", delete_pattern(named, settings["pattern"]))
+    otherwise = "rename the files" if given else "-D deleted.record.file.pattern=none"
     known = " and ".join(given) or "no setting says that they contain deletes"
-    raise error("delete.names", paths=file_names.first_few([*named]), known=known, cure=cure)
+    raise error("delete.names", paths=file_names.first_few([*named]), known=known, cure=cure, otherwise=otherwise)
 
 
-def delete_pattern(words: Sequence[str], known: str | None = None) -> str:
-    """Return the pattern of names that have one of some words. known: a pattern to extend.
+def delete_pattern(named: Mapping[str, str], known: str | None = None) -> str:
+    """Return the pattern of names that have words for deletes. named: name to its word. known: a pattern to extend.
 
-    >>> delete_pattern(["_del_", "_deletes.", "_del_"])
-    '_del_|_deletes\\\\.'
+    >>> delete_pattern({"a_del_1.txt": "_del_", "b_del_2.txt": "_del_", "del_3.txt": "del"})
+    '_del_|^del(?![A-Za-z])'
     """
-    return "|".join(dict.fromkeys([*([] if known is None else [known]), *map(re.escape, words)]))
+    words = (
+        f"^{re.escape(word)}(?![A-Za-z])" if name.startswith(word) else re.escape(word) for name, word in named.items()
+    )
+    return "|".join(dict.fromkeys([*([] if known is None else [known]), *words]))
 
 
 def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[str]:

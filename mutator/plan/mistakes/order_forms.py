@@ -64,9 +64,10 @@ def _order_values(sample: Sample) -> list[bytes]:
 
 
 def _text_warnings(config: Config, known: Manifest | None, values: Sequence[bytes]) -> Iterator[str]:
-    """Yield a warning if numbers or times are in another order as text. Raises ConfigError for numbers.
+    """Yield a warning if numbers or times are in another order as text. Raises ConfigError for them.
 
-    An explicit ``temporal.ordering.field.type=string`` confirms the order of text, and a manifest has decided it.
+    An explicit ``temporal.ordering.field.type=string`` confirms the order of numbers as text, and a manifest has
+    decided it.
     """
     if pair := _out_of_order(values, _number):
         what = f"order values are compared as text, and all in the first rows are numbers: {pair}"
@@ -78,20 +79,29 @@ def _text_warnings(config: Config, known: Manifest | None, values: Sequence[byte
     form = _form(values)
     if form == "timestamps":
         pair = _out_of_order(values, parse_timestamp)
-        _refuse(config, "timestamps of several forms", pair, "set temporal.ordering.field.type=timestamp")
+        cure = "set temporal.ordering.field.type=timestamp"
+        yield from _wrong_order(config, known, "timestamps of several forms", pair, cure)
     found = out_of_order(values) if form is None else None
     if found is not None:
         form, one, other = found
         pair = f"{quoted_value(one.encode())} is compared with {quoted_value(other.encode())} letter by letter"
-        _refuse(config, form, pair, "have them delivered as numbers or in ISO 8601, as in 2026-01-31T22:15:00Z")
+        cure = "have them delivered as numbers or in ISO 8601, as in 2026-01-31T22:15:00Z"
+        yield from _wrong_order(config, known, form, pair, cure)
 
 
-def _refuse(config: Config, form: str, pair: str, cure: str) -> None:
-    """Raise ConfigError where the order of text is wrong. pair: two values that show it; "" without any."""
-    if pair and config.order_check:
-        what = f"order values are compared as text, and all in the first rows are {form}: {pair}"
-        cure = f"{cure}; or, if the order of text is meant, set order.check=false"
-        raise error("width", where=f"temporal.ordering.field.type={config.order_type}", what=what, cure=cure)
+def _wrong_order(config: Config, known: Manifest | None, form: str, pair: str, cure: str) -> Iterator[str]:
+    """Raise ConfigError where the order of text is wrong; yield a warning where a manifest has decided the type.
+
+    pair: two values that show it; "" without any.
+    """
+    if not pair or not config.order_check:
+        return
+    what = f"order values are compared as text, and all in the first rows are {form}: {pair}"
+    if known is not None:
+        yield f"{what}; order.check=false says that the order of text is meant"
+        return
+    cure = f"{cure}; or, if the order of text is meant, set order.check=false"
+    raise error("width", where=f"temporal.ordering.field.type={config.order_type}", what=what, cure=cure)
 
 
 def _out_of_order(values: Sequence[bytes], parse: Callable[[bytes], Any]) -> str:

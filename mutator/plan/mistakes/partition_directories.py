@@ -5,6 +5,7 @@ from another field would move the records elsewhere, and the field would be NULL
 """
 
 import posixpath
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -46,7 +47,7 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
                     f"the rows of the master lack field {name}, which is in the names of its directories alone, and the"
                 )
                 raise _error(config, survey, directory, f"{what} feed has it")
-        if [name for name, _ in values] != [field.name for field in fields]:
+        if [name.lower() for name, _ in values] != [field.name.lower() for field in fields]:
             raise _error(config, survey, directory, f"its fields are not {', '.join(field.name for field in fields)}")
         names = [str(field.source) for field in fields]
         batch = first_batch(source, names) if set(names) <= {*schema.schema.names} else None
@@ -56,8 +57,13 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
         typed = FILE_FORMATS[source.file_format].typed
         found = partition_rows(fields, [exact_text(one) if typed else one.cast(pa.large_binary()) for one in columns])
         for code in found.codes.tolist():
-            if code >= 0 and values_of(found.names[code]) != values:
+            if code >= 0 and _plain(values_of(found.names[code])) != _plain(values):
                 raise _error(config, survey, directory, f"it has a row of {found.names[code]}")
+
+
+def _plain(values: Sequence[tuple[str, str | None]]) -> list[str | None]:
+    """Return the values of a directory; 01 is 1."""
+    return [value if value is None else value.lstrip("0") or "0" for _, value in values]
 
 
 def _directory(survey: Survey, source: Source) -> str | None:

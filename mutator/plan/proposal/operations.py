@@ -190,7 +190,7 @@ def prefix_choice(named: Mapping[str, str], others: Sequence[str]) -> Choice | N
         return None
     if not all(name.startswith(word) for name, word in named.items()):
         why = f"{first_few([*named])}: these names have a word for deletes"
-        return Choice(DELETE_PATTERN, delete_pattern([*named.values()]), why)
+        return Choice(DELETE_PATTERN, delete_pattern(named), why)
     words = Counter(named.values())
     word, _ = words.most_common(1)[0]
     common = posixpath.commonprefix(list(words))
