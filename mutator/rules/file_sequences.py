@@ -116,7 +116,7 @@ def parse_pattern(text: str) -> SequencePattern:
 
 
 def preset_of(names: Sequence[str]) -> str | None:
-    """Return the preset that finds a sequence in each name, where the last number of some is none; None without one.
+    """Return the preset that finds a sequence in each name; None without one, or if each name ends with a number.
 
     >>> preset_of(["20260131-101500123.csv", "LOAD00000001.csv"]), preset_of(["a_1.csv"]), preset_of(["a.csv"])
     ('dms', None, None)

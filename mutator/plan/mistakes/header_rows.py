@@ -125,7 +125,7 @@ def _ids_of_others(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
 
 
 def _check_header(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
-    """Raise DataError for a record that is read as a header. A line with the names of the ID fields is none."""
+    """Raise DataError for a record that is read as a header. A line with the names of all ID fields is a header."""
     called = {one for one in config.id_fields if isinstance(one, str)}
     if called and any(called <= set(map(plain_text, line)) for line in sample.header):
         return
