@@ -52,7 +52,7 @@ test: WORKERS := 2
 test: venv java  ## one case of each engine, join, format and protocol, in five minutes
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 
-test-rest: export MUTATOR_EFFORT = sixth
+test-rest: export MUTATOR_EFFORT = rest
 test-rest: venv java hadoop browser lint  ## the tests that `make test` leaves out, and the laws with more examples
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "(rest or law) and not soak"
 
@@ -62,7 +62,7 @@ test-all: test test-rest  ## everything but the soak, as CI runs it
 test-spark35: export NEWEST_JAVA = 23
 test-spark35: $(VENV35)/stamp java browser  ## the same tests on Spark 3.5, with Python 3.11
 	@$(WITH_JAVA) .ci/hadoop.sh $(VENV35)/bin/python build/hadoop
-	MUTATOR_EFFORT=sixth $(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
+	MUTATOR_EFFORT=rest $(WITH_JAVA) $(VENV35)/bin/python $(PYTEST) -m "not soak"
 
 # FAULTS=... for the options of .ci/mutants.py and the names of faults
 mutants: venv java hadoop browser  ## plant each fault of tests/mutants in a copy, and run the tests that reach it

@@ -134,7 +134,7 @@ def record_reach(faults: list[dict]) -> None:
     (directory / "mutator/_reached.py").write_text(PROBE)
     (directory / "build/reached").mkdir()
     words = ["-n", "3", "--dist", "loadgroup", "-p", "tests.mutants.reached", "-m", EVERY, "-q"]
-    run_tests(directory, words, BUILD / "probes.log", MUTANTS_RESULT=str(REACHED), MUTATOR_EFFORT="sixth")
+    run_tests(directory, words, BUILD / "probes.log", MUTANTS_RESULT=str(REACHED), MUTATOR_EFFORT="rest")
 
 
 def run_tests(directory: Path, words: list[str], log: Path, seconds: float | None = None, **more: str) -> int | None:
@@ -178,7 +178,7 @@ def tried(fault: dict, reach: dict, seconds: float) -> dict:
     words = ["-x", "-q", "-p", "tests.mutants.reached", "-p", "no:cacheprovider", "-m", EVERY]
     words += [f"--basetemp={directory}.tmp", *sorted({test.partition("::")[0] for test in tests})]
     log, began = BUILD / f"{name}.log", time.monotonic()
-    code = run_tests(directory, words, log, seconds, MUTANTS_CHOSEN=str(BUILD / f"{name}.json"), MUTATOR_EFFORT="sixth")
+    code = run_tests(directory, words, log, seconds, MUTANTS_CHOSEN=str(BUILD / f"{name}.json"), MUTATOR_EFFORT="rest")
     text = log.read_text(errors="replace")
     failed = re.findall(r"^(?:FAILED|ERROR) (.*)", text, re.MULTILINE)
     took = f"{time.monotonic() - began:.0f} s"

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, seed, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -29,7 +30,12 @@ gc.disable()  # until all tests are collected: each of their many objects lives 
 os.environ["JDK_JAVA_OPTIONS"] = QUICK  # also for the benchmark, which gives Spark no Java options
 os.environ["XDG_CACHE_HOME"] = CACHE
 settings.register_profile(
-    "mutator", deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, max_examples=EXAMPLES
+    "mutator",
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    max_examples=EXAMPLES,
+    phases=[phase for phase in Phase if phase != Phase.shrink] if "MUTANTS_CHOSEN" in os.environ else Phase,
 )
 settings.load_profile("mutator")
 
@@ -56,7 +62,7 @@ def has_room(directory: Path) -> bool:
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Mark each test with the servers it needs, so that a tier can leave it out, and group the tests of a server."""
     cases: dict[tuple[object, str], list[pytest.Item]] = {}
     for item in items:
@@ -69,6 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.server)
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.law)
+            if EFFORT == "rest":  # other examples than those of `make test`
+                seed(EXAMPLES)(item.obj)
         if {"sc", "hive"} & needs:
             item.add_marker(pytest.mark.jvm)
         if {"hdfs", "hive"} & needs:  # their JVMs need half a minute of processor time to start

@@ -57,20 +57,13 @@ def test_spark_submit_with_our_options(tmp_path):
 
 @pytest.mark.rest
 @pytest.mark.jvm
-def test_spark_submit_called_like_chombo(tmp_path):
+def test_spark_submit_called_like_chombo_in_a_checkout_without_an_installed_package(tmp_path, bare_python):
     shutil.copytree(SAMPLE / "master", tmp_path / "master")
     shutil.copytree(SAMPLE / "feed", tmp_path / "working")
+    inputs = f"{tmp_path / 'master'},{tmp_path / 'working'}"
+    words = (f"-Dconf.path={SAMPLE / 'bumu.properties'}", inputs, tmp_path / "out")
 
-    done = submit("local[2]", JOB, f"-Dconf.path={SAMPLE / 'bumu.properties'}", "master,working", "out", cwd=tmp_path)
-
-    assert done.returncode == 0, done.stderr
-    assert rows(tmp_path / "out") == merged_sample()
-
-
-@pytest.mark.thorough(keep=0)
-@pytest.mark.jvm
-def test_spark_submit_in_a_checkout_without_an_installed_package(tmp_path, bare_python):
-    done = submit("local[2]", "jobs/bulk_mutate.py", *options(tmp_path / "out"), env=bare_python)
+    done = submit("local[2]", "jobs/bulk_mutate.py", *words, env=bare_python)
 
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "out") == merged_sample()
@@ -113,8 +106,9 @@ def test_spark_submit_of_many_tables_prints_the_events_of_its_scheduler(tmp_path
 def test_spark_submit_of_a_split_feed_and_its_runs(tmp_path):
     config = ("--config", SALES / "sales.properties")
     for side in ("master", "feed"):
-        words = ("--feed", SALES / side, "--by", "store_id=0", "--to", tmp_path / side, "--json")
-        split = submit("local[2]", ROOT / "jobs" / "partition.py", *config, *words)
+        words = (*config, "--feed", SALES / side, "--by", "store_id=0", "--to", tmp_path / side, "--json")
+        job = ROOT / "jobs" / "partition.py"
+        split = submit("local[2]", job, *words) if side == "feed" else run([sys.executable, job, *words], environment())
         assert split.returncode == 0, split.stderr
         assert json.loads(split.stdout)["partitions"].keys() == {path.name for path in (tmp_path / side).glob("s*")}
     words = ("--master", tmp_path / "master", "--feed", tmp_path / "feed", "--output", tmp_path / "out", "--json")

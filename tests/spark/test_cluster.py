@@ -44,7 +44,7 @@ sys.exit(max(cli.main(words) for words in json.loads(sys.argv[1])))
 """
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.jvm
 @pytest.mark.cluster
 def test_two_workers_merge_the_sample(master, package, tmp_path):

@@ -34,14 +34,15 @@ def _schema(table: Table, version: int) -> Any:
 
 def changes(table: Table, start: int, end: int, *, net: bool = False) -> list[tuple[str, int, str]]:
     """Return (type, version, row as text) of each change, in their order."""
-    found = []
+    found, committed = [], dict[int, str]()
     for batch in table.changes(start, end, net=net):
         rows = pa.table(batch.columns[3:], names=batch.schema.names[3:])
         for number in range(rows.num_rows):
             (row,) = rows_of(rows.slice(number, 1))
             when = batch.column(2)[number].as_py()
             version = batch.column(1)[number].as_py()
-            assert when.isoformat(timespec="milliseconds") == table.at(version).version.committed
+            committed[version] = committed.get(version) or table.at(version).version.committed
+            assert when.isoformat(timespec="milliseconds") == committed[version]
             found.append((batch.column(0)[number].as_py(), version, repr(row)))
     return found
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,96 +14,23 @@ from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import OVERWRITES
 from mutator.engine.versions import base_files
-from mutator.table import apply, compact, compact_choice, turn
+from mutator.table import apply, compact, compact_choice
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.text_runs import scratch
-from tests.table.test_changes import changes, replayed, rows_at
-from tests.table.test_several_writers import BASE, PHASES, WORLDS, counted_starts, feeds, history, left, put
+from tests.table.test_several_writers import (
+    BASE,
+    PHASES,
+    WORLDS,
+    assert_serial,
+    at_phase,
+    counted_starts,
+    feeds,
+    no_patience,
+    put,
+)
 
-
-@pytest.fixture(autouse=True)
-def no_patience(monkeypatch: Any) -> None:
-    """Let other writers act in the turn of one, at each phase."""
-    monkeypatch.setattr(turn, "_PATIENCE", 0)
-
-
-@contextmanager
-def at_phase(phase: str, act: Callable[[], Any]) -> Iterator[None]:
-    """Act once when the next operation reaches a phase: as another process would at that time."""
-    waiting, tries = [act], list[int]()
-
-    def meanwhile() -> None:
-        if waiting:
-            waiting.pop()()
-
-    def around(work: Callable[..., Any]) -> Callable[..., Any]:
-        def working(*arguments: Any) -> Any:
-            if phase == "planned":
-                meanwhile()
-            found = work(*arguments)
-            if phase == "merged":
-                meanwhile()
-            return found
-
-        return working
-
-    commit = TableLog.commit
-
-    def committing(log: TableLog, version: Any) -> bool:
-        tries.append(version.number)
-        if phase == "commit" or (phase == "later commit" and len(tries) > 1):
-            meanwhile()
-        return commit(log, version)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply, "_merged", around(apply._merged))
-        patch.setattr(compact, "_compacted", around(compact._compacted))
-        patch.setattr(TableLog, "commit", committing)
-        yield
-
-
-def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths: dict[str, str]) -> None:
-    """Compare a table with one that got the same feeds in the order of its log, without compactions."""
-    versions = list(TableLog(table.path).chain(None, table.refresh().version))
-    serial, same = Table.create(str(directory / "serial"), settings), [0]
-    for version in versions[1:]:
-        if version.feed:
-            operation: Any = getattr(serial, version.action)
-            operation(paths[version.feed[0].name.rpartition("/")[2]])
-        elif version.restored is not None:
-            serial.restore(same[version.restored.version])
-        else:
-            assert version.action == "compact"
-        same.append(serial.version)
-    within = 2 if settings.get("key.scope") == "partition" else 1
-
-    def key(text: str) -> Any:
-        return tuple(list(eval(text, {"Decimal": str}).values())[:within])
-
-    for number, version in enumerate(versions):
-        expected = serial.log() if version.feed else ()
-        assert all(dict(one.counts) == version.counts for one in expected if one.version == same[number])
-        assert left(table, number) == left(serial, same[number])
-        before = max(number - 1, 0)
-        own = [(kind, text) for kind, _, text in changes(table, before, number)]
-        assert sorted(own) == sorted((kind, text) for kind, _, text in changes(serial, same[before], same[number]))
-    for start in range(table.version + 1):
-        for end in range(start, table.version + 1):
-            net = changes(table, start, end, net=True)
-            others = changes(serial, same[start], same[end], net=True)
-            assert sorted((kind, text) for kind, _, text in net) == sorted((kind, text) for kind, _, text in others)
-            assert all(versions[one].feed or versions[one].restored for _, one, _ in net)
-            assert sorted(same[one] for _, one, _ in net) == sorted(one for _, one, _ in others)
-            flat = [(kind, 1, text) for kind, _, text in net]
-            assert replayed(rows_at(table, start), flat, key) == sorted(map(repr, rows_at(table, end)))
-    for number in range(1, 10):
-        own = [(same[version], *others) for version, *others in history(table, number)]
-        assert own == [tuple(one) for one in history(serial, number)]
-    verified = table.verify()
-    assert verified.problems == ()
-    assert verified.stray is not None
-    assert verified.stray.files == 0
+__all__ = ["no_patience"]  # a fixture
 
 
 @pytest.mark.rest

@@ -75,7 +75,7 @@ def spots(world: World, role: str, damage: str, place: Path, seed: int) -> Itera
         yield Spot(place / file.relative_to(world.table), own[number - 1] if len(own) > 1 else None, twin[number], rng)
 
 
-@pytest.mark.thorough(keep=2, rest=24)
+@pytest.mark.thorough(keep=2, rest=12)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("order", ["field", "file name"])

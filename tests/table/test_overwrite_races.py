@@ -65,7 +65,7 @@ def new_table(directory: Path, world: str, rows: str = BASE) -> tuple[Table, dic
     return table, {"base_0.csv": path}
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=2, rest=11)
 @pytest.mark.parametrize("case", BESIDE)
 def test_an_overwrite_follows_writers_of_other_partitions(
     case: str, world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

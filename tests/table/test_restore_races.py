@@ -16,18 +16,13 @@ from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import OVERWRITES
 from mutator.engine.versions import base_files
-from mutator.table import apply, compact, compact_choice, restore, turn
+from mutator.table import apply, compact, compact_choice, restore
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.text_runs import scratch
-from tests.table.test_compact_races import assert_serial, at_phase
-from tests.table.test_several_writers import BASE, PHASES, WORLDS, feeds, put
+from tests.table.test_several_writers import BASE, PHASES, WORLDS, assert_serial, at_phase, feeds, no_patience, put
 
-
-@pytest.fixture(autouse=True)
-def no_patience(monkeypatch: Any) -> None:
-    """Let other writers act in the turn of one, at each phase."""
-    monkeypatch.setattr(turn, "_PATIENCE", 0)
+__all__ = ["no_patience"]  # a fixture
 
 
 @pytest.mark.rest

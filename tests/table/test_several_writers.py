@@ -17,7 +17,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import apply_task, second_decisions
 from mutator.errors import MutatorError
-from mutator.table import apply, commit, turn
+from mutator.table import apply, commit, compact, turn
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
@@ -43,22 +43,25 @@ def no_patience(monkeypatch: Any) -> None:
 
 @contextmanager
 def at_phase(phase: str, act: Callable[[], Any]) -> Iterator[None]:
-    """Act once when the next apply reaches a phase: as another process would at that time."""
-    waiting = [act]
+    """Act once when the next operation reaches a phase: as another process would at that time."""
+    waiting, tries = [act], list[int]()
 
     def meanwhile() -> None:
         if waiting:
             waiting.pop()()
 
-    merged, commit, tries = apply._merged, TableLog.commit, list[int]()
+    def around(work: Callable[..., Any]) -> Callable[..., Any]:
+        def working(*arguments: Any) -> Any:
+            if phase == "planned":
+                meanwhile()
+            result = work(*arguments)
+            if phase == "merged":
+                meanwhile()
+            return result
 
-    def merging(*arguments: Any) -> Any:
-        if phase == "planned":
-            meanwhile()
-        found = merged(*arguments)
-        if phase == "merged":
-            meanwhile()
-        return found
+        return working
+
+    commit = TableLog.commit
 
     def committing(log: TableLog, version: Any) -> bool:
         tries.append(version.number)
@@ -67,7 +70,8 @@ def at_phase(phase: str, act: Callable[[], Any]) -> Iterator[None]:
         return commit(log, version)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apply, "_merged", merging)
+        patch.setattr(apply, "_merged", around(apply._merged))
+        patch.setattr(compact, "_compacted", around(compact._compacted))
         patch.setattr(TableLog, "commit", committing)
         yield
 
@@ -76,12 +80,6 @@ def put(directory: Path, name: str, rows: str) -> str:
     path = directory / name
     path.write_text(f"id,shop,at,op,name\n{rows}")
     return str(path)
-
-
-def log_of(table: Table) -> list[Any]:
-    """Return (feed file, counts, records, tombstones) of each version."""
-    versions = TableLog(table.path).chain(None, table.refresh().version)
-    return [(one.feed[0].name, dict(one.counts), one.records, one.tombstones) for one in versions if one.feed]
 
 
 def left(table: Table, version: int) -> Any:
@@ -115,29 +113,46 @@ def merge(table: Table, path: str) -> Any:
 
 
 def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths: dict[str, str]) -> Any:
-    """Compare a table with one into which the same feeds were merged in the order of its log.
+    """Compare a table with one that got the same feeds and restores in the order of its log, without compactions.
 
     Return the report of the last merge into the latter. paths: by file name.
     """
-    found, report = log_of(table), None
-    serial = Table.create(str(directory / "serial"), settings)
-    for name, *_ in found:
-        report = merge(serial, paths[name.rpartition("/")[2]])
-    assert found == log_of(serial)
+    versions = chain(table.refresh())
+    serial, same, report = Table.create(str(directory / "serial"), settings), [0], None
+    for version in versions[1:]:
+        if version.feed:
+            operation: Any = getattr(serial, version.action)
+            report = operation(paths[version.feed[0].name.rpartition("/")[2]])
+        elif version.restored is not None:
+            serial.restore(same[version.restored.version])
+        else:
+            assert version.action == "compact"
+        same.append(serial.version)
     within = 2 if settings.get("key.scope") == "partition" else 1
 
     def key(text: str) -> Any:
         return tuple(list(eval(text, {"Decimal": str}).values())[:within])
 
-    for version in range(1, table.version + 1):
-        assert left(table, version) == left(serial, version)
-        before, after = rows_at(table, version - 1), sorted(map(repr, rows_at(table, version)))
-        assert replayed(before, changes(table, version - 1, version), key) == after
-        assert sorted(changes_of(table, version)) == sorted(changes_of(serial, version))
-    net = [(kind, 1, text) for kind, _, text in changes(table, 1, table.version, net=True)]
-    assert replayed(rows_at(table, 1), net, key) == sorted(map(repr, rows_at(table, table.version)))
-    for number in range(1, 10):
-        assert history(table, number) == history(serial, number)
+    others, rows = chain(serial), [rows_at(table, number) for number in range(len(versions))]
+    for number, version in enumerate(versions[1:], 1):
+        if version.feed:
+            assert facts(version) == facts(others[same[number]])
+        assert left(table, number) == left(serial, same[number])
+        own = changes(table, number - 1, number)
+        assert replayed(rows[number - 1], own, key) == sorted(map(repr, rows[number]))
+        assert kinds(own) == kinds(changes(serial, same[number - 1], same[number]))
+    last = table.version
+    for start, end in {(0, last), (min(1, last), last), (last // 2, last), (0, max(last - 1, 0))}:
+        net = changes(table, start, end, net=True)
+        expected = changes(serial, same[start], same[end], net=True)
+        assert kinds(net) == kinds(expected)
+        assert all(versions[number].feed or versions[number].restored for _, number, _ in net)
+        assert sorted(same[number] for _, number, _ in net) == sorted(number for _, number, _ in expected)
+        flat = [(kind, 1, text) for kind, _, text in net]
+        assert replayed(rows[start], flat, key) == sorted(map(repr, rows[end]))
+    for number in sorted({int(line.partition(",")[0]) for path in paths.values() for line in rows_of_feed(path)}):
+        own = [(same[version], *more) for version, *more in history(table, number)]
+        assert own == history(serial, number)
     verified = table.verify()
     assert verified.problems == ()
     assert verified.stray is not None
@@ -145,17 +160,30 @@ def assert_serial(table: Table, directory: Path, settings: dict[str, Any], paths
     return report
 
 
-def changes_of(table: Table, version: int) -> list[tuple[str, str]]:
-    return [(kind, text) for kind, _, text in changes(table, version - 1, version)]
+def chain(table: Table) -> list[Any]:
+    """Return the entries of a table's log."""
+    return list(TableLog(table.path).chain(None, table.version))
 
 
 def history(table: Table, number: int) -> list[Any]:
     """Return the versions of a record, without the times of their commits."""
-    found = table.history(str(number))
-    return [
-        (one.version, one.deleted, one.partition, one.record and one.record.to_pylist())
-        for one in sorted(found, key=lambda one: (one.version, one.deleted, one.partition or ""))
+    versions = [
+        (version.version, version.deleted, version.partition, version.record and version.record.to_pylist())
+        for version in table.history(str(number))
     ]
+    return sorted(versions, key=lambda version: (*version[:2], version[2] or ""))
+
+
+def rows_of_feed(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()[1:]
+
+
+def facts(version: Any) -> Any:
+    return version.feed[0].name, dict(version.counts), version.records, version.tombstones
+
+
+def kinds(found: list[tuple[str, int, str]]) -> list[tuple[str, str]]:
+    return sorted((kind, text) for kind, _, text in found)
 
 
 @law(60)
@@ -182,7 +210,7 @@ def test_the_result_is_that_of_the_order_of_the_log(
                 Table(table.path).apply(paths[names[number]])
 
         apply_from(0)
-        assert len(starts) == len(log_of(table))
+        assert len(starts) == table.refresh().version
         assert_serial(table, directory, WORLDS[world], paths)
 
 
@@ -226,11 +254,12 @@ def test_two_writers(case: str, world: str, tmp_path: Path, monkeypatch: pytest.
         act = partial(Table(table.path).apply, paths[faster])
         with counted_starts() as starts, at_phase(phase, act):
             report = table.apply(paths[slower])
-        assert [one[0].rpartition("/")[2] for one in log_of(table)] == ["base_1.csv", faster, slower]
+        names = [version.feed[0].name.rpartition("/")[2] for version in chain(table)[1:]]
+        assert names == ["base_1.csv", faster, slower]
         assert report.version == table.version == 3
         assert len(starts) == 2
         assert table.snapshot.state == open_snapshot(table.path).state
-        assert report.counts == log_of(table)[-1][1]
+        assert report.counts == dict(chain(table)[-1].counts)
         assert report.samples == assert_serial(table, work, WORLDS[world], paths).samples
 
 
