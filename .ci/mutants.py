@@ -186,10 +186,10 @@ def tried(fault: dict, reach: dict, seconds: float) -> dict:
         shutil.rmtree(path, ignore_errors=True)
     if code is None:
         row["why"] = f" within {took}"
-    elif code == 0:
-        row["why"] = f", {took}"
+    elif failed:
+        row["found"] = f"{failed[0][:150]} ({took})"
     else:
-        row["found"] = f"{(failed or [f'pytest ended with {code}'])[0][:150]} ({took})"
+        row["why"] = f", {took}" + (f": pytest ended with {code}" if code else "")
     print(line(row), file=sys.stderr, flush=True)
     return row
 

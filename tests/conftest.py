@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.law)
             if EFFORT == "rest":  # other examples than those of `make test`
-                seed(EXAMPLES)(item.obj)
+                seed(EXAMPLES)(getattr(item.obj, "__func__", item.obj))
         if {"sc", "hive"} & needs:
             item.add_marker(pytest.mark.jvm)
         if {"hdfs", "hive"} & needs:  # their JVMs need half a minute of processor time to start

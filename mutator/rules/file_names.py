@@ -163,7 +163,7 @@ def delete_word_within(name: str) -> str | None:
 
     >>> delete_word_within("orders_deletes.csv"), delete_word_within("products_del_7.csv")
     ('_deletes.', '_del_')
-    >>> [delete_word_within(name) for name in ("ventas_del_mes_7.csv", "undeleted_7.csv", "ups_del_7.csv")]
+    >>> [delete_word_within(name) for name in ("ventas_del_mes_7.csv", "non_deleted_7.csv", "ups_del_7.csv")]
     [None, None, None]
     """
     found = None if words(name)[:1] in _UPSERTS else _DELETES_WITHIN.search(name)

@@ -4,6 +4,8 @@
 {b'11'}
 >>> plain_id(b"6F9619FF-8B86-D011-B42D-00CF4FC964FF") == plain_id(b"{6f9619ff8b86d011b42d00cf4fc964ff}")
 True
+>>> plain_id(b"9" * 29 + b"1") == plain_id(b"9" * 29 + b"2")
+False
 """
 
 import re

@@ -156,7 +156,7 @@ def spark(sc):
 QUICK = {("window", "whole", "text"), ("left join", "catalogue", "parquet")}
 
 
-@pytest.mark.thorough(keep=0, rest=1)
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("plan", "reach", "form"),
     [

@@ -132,7 +132,7 @@ def test_the_report_has_steps_and_bytes():
     assert f"- {steps[1]}" in markdown([outcome], {})
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.processes
 def test_a_small_run_of_tables(tmp_path):
     """An apply leaves the same rows as a merge to a new directory, and everything is measured."""

@@ -227,7 +227,7 @@ def dropping(hive, case, *arguments):
     return hive.run(whole)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 def test_no_rows_come_back(hive):
     def case(spark, root):
         for how, by in (("STORED AS ORC", ("dt",)), ("STORED AS AVRO", ())):
@@ -302,7 +302,7 @@ def partitions_of(spark, name="sales"):
     return {row[0] for row in spark.sql(f"SHOW PARTITIONS {name}").collect()}
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "how",
     ["STORED AS ORC", *(pytest.param(how, marks=pytest.mark.soak) for how in ("USING parquet", "STORED AS AVRO"))],
@@ -348,7 +348,7 @@ def test_partitions_with_changes_change(hive, how):
     dropping(hive, case)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 def test_changes_by_other_programs_are_seen(hive):
     def case(spark, root):
         made(spark, "sales", "STORED AS ORC", SALES, ("dt",))
@@ -628,7 +628,7 @@ FEW_KILLS = [
 ]
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("by", "kills"),
     [

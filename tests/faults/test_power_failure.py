@@ -182,7 +182,7 @@ def test_power_fails_a_hundred_thousand_times(tmp_path, monkeypatch, name, seed)
     assert trees > 30
 
 
-@pytest.mark.thorough(keep=0, rest=3)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("site", sorted(SITES))
 def test_each_fsync_is_needed(tmp_path, monkeypatch, site):
     """Without this fsync, some state loses data."""

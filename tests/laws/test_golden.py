@@ -133,7 +133,7 @@ EACH_JOIN = [GOLDEN / "broadcast_then_buckets"]  # in three runs
     "cases",
     [
         pytest.param(EACH_JOIN, id="each join"),
-        pytest.param(SOME, id="some"),
+        pytest.param(SOME, id="some", marks=pytest.mark.soak),
         pytest.param(CASES, id="all", marks=pytest.mark.soak),
     ],
 )

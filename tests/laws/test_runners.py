@@ -177,7 +177,7 @@ def test_workers_write_the_same_files_in_each_format(
     check_format(partitioned, paths, tmp_path, in_workers)
 
 
-@pytest.mark.thorough(keep=0, rest=4)
+@pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_spark_writes_the_same_files_in_each_format(

@@ -183,7 +183,7 @@ def test_a_session_starts_with_these_options_and_those_of_the_user(tmp_path):
     assert not any("SerialGC" in option or "Archive" in option for option in found["options"])
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.jvm
 @pytest.mark.processes
 def test_a_jvm_writes_an_archive_that_the_next_one_maps(tmp_path):

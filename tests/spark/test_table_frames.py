@@ -62,7 +62,7 @@ def test_hidden_rows_are_left_out_in_each_version(spark: SparkSession, settings:
     assert frame.where("id < 10").groupBy("shop").count().count() == 3
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("fault", [None, "sizes that differ from the log", "hashes that are equal"])
 def test_files_of_one_size(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str | None

@@ -94,7 +94,7 @@ def finished(way: str, here: Path) -> None:
     assert started(way, here).wait(4 * PATIENCE) == 0, (here / "log").read_text()
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.processes
 def test_a_killed_stream_delivers_each_change_once(sc: Any, tmp_path: Path) -> None:
     table = new_table(tmp_path)

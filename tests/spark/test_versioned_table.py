@@ -93,7 +93,7 @@ def test_spark_and_this_process_make_the_same_table(
     assert rows_of(begun) == found[0][0]
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @settings(max_examples=3, deadline=None)
 @given(world=worlds([None, "", "x", 'q"']), scope=st.sampled_from(SCOPES))
 def test_a_chain_of_applies_on_spark_equals_a_chain_of_runs(

@@ -109,7 +109,7 @@ def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pyt
             assert f"{TABLE}/version_id=9/{STRAY}" not in storage.tree
             log = {posixpath.basename(path) for path in files_of(storage) if "/table/log/" in path}
             assert log == {f"{one:020d}.json" for one in (0, *range(newest - 1, TableLog(TABLE).newest() + 1))}
-        number += stride(7)
+        number += stride(11)
     assert {newest, newest + 1} == set(versions)
     if what == "kill":
         assert versions == sorted(versions)

@@ -120,7 +120,7 @@ def test_a_checkpoint_has_the_numbers(tmp_path: Path, monkeypatch: Any) -> None:
     assert open_snapshot(table.path, 1).state.buckets == BucketCounts(1)
 
 
-@pytest.mark.thorough(keep=0, rest=4)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("faster", ["apply", "compact", "both"])
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("phase", PHASES[:3])

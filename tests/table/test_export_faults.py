@@ -67,7 +67,7 @@ def after_fault(begun: ModelStorage, number: int, what: str) -> ModelStorage | N
     return storage if reached else None
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("kind", ["posix", "s3"])
 @pytest.mark.parametrize("what", ["kill", "lost", "no space left"])
 def test_a_fault_at_any_call(kind: str, what: str) -> None:

@@ -93,7 +93,7 @@ def counted(calls: Counter[str]) -> Iterator[None]:
         sys.setprofile(None)
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=1, rest=3)
 @pytest.mark.parametrize("settings", TABLES)
 @pytest.mark.parametrize("inline", [1 << 16, 0])
 def test_an_apply_after_many_versions_calls_as_much_as_after_few(

@@ -233,7 +233,7 @@ OTHERS: dict[str, Act] = {
 }
 
 
-@pytest.mark.thorough(keep=1, rest=20)
+@pytest.mark.thorough(keep=1, rest=10)
 @pytest.mark.parametrize("world", PARTS)
 @pytest.mark.parametrize("kind", ["over", "all"])
 @pytest.mark.parametrize("phase", PHASES[:3])

@@ -110,7 +110,7 @@ OTHERS: dict[str, Act] = {
 }
 
 
-@pytest.mark.thorough(keep=0, rest=5)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("other", OTHERS)

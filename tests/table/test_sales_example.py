@@ -87,7 +87,7 @@ def changes(table: Table, *versions: int, net: bool = False) -> list[tuple[int, 
     )
 
 
-@pytest.mark.rest
+@pytest.mark.thorough(keep=0, rest=1)
 def test_the_published_example(table: Table, runner: Any, tmp_path: Path) -> None:
     begun = {f"{STORE_1}-01/version_id=1", f"{STORE_1}-02/version_id=1"}
     begun |= {f"{STORE_2}-01/version_id=1", f"{STORE_2}-02/version_id=1"}

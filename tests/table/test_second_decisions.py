@@ -43,7 +43,7 @@ def apply_outrun(path: str, slower: str, faster: str) -> None:
         apply_to(path, slower)
 
 
-@pytest.mark.thorough(keep=1, rest=4)
+@pytest.mark.thorough(keep=1, rest=2)
 @pytest.mark.parametrize("inline", [True, False])
 @pytest.mark.parametrize("what", faults.FAULTS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -343,7 +343,7 @@ def test_too_many_common_keys_start_over(
     assert_serial(table, tmp_path, BY_FIELD, paths)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_others_commit_for_long_while_an_apply_waits(
     phase: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

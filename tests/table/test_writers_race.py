@@ -152,14 +152,14 @@ def lost_answers(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
 
 
 @pytest.mark.processes
-@pytest.mark.rest
+@pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize("root", ["local", *REMOTE], indirect=True)
 def test_writers_and_a_reader(root: str) -> None:
     race(new_table(root), writers=3, steps=3)
 
 
 @pytest.mark.processes
-@pytest.mark.rest
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("root", REMOTE, indirect=True)
 def test_writers_whose_answers_get_lost(root: str, request: pytest.FixtureRequest) -> None:
     table = new_table(root)
@@ -168,7 +168,7 @@ def test_writers_whose_answers_get_lost(root: str, request: pytest.FixtureReques
 
 
 @pytest.mark.processes
-@pytest.mark.rest
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("root", PLACES, indirect=True)
 def test_a_writer_that_is_stopped_follows_the_others(root: str) -> None:
     stopped_in_the_second_apply(new_table(root), seconds=0)

@@ -59,7 +59,7 @@ def partitions_of(path: str) -> dict[str, list[bytes]]:
     return {directory: sorted(rows) for directory, rows in found.items()}
 
 
-@pytest.mark.thorough(keep=0, rest=2)
+@pytest.mark.thorough(keep=0, rest=1)
 def test_partitioned_tables_on_each_storage(root: str, sc: Any, tmp_path: Path) -> None:
     put_all(f"{root}/master", MASTER)
     put_all(f"{root}/base/master", MASTER)

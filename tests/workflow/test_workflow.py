@@ -629,7 +629,7 @@ def test_watch_ends_on_a_signal_and_leaves_nothing_half_done(sample_base):
     assert (status.version.number, status.recovered, status.problems) == (1, (), ())
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.jvm
 def test_spark_submit_job_runs_the_workflow(sample_base):
     deliver(sample_base)
