@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
 from pathlib import Path
@@ -88,7 +87,7 @@ def test_a_signal_after_the_commit_says_how_to_get_the_changes(capsys, monkeypat
 
 @pytest.mark.parametrize(("point", "code"), [("changes.linked", 143), ("changes.kept", 0)])
 def test_a_signal_is_without_effect_once_the_changes_are_there(capsys, monkeypatch, point, code):
-    monkeypatch.setattr(kept_changes, "failpoint", lambda name: name == point and os.kill(os.getpid(), 15))
+    monkeypatch.setattr(kept_changes, "failpoint", lambda name: name == point and signal.raise_signal(15))
 
     assert main(f"{RUN} --output out --changes changed --json".split()) == code
 

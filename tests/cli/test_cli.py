@@ -467,7 +467,7 @@ def test_output_of_a_command_that_publishes_nothing_cannot_be_written(place, cap
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signal(place, capsys, monkeypatch, number, code):
-    monkeypatch.setattr("mutator.pipeline.merge.carry_out", lambda *_, **__: os.kill(os.getpid(), number))
+    monkeypatch.setattr("mutator.pipeline.merge.carry_out", lambda *_, **__: signal.raise_signal(number))
 
     fails(capsys, code, ["run", *options("out")], "stopped from outside; nothing was published")
 

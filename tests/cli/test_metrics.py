@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import signal
 import sys
 import time
 
@@ -196,7 +196,7 @@ def test_a_signal_while_the_page_is_written_leaves_metrics(tmp_path, file, capsy
 @pytest.mark.parametrize(("more", "code"), [([], 0), (["--html"], 130)])
 def test_a_signal_during_the_publication_does_not_undo_it(tmp_path, file, capsys, monkeypatch, more, code):
     words = [*more, tmp_path / "page.html"] if more else []
-    monkeypatch.setattr(publish, "failpoint", lambda name: name == "publish.renamed" and os.kill(os.getpid(), 2))
+    monkeypatch.setattr(publish, "failpoint", lambda name: name == "publish.renamed" and signal.raise_signal(2))
 
     assert run(tmp_path, file, *words) == code
 
@@ -226,7 +226,7 @@ def test_a_signal_after_all_files_are_written_leaves_the_report_unprinted(tmp_pa
     ("words", "code"), [(["run"], 0), (["watch"], 143), (["watch", "--runs", "1"], 0)], ids=["run", "watch", "last"]
 )
 def test_a_run_of_a_base_that_a_signal_cannot_stop_has_its_metrics(base, file, capsys, monkeypatch, words, code):
-    monkeypatch.setattr(run_phases, "failpoint", lambda name: name == "commit.done" and os.kill(os.getpid(), 15))
+    monkeypatch.setattr(run_phases, "failpoint", lambda name: name == "commit.done" and signal.raise_signal(15))
 
     more = ["-D", "claim.min.age=0s", "--metrics", file, "--json"]
     assert main([str(word) for word in ("workflow", words[0], base, *words[1:], *CONFIG, *more)]) == code

@@ -1,7 +1,6 @@
 """Signals: raised at once where that is safe, otherwise at the next safe point, and never lost."""
 
 import contextlib
-import os
 import signal
 import threading
 
@@ -13,7 +12,7 @@ from mutator.errors.interrupts import Interrupted, catch_signals, check_signals,
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_interrupts(number):
     with pytest.raises(Interrupted) as caught, catch_signals():
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
 
     assert caught.value.number == number
     check_signals()  # forgotten at the end of its block
@@ -22,7 +21,7 @@ def test_signal_interrupts(number):
 def test_swallowed_exception_is_raised_again_before_it_matters():
     with catch_signals():
         with contextlib.suppress(KeyboardInterrupt):  # as in a finalizer
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
         with pytest.raises(Interrupted):
             check_signals()
@@ -33,7 +32,7 @@ def test_deferred_signal_is_raised_at_the_end():
 
     def work():
         with deferred_signals():
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             reached.append("the end")
         reached.append("too far")
 
@@ -82,7 +81,7 @@ def test_a_thread_does_not_get_the_main_threads_signal():
 
     with catch_signals():
         with contextlib.suppress(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import signal
 
 import pytest
 
@@ -38,7 +38,7 @@ def stopped(monkeypatch, capsys, words):
     def commit(log, version):
         found = real(log, version)
         if not made:
-            os.kill(os.getpid(), SIGTERM)
+            signal.raise_signal(SIGTERM)
         made.append(version.number)
         return found
 
@@ -104,7 +104,7 @@ def test_a_command_that_a_signal_cannot_stop_prints_its_answer(place, monkeypatc
 
 
 def test_a_second_signal_ends_a_command_before_its_answer(place, monkeypatch, capsys):
-    monkeypatch.setattr("mutator.table.commit.add_hint", lambda *_: os.kill(os.getpid(), SIGTERM))
+    monkeypatch.setattr("mutator.table.commit.add_hint", lambda *_: signal.raise_signal(SIGTERM))
 
     code, message, out = stopped(monkeypatch, capsys, f"apply t {APPLY}")
 
@@ -114,7 +114,7 @@ def test_a_second_signal_ends_a_command_before_its_answer(place, monkeypatch, ca
 
 
 def test_a_signal_while_the_report_is_printed_says_that_it_is_missing(place, monkeypatch, capsys):
-    monkeypatch.setattr("mutator.cli.options.shown", lambda *_: os.kill(os.getpid(), SIGTERM))
+    monkeypatch.setattr("mutator.cli.options.shown", lambda *_: signal.raise_signal(SIGTERM))
 
     assert main(["table", *f"apply t {APPLY}".split()]) == 143
 
@@ -132,7 +132,7 @@ def test_the_files_of_an_apply_say_how_it_ended(place, monkeypatch, capsys):
 
 
 def test_a_signal_before_the_entry_commits_nothing(place, monkeypatch, capsys):
-    monkeypatch.setattr("mutator.table.apply.check_signals", lambda: os.kill(os.getpid(), SIGTERM), raising=True)
+    monkeypatch.setattr("mutator.table.apply.check_signals", lambda: signal.raise_signal(SIGTERM), raising=True)
 
     assert main(["table", *f"apply t {APPLY} --lineage e.jsonl".split()]) == 143
 

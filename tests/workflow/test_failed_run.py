@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 
 import pytest
 
@@ -240,7 +241,7 @@ def test_a_signal_and_a_faster_run_are_no_failures(tmp_path, monkeypatch):
     place = Place(tmp_path / "base", BY_FIELD)
     (place.path / "master" / "part.txt").write_text("1,1,a\n")
     place.arrive(TEXT, "1,2,U,b")
-    monkeypatch.setattr("mutator.workflow.directory.run_phases.Run.verify", lambda _: os.kill(os.getpid(), 2))
+    monkeypatch.setattr("mutator.workflow.directory.run_phases.Run.verify", lambda _: signal.raise_signal(2))
     with pytest.raises(KeyboardInterrupt):
         place.run()
     assert place.status().failed is None

@@ -142,7 +142,7 @@ def test_stopped_base_gets_its_feed_files_back(folder, sc, monkeypatch):
 @pytest.mark.thorough(keep=0)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal(folder, sc, monkeypatch, capfd, number):
-    hang(monkeypatch, "t2", lambda: os.kill(os.getpid(), number))
+    hang(monkeypatch, "t2", lambda: signal.raise_signal(number))
 
     code = cli.main(["run-many", str(folder.file()), "--json", "--at-once", "1"])
 
@@ -163,9 +163,9 @@ def test_second_signal_does_not_wait(folder, monkeypatch):
     monkeypatch.setattr(Attempt, "stop", lambda self, why: (stop(self, why), entered.set()))
 
     def stubborn(attempt, plan, staging):
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         entered.wait()
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         release.wait()
         raise MutatorError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
 import time
@@ -133,7 +132,7 @@ def test_a_signal_during_a_compaction_ends_a_run_that_is_done(base: TableBase, m
 def test_a_signal_during_a_compaction_is_the_exit_code(
     base: TableBase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
-    monkeypatch.setattr(compact, "check_signals", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(compact, "check_signals", lambda: signal.raise_signal(signal.SIGTERM))
     words = ["--runner", "local", "-D", "claim.min.age=0s", "-D", "compact.after=0s"]
     assert main(["workflow", command[0], str(base.path), *command[1:], *words]) == 128 + signal.SIGTERM
     message = capsys.readouterr().err

@@ -384,7 +384,7 @@ def test_master_that_was_changed_can_be_adopted(by_name):
 def test_signal_that_comes_too_late_is_reported_and_leaves_nothing(by_name, monkeypatch, where, point):
     def at(name):
         if name == point:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(where, "failpoint", at)
     by_name.arrive("ups_2.txt", "a,2")
@@ -397,7 +397,7 @@ def test_signal_that_comes_too_late_is_reported_and_leaves_nothing(by_name, monk
 
 
 def test_signal_before_the_commit_stops_the_run(by_name, monkeypatch, capsys):
-    monkeypatch.setattr(run_module, "failpoint", lambda name: name == "merge.done" and os.kill(os.getpid(), 15))
+    monkeypatch.setattr(run_module, "failpoint", lambda name: name == "merge.done" and signal.raise_signal(15))
     by_name.arrive("ups_2.txt", "a,2")
     with catch_signals(), pytest.raises(KeyboardInterrupt):
         by_name.run()
@@ -411,7 +411,7 @@ def test_restore_that_is_stopped_too_late_reports_it(by_name, monkeypatch, capsy
         by_name.arrive(f"ups_{number}.txt", f"a,{number}")
         by_name.run()
     monkeypatch.setattr(
-        commands, "failpoint", lambda name: name == "restore.committed" and os.kill(os.getpid(), signal.SIGTERM)
+        commands, "failpoint", lambda name: name == "restore.committed" and signal.raise_signal(signal.SIGTERM)
     )
 
     assert main(["workflow", "restore", str(by_name.path), "--to", "1"]) == 0
