@@ -4,8 +4,9 @@ faults the tests find.
     .venv/bin/python .ci/mutants.py [--reach] [--seconds N] [--jobs N] [NAME...]
 
 A first run of all tests, with a probe at the place of each fault, records the tests that reach it, in build/mutants. It
-is repeated with --reach, or where it is missing. A fault's tests run cheapest first, one case of each test function
-before the other cases, until one fails or until --seconds have passed. NAME... are the faults to try, all by default.
+is repeated with --reach, or where it is missing. A fault's tests run until one fails or until --seconds have passed:
+first those of the fault's room, one case of each test function before the other cases, and cheapest first. NAME... are
+the faults to try, all by default.
 """
 
 import argparse
@@ -174,7 +175,9 @@ def tried(fault: dict, reach: dict, seconds: float) -> dict:
     copied(directory)
     target = directory / fault["file"]
     target.write_text(with_fault(fault, target.read_text(encoding="utf-8")))
-    (BUILD / f"{name}.json").write_text(json.dumps([[test, reach["seconds"].get(test, 1)] for test in tests]))
+    room = f"tests/{Path(fault['file']).parts[1]}/"
+    chosen = {test: [not test.startswith(room), reach["seconds"].get(test, 1)] for test in tests}
+    (BUILD / f"{name}.json").write_text(json.dumps(chosen))
     words = ["-x", "-q", "-p", "tests.mutants.reached", "-p", "no:cacheprovider", "-m", EVERY]
     words += [f"--basetemp={directory}.tmp", *sorted({test.partition("::")[0] for test in tests})]
     log, began = BUILD / f"{name}.log", time.monotonic()

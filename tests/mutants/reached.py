@@ -14,7 +14,7 @@ from tests.support.processor_time import seconds_of
 
 ALL = Path("build/reached").absolute()  # what processes record that lack the variables of their worker
 RESULT = os.environ.get("MUTANTS_RESULT")  # file to write: {"tests": {fault: [test]}, "seconds": {test: seconds}}
-CHOSEN = os.environ.get("MUTANTS_CHOSEN")  # file to read: [[test, seconds]]
+CHOSEN = os.environ.get("MUTANTS_CHOSEN")  # file to read: {test: [is elsewhere, seconds]}
 
 
 def plain(test: str) -> str:
@@ -74,18 +74,19 @@ class Recorder:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the chosen tests: one case of each function first, and the cheapest first."""
+    """Keep the chosen tests: first those of the room of the fault, one case of each function, and the cheapest."""
     if not CHOSEN:
         return
-    seconds = dict(json.loads(Path(CHOSEN).read_text()))
-    kept = sorted((item for item in items if item.nodeid in seconds), key=lambda item: seconds[item.nodeid])
-    cases, number = Counter[str](), dict[str, int]()
+    chosen = json.loads(Path(CHOSEN).read_text())
+    kept = sorted((item for item in items if item.nodeid in chosen), key=lambda item: chosen[item.nodeid][1])
+    cases, order = Counter[str](), dict[str, tuple[bool, bool, float]]()
     for item in kept:
         function = item.nodeid.partition("[")[0]
-        number[item.nodeid] = cases[function] > 0
+        is_elsewhere, seconds = chosen[item.nodeid]
+        order[item.nodeid] = (is_elsewhere, cases[function] > 0, seconds)
         cases[function] += 1
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in seconds])
-    items[:] = sorted(kept, key=lambda item: (number[item.nodeid], seconds[item.nodeid]))
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
+    items[:] = sorted(kept, key=lambda item: order[item.nodeid])
 
 
 def pytest_configure(config: pytest.Config) -> None:
