@@ -9,6 +9,7 @@ options              the options that several commands share
 init_commands        ``mutator init``
 run_commands         ``mutator run``, ``mutator verify``
 workflow_commands    ``mutator workflow …``
+workflow_runs        ``mutator workflow run`` and ``watch``
 bridge_commands      ``mutator bridge …``
 partition_commands   ``mutator partition``
 many_commands        ``mutator run-many``

@@ -24,16 +24,22 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
     Raises MutatorError.
     """
     from mutator.pipeline.version_point import measures_of, newest_of
+    from mutator.workflow.directory.paths import open_base
 
+    opened = open_base(base)
     if table is None:
-        from mutator.workflow.directory.paths import open_base
+        from mutator.workflow.directory.base_status import set_aside
         from mutator.workflow.directory.version_points import newest_points
 
-        return measures_of(*newest_points(open_base(base).path))
-    from mutator.dataset.versions.opening import open_snapshot
-    from mutator.table.version_points import points_before
+        found, aside = measures_of(*newest_points(opened.path)), set_aside(opened)
+    else:
+        from mutator.dataset.versions.opening import open_snapshot
+        from mutator.table.version_points import points_before
+        from mutator.workflow.to_table.recovery import set_aside as set_aside_for
 
-    return measures_of(*newest_of(points_before(open_snapshot(table)), "apply"))
+        found = measures_of(*newest_of(points_before(open_snapshot(table)), "apply"))
+        aside = set_aside_for(opened, table)
+    return found | {"set_aside": sum(not one.merged for one in aside)}
 
 
 def base_report(base: str, table: str | None, status: Status | TableStatus) -> BaseReport:
@@ -61,6 +67,7 @@ def base_report(base: str, table: str | None, status: Status | TableStatus) -> B
         waiting=status.waiting,
         problems=status.problems,
         failed=() if status.failed is None else status.failed.feed,
+        set_aside=[(one.path, one.why) for one in status.failed_files if not one.merged],
     )
 
 

@@ -30,7 +30,7 @@ METRICS = option(
 FILES = (HTML, METRICS, LINEAGE)
 Result = TypeVar("Result")
 _EVENT = "the last OpenLineage event"
-_DIRECTORIES = ("incr", "working", "output", "archive", "backup", "master", "table", "_mutator")  # of a base
+_DIRECTORIES = ("incr", "working", "output", "archive", "failed", "backup", "master", "table", "_mutator")  # of a base
 
 
 @dataclass
@@ -39,6 +39,7 @@ class Observed:
 
     report: Any = None  # of the merge, with ``counts``, ``seconds`` and ``html()``; None: there was nothing to merge
     known: dict[str, Any] = field(default_factory=dict)  # other members of ``metrics.Measured``
+    exit_code: int = 0  # of the command, if it ends without an error
 
 
 class ReportFiles:
@@ -110,7 +111,7 @@ class ReportFiles:
             warn(self._arguments, self.warnings)
             raise
         try:
-            self._write_metrics(observed, self._code)
+            self._write_metrics(observed, None if self._code is None else observed.exit_code)
         finally:  # also if a signal stops that: without its last event the run would seem to go on for ever
             if self._events is not None:
                 self.warnings += self._sent(partial(self._events.complete, observed.report))

@@ -110,6 +110,7 @@ class Config:
     # --- settings of the workflow
     claim_min_age: float = _setting("claim.min.age")  # seconds
     claim_ready_suffix: str | None = _setting("claim.ready.suffix")
+    bad_files: str = _setting("bad.files")
     backup_keep: int = _setting("backup.keep")
     changes_keep: int | None = _setting("changes.keep")
     lock_timeout: int = _setting("lock.timeout")  # seconds

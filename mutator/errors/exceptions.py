@@ -22,6 +22,7 @@ _LAST_LINE = re.compile(
     r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
 )
 _LINES = ("rows", "faults")  # fields that have several lines
+SET_ASIDE_CODE = 6  # exit code of a run that committed, and set feed files aside
 BUSY = ("base.busy", "base.alone")  # kinds that say that somebody else is at work
 
 

@@ -26,6 +26,8 @@ class BaseReport:
     waiting: Sequence[tuple[str, str]] | None  # feed files that have to wait, and why
     problems: Sequence[str]
     failed: Sequence[str] = ()  # feed files with which the last run failed
+    # Feed files that were set aside and not delivered again, and why.
+    set_aside: Sequence[tuple[str, str]] = ()
 
     def json(self) -> str:
         """Return a JSON document."""
@@ -50,6 +52,7 @@ class BaseReport:
             rows.append((f"{one.number:,}", one.kind, f"{one.files:,}", f"{one.rows:,}", late, rejected, lag))
         lines += aligned(rows, right={0, 2, 3, 4, 5, 6})
         lines += listed_feed(self.ready or (), self.waiting or (), self.failed)
+        lines += listed("set aside", [f"{path}: {why}" for path, why in self.set_aside])
         lines += [f"problem: {problem}" for problem in self.problems]
         return text_of(lines)
 

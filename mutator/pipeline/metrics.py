@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.errors import error
+from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
 
@@ -33,6 +34,7 @@ class Measured:
     lag: float | None = None  # seconds from the arrival of its oldest feed file to its commit
     ready: int | None = None  # feed files that the next run claims
     waiting: int | None = None  # feed files that have to wait
+    set_aside: int | None = None  # feed files that were set aside, and not delivered again
     problems: int | None = None  # that need a hand
 
 
@@ -58,7 +60,7 @@ def metrics_text(found: Measured) -> str:
 
     gauges: dict[str, Any] = {}
     if found.exit_code is not None:
-        gauge("success", "1: the last run succeeded; 0: it failed", float(found.exit_code == 0))
+        gauge("success", "1: the last run succeeded; 0: it failed", float(found.exit_code in (0, SET_ASIDE_CODE)))
         gauge("exit_code", "Exit code of the last run", found.exit_code)
         gauge("last_run_timestamp_seconds", "When the last run ended", found.ended)
     for side, outcomes in (("feed", FEED_OUTCOMES), ("master", MASTER_OUTCOMES)):
@@ -81,5 +83,6 @@ def metrics_text(found: Measured) -> str:
     gauge("lag_seconds", "From the arrival of the oldest feed file of the newest version to its commit", found.lag)
     gauge("ready_files", "Feed files that the next run claims", found.ready)
     gauge("waiting_files", "Feed files that have to wait", found.waiting)
+    gauge("set_aside_files", "Feed files that were set aside, and not delivered again", found.set_aside)
     gauge("problems", "Problems of the base that need a hand", found.problems)
     return generate_latest(registry).decode()

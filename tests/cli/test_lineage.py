@@ -14,7 +14,7 @@ import attr
 import pytest
 from openlineage.client import event_v2, facet_v2
 
-from mutator.cli import main, workflow_commands
+from mutator.cli import main, workflow_runs
 from mutator.errors import error
 from mutator.pipeline import lineage
 from tests.support.cluster import SAMPLE
@@ -148,16 +148,16 @@ def test_a_workflow_has_events_only_where_it_merges(tmp_path, file):
 
 
 def test_a_run_of_a_watch_that_gives_up_has_failed(tmp_path, file, monkeypatch):
-    merged, runs = workflow_commands._merged, []
+    merged, runs = workflow_runs._merged, []
 
-    def merge(arguments, spark, files):
+    def merge(arguments, spark, files, tried):
         runs.append(1)
         if len(runs) > 1:
-            return merged(arguments, spark, files)
+            return merged(arguments, spark, files, tried)
         files.start()
         raise error("table.outrun", path="base", count=3)
 
-    monkeypatch.setattr(workflow_commands, "_merged", merge)
+    monkeypatch.setattr(workflow_runs, "_merged", merge)
     shutil.copytree(SAMPLE / "master", tmp_path / "base" / "master")
     shutil.copytree(SAMPLE / "feed", tmp_path / "base" / "incr")
     words = ["workflow", "watch", tmp_path / "base", *CONFIG, "--min-age", 0, "--interval", 0.01, "--runs", 1]

@@ -108,7 +108,7 @@ def test_a_status_writes_what_waits_and_no_success(base, file):
     assert main(["workflow", "status", str(base), *CONFIG, "-D", "claim.min.age=0s", "--metrics", str(file)]) == 0
 
     found, _ = read(file)
-    assert found == {("ready_files",): 2, ("waiting_files",): 1, ("problems",): 0}
+    assert found == {("ready_files",): 2, ("waiting_files",): 1, ("set_aside_files",): 0, ("problems",): 0}
 
 
 def test_a_base_with_a_table_says_the_same(tmp_path, file):

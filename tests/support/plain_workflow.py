@@ -25,6 +25,7 @@ from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.run_phases import Merged, Task
 
 CONFIG = Config(id_fields=(0,), claim_min_age=0, backup_keep=2)
+BAD = b"bad"  # content of a feed file that no run can merge
 CONTROL = ".ctl"  # the suffix of control files, if a test has any
 GIVEN = b"a,given\nb,given\nc,given\n"
 FEEDS = {
@@ -60,6 +61,9 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
     paths = [
         path for path in paths if not file_names.is_hidden(posixpath.basename(path)) and not path.endswith(CONTROL)
     ]
+    for path in paths:
+        if read(path) == BAD:
+            raise error("damaged", path=path, why="it is bad")
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     before = known.feed if known else ()
     files = [FeedFile(posixpath.basename(path), len(read(path)), whole(read(path)), now) for path in paths]
@@ -141,7 +145,7 @@ def found_feed(base: Base) -> Counter[tuple[str, bytes]]:
     found: Counter[tuple[str, bytes]] = Counter()
     places = [base.at("incr")]
     places += [one.path for one in entries_of(base.at("incr")) if one.type == "directory"]
-    for name in ("working", "archive"):
+    for name in ("working", "archive", "failed"):
         places += [entry.path for entry in entries_of(base.at(name)) if entry.type == "directory"]
     for place in places:
         for one in entries_of(place):

@@ -19,7 +19,7 @@ from tests.support.workflow_base import BY_FIELD, Place
 GOOD, BAD = "ups_1.csv", "ups_2.csv"
 TEXT = "ups_1.txt"
 KEY = ("--key", "id", "--order-by", "at", "--op", "op")
-WORKFLOW = ("-D", "claim.min.age=0s", "-D", "runner=local")
+WORKFLOW = ("-D", "claim.min.age=0s", "-D", "runner=local", "-D", "bad.files=fail")
 HEAD = "id,at,op,note\n"
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -87,7 +88,8 @@ def test_a_feed_file_delivered_twice_is_skipped_and_archived(base: TableBase) ->
 def test_a_run_that_fails_puts_its_files_back(base: TableBase) -> None:
     base.arrive("ups_1.csv", "1,1,U,a")
     base.arrive("ups_2.csv", "2,x,U,a")
-    refused(base.run, 3, f"{base.path}/incr/ups_2.csv", "reject.policy=quarantine")
+    act = partial(base.run, **{"bad.files": "fail"})
+    refused(act, 3, f"{base.path}/incr/ups_2.csv", "reject.policy=quarantine")
 
     assert base.names("incr") == ["ups_1.csv", "ups_2.csv"]
     assert base.names("working") == base.names("_mutator/runs") == []

@@ -161,6 +161,13 @@ RUNS = (
                 "claim a feed file of any age as soon as a file with its name and this suffix is beside it",
             ),
             Setting(
+                "bad.files",
+                one_of("aside", "fail"),
+                "aside",
+                "a feed file that cannot be merged: `aside` merges the others without it, and moves it to `failed/` "
+                "([which, and when](workflow.md#files-that-cannot-be-merged)); `fail` merges all files or none",
+            ),
+            Setting(
                 "backup.keep",
                 forms.WHOLE,
                 "5",

@@ -93,6 +93,11 @@ class BasePage:
         return cut(self.report.waiting or (), _FILES, "waiting file")
 
     @property
+    def set_aside(self) -> Cut:
+        """Feed files that were set aside, and why."""
+        return cut(self.report.set_aside, _FILES, "set-aside file")
+
+    @property
     def ready(self) -> Cut:
         """Feed files that the next run claims, first those with which the last one failed."""
         failed = set(self.report.failed)

@@ -6,7 +6,7 @@ master, the first bytes of one file on a disk are read.
 """
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,7 +124,8 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
     keeps_names = survey.versioned or survey.partitioned is not None
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
     survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
-    _check_formats("feed", [source for source in found if not source.is_table])
+    usual = {source.file_format for source in survey.master}
+    _check_formats("feed", [source for source in found if not source.is_table], usual)
     if survey.partitioned is None:
         _check_formats("master", survey.master)
     check_headers(config, found, survey.master, known)
@@ -210,16 +211,17 @@ def _feed_field_names(op_field: Any, known: Manifest, schema: FileSchema | None)
     return tuple(names)
 
 
-def _check_formats(side: str, sources: Iterable[Source]) -> None:
-    """Raise DataError where the files of a side have several formats."""
+def _check_formats(side: str, sources: Iterable[Source], usual: Collection[str] = ()) -> None:
+    """Raise DataError where the files of a side have several formats. usual: those of the master."""
     paths_by_format: dict[str, list[str]] = {}
     for source in sources:
         paths_by_format.setdefault(source.file_format, []).append(source.path)
     if len(paths_by_format) > 1:
+        odd = min(paths_by_format, key=lambda name: (name in usual, len(paths_by_format[name])))
         counts = ", ".join(f"{len(paths)} {name}" for name, paths in sorted(paths_by_format.items()))
         raise error(
             "format",
-            path=min(paths_by_format.values(), key=len)[0],
+            path=paths_by_format[odd][0],
             what=f"the {side} has files of several formats ({counts})",
             cure=f"remove the files that do not belong, or set {side}.format",
         )

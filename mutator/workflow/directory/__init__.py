@@ -4,6 +4,7 @@ paths           the directories of a base, and which dataset each one has
 arrivals        which feed files have arrived whole, and why the others wait
 claim           feed files moved: claimed, given back, archived
 claimed_feed    the feed files of one run
+bad_files       feed files that are set aside, because they cannot be merged
 merged_content  claimed files compared with what was merged
 sightings       notes of runs on files in incr/
 failed_run      the last run, if it failed, and why

@@ -35,6 +35,7 @@ class Arrivals:
     waiting: tuple[tuple[str, str], ...]  # name, and why it waits
     seconds: float | None  # until the first file that is too young is old enough
     control_suffix: str | None
+    ready_suffix: str | None
     ahead: tuple[Entry, ...] = ()  # files with times ahead of this machine's clock
 
 
@@ -158,7 +159,12 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
         waiting += _hold_back_later(config, ready, "snapshot" if config.full else "overwrite")
     waiting.sort(key=lambda file: _is_set_aside(file[0]))  # reports show only the first
     return Arrivals(
-        tuple(ready.values()), tuple(waiting), min(ages.seconds, default=None), config.control_suffix, tuple(ages.ahead)
+        tuple(ready.values()),
+        tuple(waiting),
+        min(ages.seconds, default=None),
+        config.control_suffix,
+        config.claim_ready_suffix,
+        tuple(ages.ahead),
     )
 
 

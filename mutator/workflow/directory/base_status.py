@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache
 from typing import TypeVar
 
 from mutator.config import Config
@@ -11,6 +12,7 @@ from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version, claimed_f
 from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.exceptions import BUSY
 from mutator.rules import file_names
+from mutator.workflow.directory import bad_files
 from mutator.workflow.directory.arrivals import Arrivals, arrivals
 from mutator.workflow.directory.cures import has_whole_copy, lost_master, master_faults
 from mutator.workflow.directory.damage import forget_repaired
@@ -98,7 +100,9 @@ class _View:
 
     def arrivals(self) -> Arrivals:
         """Return the feed files in incr/."""
-        return arrivals(self.base, self.config, () if self.base.storage.renames else claimed_files(self.log.all()))
+        base = self.base
+        there = () if base.storage.renames else claimed_files(self.log.all()) | bad_files.settled(base)
+        return arrivals(base, self.config, there)
 
     def stuck(self, found: Arrivals) -> set[str]:
         """Return the names of the files that the last run could not move; each is a problem."""
@@ -144,6 +148,9 @@ def status(path: str, config: Config) -> Status:
         failed = view.see(lambda: failed_run(base))
         if failed is not None:
             view.add(failed.problem())
+        aside = view.see(lambda: set_aside(base)) or ()
+        for problem in bad_files.problems(base, aside):
+            view.add(problem)
         return Status(
             base=base.given,
             running=view.see(lambda: holder(base)) if recovered is None else None,
@@ -155,8 +162,19 @@ def status(path: str, config: Config) -> Status:
             recovered=tuple(recovered.actions) if recovered else (),
             problems=tuple(view.problems),
             failed=failed,
+            failed_files=aside,
             oldest_check=None if master is None else _oldest_check(base, master),
         )
+
+
+def set_aside(base: Base) -> tuple[bad_files.FailedFile, ...]:
+    """Return the feed files of a base that are set aside. Raises StorageError."""
+    versions = cache(lambda: Log(base.path).readable()[0])
+
+    def merged(number: int) -> list[str]:
+        return [part.name for version in versions() if version.number > number for part in version.feed]
+
+    return bad_files.failed_files(base, merged)
 
 
 def _oldest_check(base: Base, master: str) -> tuple[str, str | None] | None:

@@ -1,4 +1,6 @@
-"""Moving feed files: to working/ when a run claims them, back if it fails, and to archive/ once they are merged.
+"""Moving feed files: to working/ when a run claims them, back if it fails, to archive/ once they are merged.
+
+Those that are set aside go to failed/ (``bad_files``), as the others go to archive/.
 
 A control file goes wherever its feed file goes, into archive/ as well. It must never vouch for another feed file of the
 same name, so it is moved out of incr/ before its feed file, and back into it after.
@@ -7,8 +9,11 @@ On a storage without renames nothing moves: the log says which feed files were m
 for one.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from mutator.dataset.version_log import Arrived
 from mutator.errors import MutatorError, suppressed
@@ -18,12 +23,13 @@ from mutator.storage import Entry, entries_of
 from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory.arrivals import RETURNED, Arrivals, ReadyFile, arrived
 from mutator.workflow.directory.merged_content import IsMerged, note_rewritten
-from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.paths import FAILED, Base
 
 _MARKER = ".marker."  # prefix of a ready marker in working/<run>
 # An empty directory in working/<run>, named with the suffix of the control files there. Another command, perhaps with
 # another configuration, may put the files back, and must know which control file belongs to which feed file.
 _CONTROLS = ".controls"
+_MARKERS = ".markers"  # the same for the ready markers
 
 
 def claim(base: Base, run: str, found: Arrivals) -> tuple[list[Arrived], dict[str, MutatorError]]:
@@ -38,6 +44,8 @@ def claim(base: Base, run: str, found: Arrivals) -> tuple[list[Arrived], dict[st
     failpoint("claim.directory")
     if found.control_suffix is not None:
         base.storage.make_directory(f"{directory}/{_CONTROLS}{found.control_suffix}")
+    if any(ready.marker is not None for ready in found.ready):
+        base.storage.make_directory(f"{directory}/{_MARKERS}{found.ready_suffix}")
     claimed, stuck = [], {}
     for ready in found.ready:
         try:
@@ -87,7 +95,36 @@ def _move_back(base: Base, moved: Iterable[tuple[str, str]]) -> None:
 
 def is_own(name: str) -> bool:
     """Return whether an entry of working/<run> is a ready marker, or a directory made by ``claim``."""
-    return name.startswith((_MARKER, _CONTROLS))
+    return name.startswith((_MARKER, _CONTROLS, _MARKERS))
+
+
+@dataclass(frozen=True)
+class _Suffixes:
+    """The suffixes of the files that vouch for the feed files in working/<run>; None if the run has none."""
+
+    control: str | None
+    marker: str | None
+
+    @classmethod
+    def of(cls, working: Sequence[Entry]) -> _Suffixes:
+        """Return those that ``claim`` has noted."""
+        notes = ([one.name for one in working if one.name.startswith(prefix)] for prefix in (_CONTROLS, _MARKERS))
+        controls, markers = notes
+        return cls(
+            controls[0].removeprefix(_CONTROLS) if controls else None,
+            markers[0].removeprefix(_MARKERS) if markers else None,
+        )
+
+    def notes(self) -> list[str]:
+        """Return the names of the directories that note them."""
+        pairs = ((_CONTROLS, self.control), (_MARKERS, self.marker))
+        return [f"{prefix}{suffix}" for prefix, suffix in pairs if suffix is not None]
+
+    def feed_of(self, name: str) -> str | None:
+        """Return the name of the feed file of a control file or ready marker in working/<run>; None for others."""
+        if name.startswith(_MARKER):
+            return file_names.feed_name(name.removeprefix(_MARKER), self.marker) if self.marker else None
+        return file_names.feed_name(name, self.control) if self.control else None
 
 
 def give_back(base: Base, run: str) -> list[str]:
@@ -99,13 +136,14 @@ def give_back(base: Base, run: str) -> list[str]:
     names = []
     directory, aside = base.at("working", run), base.at("incr", f"{RETURNED}{run}")
     everything = entries_of(directory)
-    suffix = _control_suffix(everything)
+    suffixes = _Suffixes.of(everything)
     here = [entry for entry in everything if entry.type != "directory"]
     for entry in here:
-        if entry.name.startswith(_MARKER) or _feed_of(entry, suffix):
+        if entry.name.startswith(_MARKER) or suffixes.feed_of(entry.name):
             continue
         # Beside the control file of a newer feed file it would be compared with that.
-        free = suffix is None or base.storage.stat(base.at("incr", entry.name + suffix)) is None
+        control = suffixes.control
+        free = control is None or base.storage.stat(base.at("incr", entry.name + control)) is None
         if free and _move(base, entry.path, base.at("incr", entry.name)):
             names.append(entry.name)
         elif base.storage.stat(entry.path) is not None:
@@ -115,7 +153,8 @@ def give_back(base: Base, run: str) -> list[str]:
                 names.append(entry.name)
         failpoint("return.moved")
     for entry in here:  # a control file follows its feed file
-        if feed := _feed_of(entry, suffix):
+        feed = suffixes.feed_of(entry.name)
+        if feed and not entry.name.startswith(_MARKER):
             beside = base.storage.stat(f"{aside}/{feed}") is not None
             gone = not beside and _move(base, entry.path, base.at("incr", entry.name))
             if not gone and base.storage.stat(entry.path) is not None:
@@ -125,42 +164,55 @@ def give_back(base: Base, run: str) -> list[str]:
     for entry in here:
         name = entry.name.removeprefix(_MARKER)
         if name != entry.name:  # a ready marker follows its feed file
-            beside = any(name.startswith(feed.name) for feed in entries_of(aside))
+            feed = suffixes.feed_of(entry.name)
+            beside = feed is not None and base.storage.stat(f"{aside}/{feed}") is not None
             _move(base, entry.path, f"{aside}/{name}" if beside else base.at("incr", name))
             failpoint("return.marker")
-    _leave(base, directory, suffix)
+    _leave(base, directory, suffixes)
     failpoint("return.directory")
     return names
 
 
-def archive(base: Base, run: str, is_merged: IsMerged) -> tuple[list[str], list[str]]:
-    """Move the feed files of a run that committed to archive/<run>; return their names.
+def archive(base: Base, run: str, is_merged: IsMerged, is_bad: IsMerged) -> tuple[list[str], list[str]]:
+    """Move the feed files of a run that committed to archive/<run>, and those to be set aside to failed/<run>.
 
-    A file that was rewritten goes back to incr/ with its control file, because no version has its content. The names
-    of these files are the second list. is_merged: returns whether a version has the content of a feed file.
+    Return the names of the archived files. A file that was rewritten goes back to incr/ with its control file, because
+    no version has its content. The names of these files are the second list. is_merged: returns whether a version has
+    the content of a feed file. is_bad: returns whether a feed file is to be set aside, with its present content.
     """
     names = []
-    directory, target = base.at("working", run), base.at("archive", run)
+    directory, target, failed = base.at("working", run), base.at("archive", run), base.at(FAILED, run)
     everything = entries_of(directory)
-    suffix = _control_suffix(everything)
+    suffixes = _Suffixes.of(everything)
     here = [entry for entry in everything if entry.type != "directory"]
-    feed = [entry for entry in here if not entry.name.startswith(_MARKER) and not _feed_of(entry, suffix)]
-    rewritten = {entry.name for entry in feed if not is_merged(entry)}
+    feed = [entry for entry in here if not entry.name.startswith(_MARKER) and not suffixes.feed_of(entry.name)]
+    bad = {entry.name for entry in feed if is_bad(entry)}
+    rewritten = {entry.name for entry in feed if entry.name not in bad and not is_merged(entry)}
     if rewritten:
         base.storage.make_directory(target)
         note_rewritten(base, run, rewritten)
         failpoint("archive.rewritten")
+    if bad:
+        base.storage.make_directory(failed)
+        failpoint("archive.failed.directory")
+    for entry in sorted(here, key=lambda one: suffixes.feed_of(one.name) is None):  # a feed file shows where these go
+        if bad & {entry.name, suffixes.feed_of(entry.name)}:
+            _move(base, entry.path, f"{failed}/{entry.name.removeprefix(_MARKER)}")
+            failpoint("archive.failed.moved")
     for entry in here:
+        beside = suffixes.feed_of(entry.name)
+        if bad & {entry.name, beside}:
+            continue
         if entry.name.startswith(_MARKER):  # also that of a rewritten file: its writer makes another one
             base.storage.remove(entry.path)
-        elif not rewritten & {entry.name, _feed_of(entry, suffix)}:
+        elif not rewritten & {entry.name, beside}:
             base.storage.make_directory(target)
             failpoint("archive.directory")
-            if _move(base, entry.path, f"{target}/{entry.name}") and not _feed_of(entry, suffix):
+            if _move(base, entry.path, f"{target}/{entry.name}") and not beside:
                 names.append(entry.name)
             failpoint("archive.moved")
     returned = give_back(base, run) if rewritten else []
-    _leave(base, directory, suffix)
+    _leave(base, directory, suffixes)
     failpoint("archive.working.removed")
     for entry in entries_of(base.at("incr")):
         if entry.name.startswith(RETURNED):
@@ -168,24 +220,15 @@ def archive(base: Base, run: str, is_merged: IsMerged) -> tuple[list[str], list[
     return names, returned
 
 
-def _control_suffix(working: Iterable[Entry]) -> str | None:
-    """Return the suffix of the control files in working/<run>; None if the run has none."""
-    return next((entry.name.removeprefix(_CONTROLS) for entry in working if entry.name.startswith(_CONTROLS)), None)
-
-
-def _feed_of(entry: Entry, suffix: str | None) -> str | None:
-    """Return the name of a control file's feed file; None for other files."""
-    return file_names.feed_name(entry.name, suffix) if suffix else None
-
-
-def _leave(base: Base, directory: str, suffix: str | None) -> None:
+def _leave(base: Base, directory: str, suffixes: _Suffixes) -> None:
     """Remove working/<run>, unless a file is left in it."""
-    note = f"{directory}/{_CONTROLS}{suffix}"
-    if suffix is not None:
+    notes = [f"{directory}/{name}" for name in suffixes.notes()]
+    for note in notes:
         base.storage.remove_directory(note)
         failpoint("claim.control.left")
-    if not base.storage.remove_directory(directory) and suffix is not None:  # a paused run has gone on
-        base.storage.make_directory(note)
+    if not base.storage.remove_directory(directory):  # a paused run has gone on
+        for note in notes:
+            base.storage.make_directory(note)
 
 
 def _move(base: Base, source: str, target: str) -> bool:

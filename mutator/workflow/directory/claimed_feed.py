@@ -3,7 +3,10 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cached_property
+from typing import TypeVar
 
 from mutator.config import Config
 from mutator.dataset import checksum
@@ -14,14 +17,17 @@ from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
 from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
-from mutator.storage import entries_of
+from mutator.rules import file_names
+from mutator.storage import Entry, entries_of
 from mutator.storage.contract import CERTAIN
-from mutator.workflow.directory import arrivals, claim, journal, sightings
-from mutator.workflow.directory.arrivals import Arrivals
+from mutator.workflow.directory import arrivals, bad_files, claim, journal, sightings
+from mutator.workflow.directory.arrivals import Arrivals, ReadyFile
+from mutator.workflow.directory.bad_files import BadFile
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.merged_content import IsMerged, Stamp, stamp
 from mutator.workflow.directory.paths import Base
 
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 PATIENCE = 10.0  # seconds that a run waits for files whose only fault is that they are too young
 
@@ -33,12 +39,14 @@ class ClaimedFeed:
         """Claim nothing yet."""
         self.base, self.config, self.run, self._clock = base, config, run, clock
         self.files: list[Arrived] = []
-        # Control files of the claimed files, on a storage where nothing is moved.
-        self.controls: tuple[Arrived, ...] = ()
         self.waiting: tuple[tuple[str, str], ...] = ()
         self.stuck: tuple[tuple[str, str], ...] = ()  # the waiting files that cannot be moved
         self.rewritten: tuple[str, ...] = ()  # names of claimed files that were rewritten after they were merged
         self.has_begun = False  # there may be a journal, and files in working/
+        self.bad: dict[str, BadFile] = {}  # those of the claimed files that are set aside, by name
+        self.ready: tuple[ReadyFile, ...] = ()  # as they were before the claim
+        self.all_bad = False  # none of them could be merged, each for its own fault
+        self._journal: Journal | None = None
         self._stamps: dict[str, Stamp] = {}  # of the claimed files, where files are moved
 
     def arrivals(self, merged: Callable[[], Collection[Arrived]]) -> Arrivals:
@@ -47,11 +55,10 @@ class ClaimedFeed:
         merged: returns the files that versions have claimed; called on a storage where files are not moved.
         """
         now = self._clock()
-        there = frozenset[Arrived]() if self.base.storage.renames else merged()
+        there = frozenset[Arrived]() if self.base.storage.renames else {*merged(), *bad_files.settled(self.base)}
         found = arrivals.arrivals(self.base, self.config, there, now)
         sightings.note(self.base, found.ahead, now)
-        self.waiting = found.waiting
-        self.controls = () if self.base.storage.renames else arrivals.controls_of(found)
+        self.waiting, self.ready = found.waiting, found.ready
         return found
 
     def claim(self, found: Arrivals, since: int) -> bool:
@@ -63,7 +70,8 @@ class ClaimedFeed:
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         owner = Owner.this_process(self.run, self.config.lock_timeout)
         self.has_begun = True
-        journal.begin(self.base, Journal(self.run, "run", since, started, arrived, owner))
+        self._journal = Journal(self.run, "run", since, started, arrived, owner)
+        journal.begin(self.base, self._journal)
         failpoint("claim.journaled")
         self.files, stuck = claim.claim(self.base, self.run, found)
         self._stamps = self._claimed_stamps(found)
@@ -117,21 +125,89 @@ class ClaimedFeed:
         return tuple(one.name for one in self.files)
 
     @property
+    def good(self) -> tuple[str, ...]:
+        """The names of those that are not set aside."""
+        return tuple(one.name for one in self.files if one.name not in self.bad)
+
+    @property
+    def directory(self) -> str:
+        """The directory that has the claimed files."""
+        return self.base.at("working", self.run) if self.base.storage.renames else self.base.at("incr")
+
+    @property
+    def directory_afterwards(self) -> str:
+        """The directory that has them after the run."""
+        return self.base.at("archive", self.run) if self.base.storage.renames else self.directory
+
+    @property
     def paths(self) -> tuple[str, ...]:
-        """The paths to merge: the directory that has the claimed files, or each of them."""
-        if self.base.storage.renames:
-            return (self.base.at("working", self.run),)
-        return tuple(self.base.at("incr", name) for name in self.names)
+        """The paths to merge: the directory that has the claimed files alone, or each of them."""
+        return self._paths_in(self.directory)
 
     @property
     def paths_afterwards(self) -> tuple[str, ...]:
         """The same paths after the run."""
-        return (self.base.at("archive", self.run),) if self.base.storage.renames else self.paths
+        return self._paths_in(self.directory_afterwards)
+
+    def _paths_in(self, directory: str) -> tuple[str, ...]:
+        if self.base.storage.renames and not self.bad:
+            return (directory,)
+        return tuple(f"{directory}/{name}" for name in self.good)
 
     @property
     def arrived(self) -> tuple[Arrived, ...]:
-        """The claimed files, and the control files that stay in incr/."""
-        return (*self.files, *self.controls)
+        """The claimed files that are not set aside, and their control files that stay in incr/."""
+        files = [one for one in self.files if one.name not in self.bad]
+        return (*files, *(one for name, one in self._controls.items() if name not in self.bad))
+
+    @cached_property
+    def _controls(self) -> dict[str, Arrived]:
+        """The control files of the claimed files, by the names of these, on a storage where nothing is moved."""
+        beside = () if self.base.storage.renames else self.ready
+        return {one.feed.name: arrivals.arrived(one.control) for one in beside if one.control is not None}
+
+    def without_bad(self, merge: Callable[[], Result], is_new: Callable[[Result], bool]) -> Result:
+        """Return the result of a merge of the claimed files, or of those that are left where some are bad.
+
+        is_new: returns whether a result has anything to commit. Raises the error of the merge if it is not the fault of
+        some of the files, or if no other file is merged beside them: then none is set aside.
+        """
+        first: MutatorError | None = None
+        for _ in range(bad_files.TRIES):
+            try:
+                done = merge()
+            except MutatorError as fault:
+                first, bad = first or fault, self._blamed(fault)
+                if not bad:
+                    self.bad = {}
+                    raise
+                self.bad |= {one.name: one for one in bad}
+                failpoint("merge.bad")
+                _log.info("merging without %s: error %s", file_names.first_few([one.name for one in bad]), fault.kind)
+                if not self.good:
+                    break
+                continue
+            if first is None or is_new(done):
+                return done
+            break
+        assert first is not None
+        self.bad, self.all_bad = {}, True
+        raise first
+
+    def _blamed(self, fault: MutatorError) -> list[BadFile]:
+        """Return the files whose fault an error is, unless the files of this run are merged all or not at all."""
+        if bad_files.why_all_or_none(self.config) is not None:
+            return []
+        texts = bad_files.blamed(fault, self.directory, self.good, self.config)
+        files = {one.name: one for one in self.files if one.name in texts}
+        reasons = {name: bad_files.reason(self.base, self.run, text) for name, text in texts.items()}
+        return [BadFile(name, fault.kind, why, files[name], self._controls.get(name)) for name, why in reasons.items()]
+
+    def note_bad(self) -> None:
+        """Note in the journal which files are set aside if the run commits: to be called before it does."""
+        if self.bad and self._journal is not None:
+            journal.rewrite(self.base, replace(self._journal, bad=tuple(self.bad.values())))
+            failpoint("merge.bad.noted")
 
     def check_sizes(self) -> None:
         """Raise DataError if a file is not as it was when it was claimed: another size, or, in incr/, overwritten."""
@@ -157,9 +233,21 @@ class ClaimedFeed:
                 raise error("changed.content", path=entry.path)
 
     def archive(self, content: IsMerged) -> None:
-        """Move the claimed files to archive/. content: returns whether a version has the content of a file."""
+        """Move the claimed files to archive/, and bad ones to failed/.
+
+        content: returns whether a version has the content of a file.
+        """
+        if self._journal is not None:
+            bad_files.record(self.base, self.run, self._journal.since, tuple(self.bad.values()))
+
+        def is_same(entry: Entry) -> bool:
+            return stamp(entry) == self._stamps.get(entry.name)
+
         _, rewritten = claim.archive(
-            self.base, self.run, lambda entry: stamp(entry) == self._stamps.get(entry.name) or content(entry)
+            self.base,
+            self.run,
+            lambda entry: is_same(entry) or content(entry),
+            lambda entry: entry.name in self.bad and is_same(entry),
         )
         self.rewritten = tuple(rewritten)
 

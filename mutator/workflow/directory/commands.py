@@ -15,7 +15,8 @@ from mutator.errors.exceptions import BUSY, rebuilt, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
-from mutator.workflow.directory import cures, damage, journal, versions
+from mutator.workflow.directory import bad_files, cures, damage, journal, versions
+from mutator.workflow.directory.bad_files import Tried
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.failed_run import noted
 from mutator.workflow.directory.journal import Journal
@@ -26,11 +27,18 @@ from mutator.workflow.directory.results import KeptVersion, Outcome
 from mutator.workflow.directory.run_phases import Merge, Run
 
 
-def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
+def run(
+    path: str,
+    config: Config,
+    merge: Merge,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    tried: Tried | None = None,
+) -> Outcome:
     """Merge the feed files that have arrived into the master of a base.
 
     Raises MutatorError. An error before the commit leaves the feed files in incr/ and the master unchanged; after an
-    error later on, the next command finishes the run.
+    error later on, the next command finishes the run. tried: of a watch.
     """
     base = open_base(path)
     if config.symlink_manifest and base.storage.renames:
@@ -47,11 +55,18 @@ def run(path: str, config: Config, merge: Merge, *, sleep: Callable[[float], Non
                 raise problem
         _check_noted(base, config)
         one = Run(base, config, merge)
+        if tried is not None and tried.failed and tried.look(config, one.arrivals().ready):
+            return _outcome(one, tuple(recovered.actions))
         with noted(base, one.id, lambda: one.feed.names):
             found = one.arrivals()
             if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
                 sleep(found.seconds + 0.01)
-            return _run(one, tuple(recovered.actions))
+            try:
+                return _run(one, tuple(recovered.actions))
+            except MutatorError:
+                if tried is not None and one.feed.all_bad:
+                    tried.note(config, one.feed.ready)
+                raise
 
 
 def _check_noted(base: Base, config: Config) -> None:
@@ -90,6 +105,10 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         if one.version is None:
             _roll_back(one)
         raise
+    return _outcome(one, recovered, stopped)
+
+
+def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -> Outcome:
     return Outcome(
         base=one.base.given,
         run=one.id,
@@ -100,6 +119,7 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
         rewritten=one.feed.rewritten,
         waiting=one.feed.waiting,
         stuck=one.feed.stuck,
+        failed_files=bad_files.of_run(one.base, one.id, one.feed.bad.values()),
         aside=one.aside,
         damaged=one.damaged,
         recovered=recovered,

@@ -7,10 +7,11 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.numbered_log import ExclusiveFiles
 from mutator.dataset.version_log import Arrived
 from mutator.storage import read_if_exists
+from mutator.workflow.directory.bad_files import BadFile, parsed
 from mutator.workflow.directory.paths import Base
 
 _FORMAT = "mutator journal"
-_VERSION = 2  # 1 had no owner
+_VERSION = 3  # 1 had no owner, 2 no bad files
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,17 @@ class Journal:
     started: str
     claimed: tuple[Arrived, ...] = ()
     owner: Owner | None = None  # the process; None in journals of format version 1
+    bad: tuple[BadFile, ...] = ()  # of the claimed files, those that are set aside if the run commits
 
 
 def begin(base: Base, journal: Journal) -> None:
     """Note which files a run is about to claim."""
-    _files(base).create(f"{journal.run}.json", checksummed_json.dump_record(_FORMAT, _VERSION, journal))
+    _files(base).create(f"{journal.run}.json", _content(journal))
+
+
+def rewrite(base: Base, journal: Journal) -> None:
+    """Note more about a run: before its commit, which files it sets aside."""
+    base.storage.replace(base.at("_mutator", "runs", f"{journal.run}.json"), _content(journal))
 
 
 def end(base: Base, run: str) -> None:
@@ -41,12 +48,17 @@ def journals(base: Base) -> list[Journal]:
     return [_journal(run, data) for run, data in contents if data is not None]  # None: it has just ended
 
 
+def _content(journal: Journal) -> bytes:
+    return checksummed_json.dump_record(_FORMAT, _VERSION, journal)
+
+
 def _journal(run: str, data: bytes) -> Journal:
     try:
-        found = {"owner": None, **checksummed_json.parse(data, _FORMAT, _VERSION)}
+        found = {"owner": None, "bad": (), **checksummed_json.parse(data, _FORMAT, _VERSION)}
         members = checksummed_json.attributes(Journal, found)
         owner = members["owner"] and Owner(**members["owner"])
-        return Journal(**members | {"claimed": tuple(Arrived(**file) for file in members["claimed"]), "owner": owner})
+        claimed, bad = tuple(Arrived(**file) for file in members["claimed"]), parsed(members["bad"])
+        return Journal(**members | {"claimed": claimed, "owner": owner, "bad": bad})
     except (TypeError, ValueError):
         return Journal(run, "run", -1, "")
 

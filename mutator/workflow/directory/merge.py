@@ -28,6 +28,6 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
             return skipped
         plan = replace(prepared.plan, filters=task.filters)
         made, report = carry_out(replace(prepared, plan=plan, given=task.paths), merge_on)
-        return Merged(made, skipped, with_paths(report, {task.feed[0]: task.paths["feed"][0]}))
+        return Merged(made, skipped, with_paths(report, task.moved))
 
     return merge

@@ -6,6 +6,7 @@
     output/<run>…     datasets being made, or on their way between two directories
     backup/<version>  datasets that were the master
     archive/<run>/    feed files that were merged
+    failed/<run>/     feed files that could not be merged
     changes/…         changed rows of each version
     _mutator/         log/ (versions), runs/ (the journal of runs that have not ended), lock/
 
@@ -24,6 +25,7 @@ from mutator.errors import MutatorError, error
 from mutator.storage import Storage, entries_of, located_to_write, storage_for
 
 DIRECTORIES = ("master", "incr", "working", "output", "backup", "archive")
+FAILED = "failed"  # made when it is needed
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def open_base(given: str) -> Base:
     if storage.renames and (entry is None or entry.type != "directory"):
         raise error("path.missing", path=given, what="directory" if entry is None else f"directory, but a {entry.type}")
     base = Base(path, given.rstrip("/") or given)
-    entries = [entry for name in DIRECTORIES if (entry := storage.stat(base.at(name))) is not None]
+    entries = [entry for name in (*DIRECTORIES, FAILED) if (entry := storage.stat(base.at(name))) is not None]
     if not any(entry.name in ("master", "incr") for entry in entries):
         raise error("base.none", path=given)
     for entry in entries:

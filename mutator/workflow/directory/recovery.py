@@ -19,11 +19,11 @@ from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory import changed_rows, key_filters
+from mutator.workflow.directory import bad_files, changed_rows, key_filters
 from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.lock import locked, storage_time
-from mutator.workflow.directory.merged_content import merged_content
+from mutator.workflow.directory.merged_content import IsMerged, merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 from mutator.workflow.directory.versions import REMOVING, back_up, hide, publish, remove_hidden
 
@@ -82,7 +82,7 @@ def _recover(base: Base, log: Log, done: Recovered) -> None:
         what = "restore" if journal is not None and journal.action == "restore" else "run"
         undone = abandon(base, log, run, journal)
         fate = "was not committed, and is undone" if undone else "was committed, and is finished"
-        went = _put_back(base, run, journal) if undone else _complete(base, log, run)
+        went = _put_back(base, run, journal) if undone else _complete(base, log, run, journal)
         done.actions.append(": ".join([f"{what} {run} {fate}", *(["; ".join(went)] if went else [])]))
         end(base, run)
         failpoint("recover.ended")
@@ -160,10 +160,11 @@ def locked_with_room(base: Base, run: str, timeout: float) -> Iterator[None]:
 
 
 def sweep(base: Base) -> None:
-    """Remove unfinished files of killed processes: their names are hidden."""
+    """Remove unfinished files of killed processes, whose names are hidden, and notes of files that were moved away."""
     for directory in ("runs", "log"):
         for entry in _hidden(base, directory):
             base.storage.remove(entry.path)
+    bad_files.sweep(base)
     # Other processes may be reading the lock just now, each with a clock file.
     litter = _hidden(base, "lock")
     now = storage_time(base) if litter else 0.0
@@ -211,12 +212,22 @@ def _put_back(base: Base, run: str, journal: Journal | None) -> list[str]:
     return [f"{file_names.first_few(names)} {verb} incr/"] if names else []
 
 
-def _complete(base: Base, log: Log, run: str) -> list[str]:
+def _complete(base: Base, log: Log, run: str, journal: Journal | None) -> list[str]:
     """Archive the feed files of a run that committed; return where the files went."""
     changed_rows.keep(base, log, run)
-    names, rewritten = archive(base, run, merged_content(base, log, run))
+    went = archived(base, journal or Journal(run, "run", 0, ""), merged_content(base, log, run))
     discard(base.at("output", run))
+    return went
+
+
+def archived(base: Base, journal: Journal, is_merged: IsMerged) -> list[str]:
+    """Archive the feed files of a run that committed, and set its bad ones aside; return where the files went."""
+    bad = {one.name: one.file.bytes for one in journal.bad}
+    bad_files.record(base, journal.run, journal.since, journal.bad)
+    names, rewritten = archive(base, journal.run, is_merged, lambda entry: bad.get(entry.name) == entry.bytes)
     went = [f"{file_names.first_few(names)} went to archive/"] if names else []
+    if bad:
+        went.append(f"{file_names.first_few(sorted(bad))} cannot be merged, and is set aside")
     if rewritten:
         went.append(f"{file_names.first_few(rewritten)} was rewritten after it was merged, and went back to incr/")
     return went

@@ -9,9 +9,12 @@ from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import UNCHANGED, Version
 from mutator.errors.display import counted, text_of
+from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.base_report import listed_feed
 from mutator.pipeline.text_tables import aligned, listed
+from mutator.rules import file_names
 from mutator.rules.truth_table import records_deleted
+from mutator.workflow.directory.bad_files import COUNT, FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
 
 _UNSEEN = "cannot be seen, see below"
@@ -37,6 +40,7 @@ class RunOutcome:
     rewritten: tuple[str, ...] = ()  # claimed files that were rewritten after they were merged, and are back in incr/
     waiting: tuple[tuple[str, str], ...] = ()  # feed files that were not claimed, and why
     stuck: tuple[tuple[str, str], ...] = ()  # those of them that cannot be moved
+    failed_files: tuple[FailedFile, ...] = ()  # claimed files that were set aside, because they cannot be merged
     recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
     report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
@@ -50,14 +54,27 @@ class RunOutcome:
         return json.dumps(asdict(self))
 
     @property
+    def exit_code(self) -> int:
+        """Exit code of the command, unless a signal ends it."""
+        return SET_ASIDE_CODE if self.failed_files else 0
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know although the run succeeded."""
         which = "an earlier version" if self.version is None else f"version {self.version}"
         return (
             *(["a signal came too late to stop this run: all of it is done"] if self.stopped is not None else []),
             *(f"{name} is not merged: it {why}" for name, why in self.stuck),
+            *self._set_aside(),
             *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
         )
+
+    def _set_aside(self) -> list[str]:
+        if not self.failed_files:
+            return []
+        names = file_names.first_few([one.name for one in self.failed_files])
+        how = f"mutator workflow status {self.base} says why, and how to merge them"
+        return [f"{counted(len(self.failed_files), 'feed file')} set aside, not merged: {names}; {how}"]
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -70,6 +87,7 @@ class RunOutcome:
         else:
             lines += self.made()
         lines += listed("skipped, merged before", self.skipped if self.report is None else ())
+        lines += listed("set aside", [one.said for one in self.failed_files])
         lines += listed("not claimed", [f"{name}: {why}" for name, why in self.waiting])
         return text_of(lines)
 
@@ -128,6 +146,7 @@ class Status:
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
     failed: FailedRun | None = None  # the last run, if it failed
+    failed_files: tuple[FailedFile, ...] = ()  # feed files that were set aside
     oldest_check: tuple[str, str | None] | None = None  # file of the master that was checked longest ago, and when
 
     def json(self) -> str:
@@ -158,6 +177,7 @@ class Status:
             path, checked = self.oldest_check
             lines.append(f"checked  longest ago: {checked or 'never'}, {path}")
         lines += feed_lines(self.ready, self.waiting, self.failed)
+        lines += failed_lines(self.failed_files)
         lines += [f"recovered: {action}" for action in self.recovered]
         lines += [f"problem: {problem}" for problem in self.problems]
         return text_of(lines)
@@ -173,6 +193,14 @@ def feed_lines(
     tried = [_tried(names, again) for names in (ready, [name for name, _ in waiting])]
     head = f"feed     {counted(len(ready), 'file')} ready{tried[0]}, {len(waiting):,} waiting{tried[1]}"
     return [head, *listed_feed(ready, waiting, again)]
+
+
+def failed_lines(files: Sequence[FailedFile]) -> list[str]:
+    """Return lines of a status on the feed files that were set aside; none without any."""
+    again = [one.path for one in files if one.merged]
+    left = len(files) - len(again)
+    lines = [f"failed   {counted(left, 'file')} set aside, see below"] if left else []
+    return lines + listed("set aside, and merged since it was delivered again; remove it", again)
 
 
 def _tried(names: Sequence[str], failed: Sequence[str]) -> str:
@@ -200,6 +228,7 @@ def history_text(versions: Sequence[KeptVersion]) -> str:
         done = [f"{number:,}" if counts else "" for number in numbers]
         size = f"{version.rows:,}" if version.dataset else ""
         files = str(len(version.feed)) if version.action == "run" else ""
+        files += f" (+{counts[COUNT]:,} set aside)" if COUNT in counts else ""
         where = "as before" if version.action in UNCHANGED else kept.path or "removed"
         where += " (its manifest is damaged)" if kept.damaged and version.action not in UNCHANGED else ""
         rows.append((str(version.number), version.committed[:19], what, files, *done, size, where))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.config import Config
+from mutator.dataset.commit.staging import discard
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.manifest import FeedFile, Manifest
@@ -28,7 +29,7 @@ from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
-from mutator.workflow.directory import changed_rows, damage, journal, key_filters
+from mutator.workflow.directory import bad_files, changed_rows, damage, journal, key_filters
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
@@ -50,6 +51,7 @@ class Task:
     output: str
     version: int  # number of the version that the output can become
     paths: Mapping[str, Any]  # the paths for the report: of everything once the version is published
+    moved: Mapping[str, str]  # the directory of the feed files -> where they are then
     filters: FilterTarget | None = None  # where filters of the feed's keys go
 
 
@@ -101,7 +103,7 @@ class Run:
 
     def merge(self) -> bool:
         """Merge; False if earlier runs have merged every claimed file, so there is nothing to commit."""
-        made = self._merge(self.task())
+        made = self.feed.without_bad(self._made, lambda made: not isinstance(made, tuple))
         failpoint("merge.done")
         if isinstance(made, tuple):
             self.skipped = made
@@ -110,6 +112,12 @@ class Run:
             return False
         self.merged, self.skipped = made, made.skipped
         return True
+
+    def _made(self) -> Merged | tuple[str, ...]:
+        if self.feed.bad:  # the merge before has failed, and left the filters of its feed
+            remove_output(self.base, self.id)
+            discard(self.base.at("output", self.id))
+        return self._merge(self.task())
 
     def task(self) -> Task:
         """Return the inputs and the output of the merge."""
@@ -120,7 +128,8 @@ class Run:
         paths = {"master": master, "feed": self.feed.paths_afterwards, "output": published}
         filters = key_filters.target(base, self.config)
         version = self.before.number + 1
-        return Task(self.id, master, self.feed.paths, output, version, _shown(base, paths), filters)
+        moved = {self.feed.directory: base.shown(self.feed.directory_afterwards)}
+        return Task(self.id, master, self.feed.paths, output, version, _shown(base, paths), moved, filters)
 
     def verify(self) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
@@ -128,7 +137,7 @@ class Run:
         made = self.merged.manifest
         self.feed.check_sizes()
         self.feed.check_content(self._merged_feed())
-        missing = set(self.feed.names) - {part.name for part in self._merged_feed()} - set(self.skipped)
+        missing = set(self.feed.good) - {part.name for part in self._merged_feed()} - set(self.skipped)
         if missing:
             raise error(
                 "sums", problems=f"{counted(len(missing), 'feed file')} unaccounted for, for example {min(missing)}"
@@ -147,6 +156,7 @@ class Run:
         """Make the version exist. Raises StateError if another run was faster."""
         assert self.merged is not None
         made = self.merged.manifest
+        self.feed.note_bad()
         self._committing = True
         failpoint("commit.begin")
         version = self.before.next(
@@ -156,7 +166,7 @@ class Run:
             dataset=made.commit,
             path=f"output/{self.id}",
             rows=sum(part.rows for part in made.files),
-            counts=made.counts,
+            counts={**made.counts, **({bad_files.COUNT: len(self.feed.bad)} if self.feed.bad else {})},
             claimed=self.feed.arrived,
             feed=self._merged_feed(),
         )
@@ -203,7 +213,7 @@ class Run:
     def _merged_feed(self) -> tuple[FeedFile, ...]:
         """Return the claimed files that were merged. By name as well: two runs may have the same commit time."""
         assert self.merged is not None
-        made, names = self.merged.manifest, set(self.feed.names) - set(self.skipped)
+        made, names = self.merged.manifest, set(self.feed.good) - set(self.skipped)
         return tuple(part for part in made.feed if part.committed == made.committed and part.name in names)
 
     def is_lost(self) -> bool:

@@ -189,7 +189,16 @@ class _Application:
             merge = directory.merge_by(table.config, attempt.merge_on, self._engine)
             done = directory.run(table.base, table.config, merge, sleep=attempt.sleep)
             report = None if done.report is None else asdict(done.report)
-            return Result(table.name, State.DONE, run=done.run, version=done.version, report=report)
+            return Result(
+                table.name,
+                State.DONE,
+                code=done.exit_code,
+                run=done.run,
+                version=done.version,
+                report=report,
+                set_aside=len(done.failed_files),
+                warnings=done.warnings,
+            )
         prepared = prepare(table.config, table.master, table.feed, table.output, run=attempt.run, engine=self._engine)
         self._record.begun(table.name, table.output, attempt.run)
         _, made = carry_out(prepared, attempt.merge_on)
@@ -244,7 +253,7 @@ class _Application:
             try:
                 self._record.ended(result, attempt.table.base or attempt.table.output)
             except MutatorError as fault:  # a resumed run reads the manifest, or the log of the base, instead
-                self.warnings = (str(fault),)
+                self.warnings += (str(fault),)
         self._tell(result, len(self._results), self._total)
 
     def _under_way(self) -> list[Attempt]:

@@ -10,11 +10,12 @@ from enum import StrEnum
 from typing import Any
 
 from mutator.errors.display import counted, text_of
+from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.text_tables import aligned
 from mutator.rules.truth_table import records_deleted
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.
-_TELLING = (70, 4, 3, 2, 5)
+_TELLING = (70, 4, 3, 2, 5, SET_ASIDE_CODE)
 _AGAIN = 5
 _COLUMNS = (
     ("rows", "output rows"),
@@ -49,6 +50,8 @@ class Result:
     run: str | None = None  # its run ID
     version: int | None = None  # new version of a base; None if there was nothing to merge
     report: Mapping[str, Any] | None = None  # of its merge
+    set_aside: int = 0  # feed files of a base that cannot be merged
+    warnings: Sequence[str] = ()  # of a run of a base, beside those of its report
 
     @property
     def is_done(self) -> bool:
@@ -90,18 +93,17 @@ class Summary:
     @property
     def all_warnings(self) -> tuple[str, ...]:
         """The warnings of the run, and those of each table that it merged."""
-        reports = (
-            (one.table, one.report) for one in self.results if one.state == State.DONE and one.report is not None
-        )
-        found = (f"{table}: {text}" for table, report in reports for text in report.get("warnings", ()))
-        return (*self.warnings, *found)
+        done = [one for one in self.results if one.state == State.DONE]
+        texts = ((one.table, [*(one.report or {}).get("warnings", ()), *one.warnings]) for one in done)
+        return (*self.warnings, *(f"{table}: {text}" for table, found in texts for text in found))
 
     @property
     def exit_code(self) -> int:
-        """0 if all tables are done; 128 plus the signal that stopped the run; else the code of highest priority."""
+        """128 plus the signal that stopped the run; else the code of highest priority of the tables."""
         if self.stopped is not None:
             return 128 + self.stopped
         codes = {one.code or _AGAIN for one in self.results if not one.is_done}
+        codes |= {one.code for one in self.results if one.state == State.DONE}
         return next((code for code in _TELLING if code in codes), 0)
 
     def json(self) -> str:
@@ -146,6 +148,8 @@ def _cells(one: Result) -> tuple[str, ...]:
     remark = (one.error or "").split("\n")[0]
     if one.state == State.DONE and not one.counts.get("feed rows"):
         remark = "nothing to merge"
+    if one.state == State.DONE and one.set_aside:
+        remark = f"{counted(one.set_aside, 'feed file')} set aside"
     return (one.table, one.state, *_numbers(one.counts), _time(one.seconds), remark)
 
 

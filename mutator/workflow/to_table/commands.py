@@ -11,13 +11,15 @@ from mutator.errors.exceptions import BUSY
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.storage import entries_of
+from mutator.workflow.directory import bad_files
+from mutator.workflow.directory.bad_files import Tried
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.failed_run import failed_run, noted
 from mutator.workflow.directory.lock import holder, locked, patient
 from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.directory.sightings import sightings
 from mutator.workflow.to_table.look import Look
-from mutator.workflow.to_table.recovery import recover
+from mutator.workflow.to_table.recovery import recover, set_aside
 from mutator.workflow.to_table.results import Outcome, Status
 from mutator.workflow.to_table.table_run import TableRun
 from mutator.workflow.to_table.target import TargetTable
@@ -25,22 +27,36 @@ from mutator.workflow.to_table.target import TargetTable
 _DIRECTORIES = ("incr", "working", "archive")
 
 
-def run(path: str, config: Config, target: TargetTable, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
+def run(
+    path: str,
+    config: Config,
+    target: TargetTable,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    tried: Tried | None = None,
+) -> Outcome:
     """Apply the feed files that have arrived in a base to a table.
 
     Raises MutatorError. An error before the commit leaves the feed files in incr/ and adds no version; after an error
-    later on, the next command finishes the run.
+    later on, the next command finishes the run. tried: of a watch.
     """
     base = opened(path, target)
     base.make(_DIRECTORIES)
     with patient(base, lambda: locked(base, "run", config.lock_timeout), sleep):
         recovered = recover(base, target)
         one = TableRun(base, config, target)
+        if tried is not None and tried.failed and tried.look(config, one.arrivals().ready):
+            return _outcome(one, tuple(recovered))
         with noted(base, one.id, lambda: one.feed.names):
             found = one.arrivals()
             if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
                 sleep(found.seconds + 0.01)
-            return _run(one, tuple(recovered))
+            try:
+                return _run(one, tuple(recovered))
+            except MutatorError:
+                if tried is not None and one.feed.all_bad:
+                    tried.note(config, one.feed.ready)
+                raise
 
 
 def opened(path: str, target: TargetTable) -> Base:
@@ -74,6 +90,10 @@ def _run(one: TableRun, recovered: tuple[str, ...]) -> Outcome:
         if one.applied is None:
             _undone(one, fault)
         raise
+    return _outcome(one, recovered, stopped)
+
+
+def _outcome(one: TableRun, recovered: tuple[str, ...], stopped: int | None = None) -> Outcome:
     applied, version = one.applied, one.version()
     return Outcome(
         base=one.base.given,
@@ -85,6 +105,7 @@ def _run(one: TableRun, recovered: tuple[str, ...]) -> Outcome:
         rewritten=one.feed.rewritten,
         waiting=one.feed.waiting,
         stuck=one.feed.stuck,
+        failed_files=bad_files.of_run(one.base, one.id, one.feed.bad.values()),
         recovered=recovered,
         report=applied.report if applied is not None and version is not None else None,
         stopped=stopped,
@@ -143,6 +164,8 @@ def status(path: str, config: Config, target: TargetTable) -> Status:
         running = holder(base) if recovered is None and not problems else None
         failed = failed_run(base)
         problems += [failed.problem()] if failed is not None else []
+        aside = set_aside(base, target.path)
+        problems += bad_files.problems(base, aside)
         return Status(
             base=base.given,
             table=base.shown(target.path),
@@ -155,4 +178,5 @@ def status(path: str, config: Config, target: TargetTable) -> Status:
             recovered=tuple(recovered or ()),
             problems=tuple(problems),
             failed=failed,
+            failed_files=aside,
         )

@@ -1,8 +1,9 @@
 """A look at incr/ that can be repeated often: while nothing arrives, it is one listing."""
 
 from mutator.config import Config
-from mutator.storage import entries_of
+from mutator.storage import Entry, entries_of
 from mutator.workflow.directory.arrivals import Arrivals, arrivals, arrived
+from mutator.workflow.directory.bad_files import settled
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.to_table.claims import Claims, claims, following
 from mutator.workflow.to_table.target import TargetTable
@@ -18,8 +19,8 @@ class Look:
 
     def seconds(self) -> float | None:
         """Return the seconds until a run would claim a feed file: 0 for now; None while there is no feed file."""
-        entries = entries_of(self._base.at("incr"))
-        if not entries or (self._claims is not None and all(arrived(one) in self._claims.files for one in entries)):
+        entries = [one for one in entries_of(self._base.at("incr")) if not self._is_claimed(one)]
+        if not entries:
             return None
         found = self.arrivals()
         return 0.0 if found.ready else found.seconds
@@ -30,4 +31,7 @@ class Look:
         if base.storage.renames:
             return arrivals(base, self._config, frozenset())
         self._claims = claims(base, table) if self._claims is None else following(table, self._claims)
-        return arrivals(base, self._config, self._claims.files)
+        return arrivals(base, self._config, self._claims.files | settled(base))
+
+    def _is_claimed(self, entry: Entry) -> bool:
+        return self._claims is not None and arrived(entry) in self._claims.files

@@ -6,17 +6,21 @@
 Every step can be repeated, by two processes at once, and after a kill.
 """
 
+from contextlib import suppress
 from functools import cache
 
+from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory.claim import archive, give_back
+from mutator.workflow.directory.bad_files import FailedFile, failed_files
+from mutator.workflow.directory.claim import give_back
 from mutator.workflow.directory.journal import Journal, end, journals
 from mutator.workflow.directory.merged_content import IsMerged, has_content
 from mutator.workflow.directory.paths import Base
-from mutator.workflow.directory.recovery import sweep
+from mutator.workflow.directory.recovery import archived, sweep
 from mutator.workflow.to_table.target import TargetTable
 
 
@@ -53,12 +57,20 @@ def _put_back(base: Base, journal: Journal) -> list[str]:
 
 
 def _completed(base: Base, target: TargetTable, journal: Journal, since: int) -> list[str]:
-    """Archive the feed files of a run that committed; return where they went."""
-    names, rewritten = archive(base, journal.run, merged_content(target, journal.run, since))
-    went = [f"{file_names.first_few(names)} went to archive/"] if names else []
-    if rewritten:
-        went.append(f"{file_names.first_few(rewritten)} was rewritten after it was merged, and went back to incr/")
+    """Archive the feed files of a run that committed; return where the files went."""
+    went = archived(base, journal, merged_content(target, journal.run, since))
     return ["; ".join(went)] if went else []
+
+
+def set_aside(base: Base, table: str) -> tuple[FailedFile, ...]:
+    """Return the feed files of a base that are set aside. table: path of its target. Raises StorageError."""
+
+    def merged(version: int) -> list[str]:
+        with suppress(MutatorError):  # a log that cannot be read is one of the problems of a status
+            return [part.name for one in TableLog(table).all_after(version) for part in one.feed]
+        return []
+
+    return failed_files(base, merged)
 
 
 def merged_content(target: TargetTable, run: str, since: int) -> IsMerged:

@@ -7,8 +7,9 @@ from typing import Any
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.errors.display import counted, text_of
+from mutator.workflow.directory.bad_files import FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
-from mutator.workflow.directory.results import RunOutcome, feed_lines
+from mutator.workflow.directory.results import RunOutcome, failed_lines, feed_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,7 @@ class Status:
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
     failed: FailedRun | None = None  # the last run, if it failed
+    failed_files: tuple[FailedFile, ...] = ()  # feed files that were set aside
 
     def json(self) -> str:
         """Return a JSON document."""
@@ -79,6 +81,7 @@ class Status:
         else:
             lines.append(f"version  {self.version}, {counted(self.records, 'record')}, {self.committed}")
         lines += feed_lines(self.ready, self.waiting, self.failed)
+        lines += failed_lines(self.failed_files)
         lines += [f"recovered: {action}" for action in self.recovered]
         lines += [f"problem: {problem}" for problem in self.problems]
         return text_of(lines)

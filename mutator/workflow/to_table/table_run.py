@@ -66,18 +66,21 @@ class TableRun:
     def apply(self) -> None:
         """Apply the claimed files to the table."""
         feed = self.feed
-        task = ApplyTask(self.id, self.since, feed.arrived, feed.paths, self.config, self._check)
-        applied = self.target.apply(task)
-        moved = dict(zip(feed.paths, feed.paths_afterwards, strict=True)) if self.base.storage.renames else {}
+        applied = feed.without_bad(lambda: self.target.apply(self._task()), lambda one: one.version is not None)
+        moved = {feed.directory: feed.directory_afterwards} if self.base.storage.renames else {}
         report = with_paths(applied.report, {**moved, f"{self.base.path}/": f"{self.base.given}/"})
         self.applied = replace(applied, report=report)
         failpoint("merge.done")
         _log.info("applied %s, run %s", counted(len(feed.files), "feed file"), self.id)
 
+    def _task(self) -> ApplyTask:
+        feed = self.feed
+        return ApplyTask(self.id, self.since, feed.arrived, feed.paths, self.config, self._check)
+
     def _check(self, merged: Sequence[FeedFile], skipped: Sequence[str]) -> None:
         """Compare the claimed files with those that were merged. Raises DataError, StorageError."""
         names = {part.name for part in merged} | set(skipped)
-        missing = set(self.feed.names) - names
+        missing = set(self.feed.good) - names
         if missing:
             count = counted(len(missing), "feed file")
             raise error("sums", problems=f"{count} unaccounted for, for example {min(missing)}")
@@ -85,6 +88,7 @@ class TableRun:
         self.feed.check_content(merged)
         failpoint("verify.done")
         note_target(self.base, self.target.path)  # not before: a feed that does not fit may be for another table
+        self.feed.note_bad()
         self._committing = True
 
     def archive(self) -> None:

@@ -1,0 +1,295 @@
+"""Feed files that cannot be merged are set aside, and the others beside them are merged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mutator import config as configuration
+from mutator.cli import main
+from mutator.config import Config
+from mutator.errors import MutatorError, error
+from mutator.workflow.directory.bad_files import blamed
+from tests.support.html_page import check
+
+HEAD = "id,at,name\n"
+SETTINGS = ("-D", "claim.min.age=0s", "-D", "runner=local")
+KEY = ("--key", "id", "--order-by", "at")
+GOOD = "ups_1.csv"
+
+
+def parquet(**columns: list[object]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue().to_pybytes()
+
+
+ROWS = f"{HEAD}{'2,2,b' * 3}\n".encode()
+BAD = {  # name -> content, and the kind of its error
+    "cut_2.csv.gz": (gzip.compress(ROWS * 99)[:-9], "damaged"),
+    "plain_2.csv.gz": (ROWS, "compression"),
+    "binary_2.csv": (bytes(range(256)) * 9, "binary"),
+    "utf16_2.csv": (HEAD.encode("utf-16"), "encoding"),
+    "narrow_2.csv": (b"id,name\n2,b\n", "schema.field"),
+    "page_2.csv": (b"<html>no such file</html>\n", "schema.field|format"),
+    "wide_2.csv": (f"{HEAD}2,2,b,b\n".encode(), "rejects"),
+    "soon [1]*_2.csv": (f"{HEAD}2,soon,b\n".encode(), "rejects"),
+    "other_2.parquet": (parquet(id=[2], at=[2], name=["b"]), "format"),
+    "broken_2.parquet": (parquet(id=[2], at=[2])[:-9], "damaged"),
+}
+
+
+class Place:
+    """A base, and its commands."""
+
+    def __init__(self, path: Path, target: str) -> None:
+        self.path, self.settings = path, SETTINGS
+        (path / "incr").mkdir(parents=True)
+        if target == "table":
+            assert main(["table", "create", str(path / "table"), *KEY, "--buckets", "2", "-q"]) == 0
+        else:
+            (path / "master").mkdir()
+            (path / "master" / "part_0.csv").write_text(f"{HEAD}1,0,old\n7,0,old\n8,0,old\n")
+            self.settings = (*KEY, *SETTINGS)
+
+    def arrive(self, name: str, content: bytes | str) -> None:
+        data = content if isinstance(content, bytes) else content.encode()
+        (self.path / "incr" / name).write_bytes(data)
+
+    def said(self, capsys: pytest.CaptureFixture[str], command: str, *words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["workflow", command, str(self.path), *self.settings, *map(str, words)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    def names(self, directory: str) -> set[str]:
+        return {path.name for path in (self.path / directory).rglob("*") if path.is_file()}
+
+    @property
+    def failed(self) -> Path:
+        """The directory of the one run that set files aside."""
+        (directory,) = [path for path in (self.path / "failed").iterdir() if path.is_dir()]
+        return directory
+
+
+@pytest.fixture(params=["master", "table"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(tmp_path / "base", request.param)
+
+
+def test_bad_files_are_set_aside_and_the_good_ones_merged(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.arrive(GOOD, f"{HEAD}1,1,a\n")
+    place.arrive("ups_3.csv", f"{HEAD}3,3,c\n")
+    for name, (content, _) in BAD.items():
+        place.arrive(name, content)
+
+    code, out, err = place.said(capsys, "run", "--json")
+
+    assert code == 6
+    outcome = json.loads(out)
+    assert {one["name"] for one in outcome["failed_files"]} == set(BAD)
+    for one in outcome["failed_files"]:
+        assert re.fullmatch(BAD[one["name"]][1], one["kind"]), one
+        assert f"failed/{outcome['run']}/{one['name']}" in one["why"]
+    assert set(outcome["claimed"]) == {GOOD, "ups_3.csv", *BAD}
+    assert outcome["report"]["counts"]["feed inserted"] == (1 if "table" not in outcome else 2)
+    assert f"warning: {len(BAD)} feed files set aside, not merged: " in err
+    assert place.names("archive") == {GOOD, "ups_3.csv"}
+    assert {path.name: path.read_bytes() for path in place.failed.iterdir()} == {
+        name: content for name, (content, _) in BAD.items()
+    }
+    assert place.names("incr") == set()
+    assert place.said(capsys, "run")[0] == 0  # they are not claimed again
+    code, out, _ = place.said(capsys, "status")
+    assert code == 5
+    assert out.count("problem: a feed file was set aside at ") == len(BAD)
+
+
+def test_status_history_report_and_metrics_show_what_was_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path / "base", "master")
+    place.arrive(GOOD, f"{HEAD}1,1,a\n")
+    place.arrive("ups_2.csv", BAD["utf16_2.csv"][0])
+
+    code, out, _ = place.said(capsys, "run", "--metrics", tmp_path / "run.prom")
+
+    assert (code, f"set aside: {place.failed}/ups_2.csv: is UTF-16 text" in out) == (6, True)
+    measured = (tmp_path / "run.prom").read_text()
+    assert re.search(r"mutator_exit_code\{.*\} 6.0\n", measured)
+    assert re.search(r"mutator_success\{.*\} 1.0\n", measured)
+    assert re.search(r"mutator_set_aside_files\{.*\} 1.0\n", measured)
+    assert " 1 (+1 set aside) " in place.said(capsys, "history")[1]
+    text = f"{place.failed}/ups_2.csv: is UTF-16 text; convert it"
+    code, out, _ = place.said(capsys, "status")
+    assert (code, "failed   1 file set aside, see below\n" in out, text in out) == (5, True, True)
+    page = tmp_path / "page.html"
+    code, out, _ = place.said(capsys, "report", "--html", page)
+    assert (code, f"set aside: {place.failed}/ups_2.csv: {text}" in out) == (0, True)
+    assert "set aside: " in check(page.read_text()).text
+
+
+def test_a_file_that_was_set_aside_is_merged_when_it_is_back_or_delivered_again(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("ups_2.csv", "ups_3.csv"):
+        place.arrive(name.replace("ups", "good"), f"{HEAD}1,1,a\n")
+        place.arrive(name, f"{HEAD}4,soon,d\n")
+        assert place.said(capsys, "run")[0] == 6
+        if name == "ups_2.csv":  # it is corrected, and moved back as the status says
+            _, out, _ = place.said(capsys, "status")
+            assert f" move it to {place.path}/incr/ again; " in out
+            (place.failed / name).write_text(f"{HEAD}4,4,d\n")
+            shutil.move(place.failed / name, place.path / "incr" / name)
+        else:
+            place.arrive(name, f"{HEAD}5,5,e\n")
+
+        assert place.said(capsys, "run")[0] == 0
+
+        code, out, _ = place.said(capsys, "status")
+        assert (code, "problem" in out) == (0, False)
+        if name == "ups_2.csv":
+            assert not any((place.path / "failed").iterdir())
+        else:
+            assert f"remove it: {place.failed}/{name}" in out
+
+
+def test_no_file_is_set_aside_where_no_other_is_merged(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.arrive("ups_1.csv", f"{HEAD}4,soon,d\n")
+    place.arrive("ups_2.csv", BAD["utf16_2.csv"][0])
+
+    code, _, err = place.said(capsys, "run")
+
+    assert code == 3
+    assert f"{place.path}/incr/ups_" in err
+    assert place.names("incr") == {"ups_1.csv", "ups_2.csv"}
+    assert not (place.path / "failed").exists()
+    assert place.said(capsys, "status")[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"bad.files": "fail"}, "rejects"),
+        ({"sync.mode": "full", "allow.older.snapshot": "true"}, "rejects"),
+        ({"write.operation": "insert_overwrite_table"}, "rejects"),
+        ({"max.delete.fraction": "0.1"}, "deletes"),
+        ({"reject.policy": "quarantine", "reject.limit": "0"}, "rejects"),
+        ({"late.files": "fail", "temporal.ordering.field.ordinal": None, "field.count": "3"}, "rejects"),
+        ({"sequence.gaps": "fail"}, "rejects"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else value,
+)
+def test_what_sets_nothing_aside(tmp_path: Path, settings: dict[str, str | None], kind: str) -> None:
+    from tests.support.workflow_base import Place as TextPlace
+
+    given = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "claim.min.age": "0s"} | settings
+    if kind == "deletes":
+        given |= {"op.code.field.ordinal": "2", "op.code.in.master": "false"}
+    text = TextPlace(tmp_path / "base", {name: value for name, value in given.items() if value is not None})
+    (text.path / "master" / "part_0.txt").write_text("1,0,U\n2,0,U\n".replace(",U", "" if kind == "deletes" else ",U"))
+    text.arrive("a_1.txt", "1,1,D")
+    text.arrive("b_1.txt", "2,soon,U" if settings.get("late.files") is None else "2,2")
+
+    with pytest.raises(MutatorError) as caught:
+        text.run()
+
+    assert caught.value.kind == kind
+    assert text.names("incr") == ["a_1.txt", "b_1.txt"]
+    assert not (text.path / "failed").exists()
+
+
+def test_control_files_and_ready_markers_go_with_their_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the name of one file begins with that of another."""
+    place = Place(tmp_path / "base", "master")
+    place.settings += ("-D", "feed.control.suffix=.ctl", "-D", "claim.ready.suffix=.ready", "-D", "field.count=3")
+    for name, content in {"ups_1.csv": f"{HEAD}1,1,a\n", "ups_1.csv.x_2.csv": f"{HEAD}4,soon,d\n"}.items():
+        place.arrive(name, content)
+        place.arrive(f"{name}.ctl", "1")
+        place.arrive(f"{name}.ready", "")
+
+    assert place.said(capsys, "run")[0] == 6
+
+    bad = "ups_1.csv.x_2.csv"
+    assert {path.name for path in place.failed.iterdir()} == {bad, f"{bad}.ctl", f"{bad}.ready"}
+    assert place.names("archive") == {"ups_1.csv", "ups_1.csv.ctl"}
+    (place.failed / bad).write_text(f"{HEAD}4,4,d\n")
+    for path in list(place.failed.iterdir()):
+        path.rename(place.path / "incr" / path.name)
+    assert place.said(capsys, "run")[0] == 0
+    assert place.said(capsys, "status")[0] == 0
+
+
+def test_watch_goes_on_after_a_bad_file(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bad file alone is tried once; when another one arrives, that is merged, and the bad one set aside."""
+    place.arrive("ups_2.csv", f"{HEAD}4,soon,d\n")
+    slept, cut = [], threading.Event()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 4:
+            place.arrive("ups_3.csv", f"{HEAD}3,3,c\n")
+        assert len(slept) < 40, "it does not merge the file"
+        cut.wait(0)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+
+    code, out, err = place.said(capsys, "watch", "--interval", "0.5", "--runs", "1")
+
+    assert code == 6
+    assert err.count("error: 1 feed row cannot be read as a record") == 1
+    assert "goes on when other feed files have arrived" in err
+    assert f"set aside: 1 feed row cannot be read as a record: {place.failed}/ups_2.csv" in out
+    assert len(slept) >= 4, "it tried the bad file again without a pause"
+    assert place.names("archive") == {"ups_3.csv"}
+
+
+def test_an_error_is_the_fault_of_the_files_it_names() -> None:
+    config = Config(id_fields=(0,))
+    names = ["ups_1", "ups_1.txt", "ups_2.txt", "a: b.txt"]
+
+    def of(kind: str, **fields: str) -> list[str]:
+        return list(blamed(error(kind, **fields), "in", names, config))
+
+    assert of("damaged", path="in/ups_1.txt", why="in/ups_2.txt: no") == ["ups_1.txt"]
+    assert of("damaged", path="in/ups_1", why="x") == ["ups_1"]
+    assert of("damaged", path="in/a: b.txt", why="x") == ["a: b.txt"]
+    assert of("damaged", path="other/ups_1.txt", why="x") == []
+    assert of("changed.content", path="in/ups_1.txt") == []
+    rows = "  in/ups_2.txt: line 1, byte 0: it has in/ups_1.txt: x\n  in/ups_1: line 1, byte 0: x"
+    assert of("rejects", what="2 feed rows", rows=rows, cure="x") == ["ups_2.txt", "ups_1"]
+    types = {"field": "x", "one": "a", "other": "b", "why": "x"}
+    assert of("schema.type", path="m/part", other_path="in/ups_2.txt", **types) == ["ups_2.txt"]
+    quarantine = configuration.parse({"id.field.ordinals": "0", "reject.policy": "quarantine"})
+    assert blamed(error("rejects", what="2 rows", rows=rows, cure="x"), "in", names, quarantine) == {}
+
+
+def test_run_many_names_the_tables_with_bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = Place(tmp_path / "base", "master")
+    place.arrive(GOOD, f"{HEAD}1,1,a\n")
+    place.arrive("ups_2.csv", f"{HEAD}4,soon,d\n")
+    tables = tmp_path / "tables.toml"
+    settings = ["id.field.ordinals = 'id'", "temporal.ordering.field.ordinal = 'at'", "runner = 'local'"]
+    lines = ["[tables.one]", f"base = '{place.path}'", "[tables.one.settings]", *settings]
+    tables.write_text("\n".join(lines))
+    capsys.readouterr()
+
+    code = main(["run-many", str(tables), "-D", "claim.min.age=0s"])
+
+    out, err = capsys.readouterr()
+    assert code == 6, err
+    assert re.search(r"^one +done .* 1 feed file set aside$", out, re.MULTILINE)
+    assert "warning: one: 1 feed file set aside, not merged: ups_2.csv" in err
