@@ -15,8 +15,8 @@
     mutator completion bash|zsh|fish
     mutator sample new|upsert|delete ROWS
 
-Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run or a state conflict, 6 a workflow committed a
-version and set feed files aside, 70 a bug, 128 + number after a signal.
+Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run or a state conflict, 6 a workflow
+committed a version and set feed files aside, 70 a bug, 128 + number after a signal.
 """
 
 import argparse

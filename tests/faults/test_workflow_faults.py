@@ -6,6 +6,7 @@ after the run, no feed file is lost or merged twice, and a second recovery chang
 """
 
 import itertools
+import time
 from contextlib import suppress
 from dataclasses import replace
 
@@ -475,6 +476,28 @@ def test_lock_of_another_owner_is_not_released(storage_type, process):
             paused.__exit__(None, None, None)
             assert lock.holder(Base(path)).run == "next"
         assert lock.holder(Base(path)) is None
+
+
+@every_storage
+def test_renewals_that_fail_half_way_leave_no_lock(storage_type):
+    """The lock of a process that goes on must not keep its own next run out."""
+    storage = new_base(storage_type, 1)
+    failed = []
+
+    def fault(_, call):
+        if call == "remove" and len(failed) < 2:
+            failed.append(call)
+            return "EIO"
+        return None
+
+    with mounted(storage) as path:
+        with lock.locked(Base(path), "run", 0.2):
+            storage.fault = fault
+            end = time.monotonic() + 10
+            while len(failed) < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+        assert len(failed) == 2
+        assert [entry.name for entry in storage.entries(f"{path}/_mutator/lock")] == []
 
 
 @every_storage

@@ -18,7 +18,10 @@ from mutator import config as configuration
 from mutator.cli import main
 from mutator.config import Config
 from mutator.errors import MutatorError, error
+from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.bad_files import blamed
+from mutator.workflow.directory.claim import claim, give_back
+from mutator.workflow.directory.paths import Base
 from tests.support.html_page import check
 
 HEAD = "id,at,name\n"
@@ -229,6 +232,39 @@ def test_control_files_and_ready_markers_go_with_their_files(
         path.rename(place.path / "incr" / path.name)
     assert place.said(capsys, "run")[0] == 0
     assert place.said(capsys, "status")[0] == 0
+
+
+def test_a_marker_goes_back_with_its_own_file(tmp_path: Path) -> None:
+    """Also where a file whose name it begins with goes to another directory."""
+    base = Base(str(tmp_path))
+    config = Config(id_fields=(0,), claim_ready_suffix=".ready")
+    first, second = "ups_1.csv", "ups_1.csv.x_2.csv"
+    (tmp_path / "incr").mkdir()
+    for name in (first, second):
+        (tmp_path / "incr" / name).write_text("1")
+        (tmp_path / "incr" / f"{name}.ready").touch()
+    claim(base, "run", arrivals(base, config, ()))
+    (tmp_path / "incr" / first).write_text("a newer one")
+
+    give_back(base, "run")
+
+    aside = tmp_path / "incr" / ".returned-run"
+    assert {path.name for path in aside.iterdir()} == {first, f"{first}.ready"}
+    assert {path.name for path in (tmp_path / "incr").iterdir()} == {first, second, f"{second}.ready", aside.name}
+    assert not (tmp_path / "working" / "run").exists()
+
+
+@pytest.mark.parametrize("good", ["a_3.csv", "z_3.csv"])
+def test_a_file_of_another_format_than_the_master_is_at_fault(
+    good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(tmp_path / "base", "master")
+    place.arrive(good, f"{HEAD}1,1,a\n")
+    place.arrive("other_2.parquet", BAD["other_2.parquet"][0])
+
+    assert place.said(capsys, "run")[0] == 6
+
+    assert place.names("archive") == {good}
 
 
 def test_watch_goes_on_after_a_bad_file(

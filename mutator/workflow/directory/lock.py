@@ -159,13 +159,16 @@ def _renew(base: Base, number: int, owner: Owner, done: threading.Event) -> None
                 return
             renewal += 1
             files.create(_name(number, renewal), owner.dump())
-            files.remove(_name(number, renewal - 1))
+            _release(base, owner, before=_name(number, renewal))
 
 
-def _release(base: Base, owner: Owner) -> None:
-    lock = _newest(base)
-    if lock is not None and lock.is_of(owner):
-        base.storage.remove(lock.entry.path)
+def _release(base: Base, owner: Owner, before: str | None = None) -> None:
+    """Remove the lock files of a process, or those before one: a renewal that failed half-way leaves more than one."""
+    for _, entry in _files(base).entries():
+        content = read_if_exists(entry.path) if before is None or entry.name < before else None
+        known = None if content is None else Owner.parse(content)
+        if known is not None and known.id == owner.id:  # after a pause, another process may have the same number
+            base.storage.remove(entry.path)
 
 
 def _newest(base: Base) -> _Lock | None:
