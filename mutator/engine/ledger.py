@@ -17,6 +17,8 @@ from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.storage import storage_for
 
+_FILES = 10_000  # samples, at most
+
 
 def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Any]) -> LedgerReceipt:
     """Collect the elements of the ledger, and write the rejected rows.
@@ -68,6 +70,7 @@ class _Rejects:
         self._plan, self._staging, self._stack = plan, staging, stack
         self._path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
         self._lines_before: dict[tuple[int, int], int] = {}
+        self._files: set[int] = set()  # inputs with a rejected row
         self.samples: dict[str, list[RejectSample]] = {}
         self.stream: StagedFile | None = None
         self.rows = 0
@@ -89,7 +92,10 @@ class _Rejects:
         self.rows += 1
         path = without_secrets(source.shown_path)
         samples = self.samples.setdefault(side, [])
-        if len(samples) < SAMPLES:
+        is_first, stops = index not in self._files, side == "feed" and not self._plan.limits.rejects[side]
+        self._files.add(index)
+        # Of a feed that cannot be merged, one of each file: a workflow goes on without these files.
+        if len(samples) < SAMPLES or (is_first and stops and len(samples) < _FILES):
             samples.append(RejectSample(path, offset, line, source.position(offset, line), reason, row[:200]))
         if self._staging is None:
             return

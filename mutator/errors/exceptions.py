@@ -5,7 +5,8 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from mutator.errors.change_errors import CHANGES
 from mutator.errors.display import one_line, printable, without_secrets
@@ -17,6 +18,7 @@ from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
 from mutator.errors.version_errors import VERSIONS
 
+Item = TypeVar("Item")
 NOTE = "(error {} of mutator)"
 _LAST_LINE = re.compile(
     r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
@@ -89,6 +91,24 @@ def _shown(name: str, value: object) -> str:
     """Show a field of a message on one line, so that a file name cannot forge one; another message keeps its lines."""
     escape = printable if name in _LINES or isinstance(value, MutatorError) else one_line
     return escape(without_secrets(str(value)))
+
+
+def with_others(fault: MutatorError, others: str) -> MutatorError:
+    """Return an error of one file with the messages of the same kind on others, as its field ``others``."""
+    return rebuilt(fault.kind, str(fault), {**fault.fields, "others": others}) if others else fault
+
+
+def check_each(check: Callable[[Item], object], items: Iterable[Item]) -> None:
+    """Check some files. Raise the first error, ``with_others``: the caller may go on without all of these files."""
+    faults: list[MutatorError] = []
+    for item in items:
+        try:
+            check(item)
+        except MutatorError as fault:
+            faults.append(fault)
+    if faults:
+        same = (str(one) for one in faults[1:] if one.kind == faults[0].kind)
+        raise with_others(faults[0], "\n".join(same))
 
 
 class suppressed:  # noqa: N801  # as contextlib's ``suppress``

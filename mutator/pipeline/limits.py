@@ -10,7 +10,8 @@ from typing import Any
 from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
 from mutator.errors import error
-from mutator.errors.display import counted, key_text, text_of
+from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
+from mutator.errors.exceptions import with_others
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import check_files
 from mutator.pipeline.op_codes import check_op_codes
@@ -28,7 +29,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     counts = result.counts
     for side in ("master", "feed"):
         samples = result.rejects.get(side, ())
-        hints = reject_hints(plan, survey, side, samples)
+        hints = reject_hints(plan, survey, side, samples[:SAMPLES])
         check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
     check_op_codes(plan, result)
     check_order_units(plan, result)
@@ -127,9 +128,11 @@ def check_rejects(
 ) -> None:
     """Raise DataError if more rows of a side were rejected than allowed.
 
-    count: rejected rows. rows: all rows of the side. samples: the first rejected ones. hints: sentences on settings
-    that may be the cause; not iterated unless the error is raised, because they may read files.
+    count: rejected rows. rows: all rows of the side. samples: the first rejected ones, and then the first one of each
+    other file. hints: sentences on settings that may be the cause; not iterated unless the error is raised, because
+    they may read files.
     """
+    samples, others = samples[:SAMPLES], samples[SAMPLES:]
     allowed, fraction = limits.rejects[side], limits.reject_fraction
     if count <= allowed and not exceeds(count, rows, fraction):
         return
@@ -150,7 +153,8 @@ def check_rejects(
         switch = f"leaving {them} out would delete {'its record' if single else 'their records'}"
     fix = f"Fix the row{'' if single else 's'}, or a setting that does not fit {them}; {switch}"
     cure = ". ".join([*hints, fix])
-    raise error("rejects", what=what, rows=shown_rejects(samples), cure=cure)
+    fault = error("rejects", what=what, rows=shown_rejects(samples), cure=cure)
+    raise with_others(fault, printable(without_secrets(shown_rejects(others))))
 
 
 def shown_rejects(samples: Sequence[RejectSample]) -> str:

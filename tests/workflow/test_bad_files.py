@@ -17,12 +17,22 @@ import pytest
 from mutator import config as configuration
 from mutator.cli import main
 from mutator.config import Config
+from mutator.engine.receipts import Receipts
 from mutator.errors import MutatorError, error
+from mutator.plan.run_plan import Plan
+from mutator.workflow import directory
 from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.bad_files import blamed
 from mutator.workflow.directory.claim import claim, give_back
 from mutator.workflow.directory.paths import Base
+from tests.support import local_engine
 from tests.support.html_page import check
+from tests.support.model_storage import ModelStorage, mounted
+from tests.support.plain_workflow import BAD as BAD_CONTENT
+from tests.support.plain_workflow import CONFIG as PLAIN
+from tests.support.plain_workflow import FEEDS, GIVEN, merge, put
+from tests.support.workflow_base import BY_FIELD
+from tests.support.workflow_base import Place as TextPlace
 
 HEAD = "id,at,name\n"
 SETTINGS = ("-D", "claim.min.age=0s", "-D", "runner=local")
@@ -193,8 +203,6 @@ def test_no_file_is_set_aside_where_no_other_is_merged(place: Place, capsys: pyt
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else value,
 )
 def test_what_sets_nothing_aside(tmp_path: Path, settings: dict[str, str | None], kind: str) -> None:
-    from tests.support.workflow_base import Place as TextPlace
-
     given = {"id.field.ordinals": "0", "temporal.ordering.field.ordinal": "1", "claim.min.age": "0s"} | settings
     if kind == "deletes":
         given |= {"op.code.field.ordinal": "2", "op.code.in.master": "false"}
@@ -291,6 +299,47 @@ def test_watch_goes_on_after_a_bad_file(
     assert f"set aside: 1 feed row cannot be read as a record: {place.failed}/ups_2.csv" in out
     assert len(slept) >= 4, "it tried the bad file again without a pause"
     assert place.names("archive") == {"ups_3.csv"}
+
+
+def test_rejects_of_many_files_cost_one_more_merge(tmp_path: Path) -> None:
+    text, merges = TextPlace(tmp_path / "base", BY_FIELD | {"op.code.in.master": "true"}), []
+    (text.path / "master" / "part_0.txt").write_text("1,0,U\n")
+    text.arrive("ups_0.txt", "1,1,U")
+    for number in range(1, 30):
+        text.arrive(f"ups_{number}.txt", *["2,soon,U"] * 9)
+    config = configuration.parse(text.settings)
+
+    def merge_on(plan: Plan, staging: str | None) -> Receipts:
+        merges.append(plan)
+        return local_engine.merge(plan, staging)
+
+    done = directory.run(str(text.path), config, directory.merge_by(config, merge_on))
+
+    assert (done.version, len(done.failed_files), len(merges)) == (1, 29, 2)
+    assert all(f"/{one.name}: line 1, byte 0: field 1 (order value)" in one.why for one in done.failed_files)
+
+
+def test_on_s3_a_file_is_claimed_again_when_it_is_rewritten_or_its_note_removed() -> None:
+    storage = ModelStorage("s3")
+    with mounted(storage) as path:
+        put(f"{path}/master/given.txt", GIVEN)
+        for name in ("ups_1.txt", "ups_3.txt"):
+            put(f"{path}/incr/{name}", FEEDS[name])
+            put(f"{path}/incr/bad_{name}", BAD_CONTENT)
+            assert len(directory.run(path, PLAIN, merge).failed_files) == 1
+        status = directory.status(path, PLAIN)
+        assert (status.ready, len(status.problems)) == ((), 2)
+        (note,) = [f"{path}/failed/{one.run}.json" for one in status.failed_files if one.name == "bad_ups_3.txt"]
+        assert f" remove {note}; to give it up, remove it" in " ".join(status.problems)
+
+        storage.remove(f"{path}/incr/bad_ups_1.txt")
+        put(f"{path}/incr/bad_ups_1.txt", b"q,9\n")
+        storage.remove(note)
+
+        status = directory.status(path, PLAIN)
+        assert (status.ready, status.problems) == (("bad_ups_1.txt", "bad_ups_3.txt"), ())
+        assert [entry.path for entry in storage.entries(f"{path}/failed")] == []
+        assert [one.name for one in directory.run(path, PLAIN, merge).failed_files] == ["bad_ups_3.txt"]
 
 
 def test_an_error_is_the_fault_of_the_files_it_names() -> None:

@@ -1,8 +1,12 @@
 """Stop where order comes from file names, and a name has no sequence, or names contradict their last number."""
 
+from functools import partial
+
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import option
+from mutator.errors.exceptions import check_each
+from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.file_sequences import contradiction
 
@@ -14,12 +18,7 @@ def check_sequences(config: Config, survey: Survey) -> None:
 
     Names of files that were merged before count, too.
     """
-    for source in survey.feed:
-        if source.sequence is None:
-            where = "digits after the last '_' of the stem, as in ups_prod_1427761080.txt"
-            if config.sequence_pattern is not None:
-                where = f"none that sequence.pattern={config.sequence_pattern.text} finds"
-            raise error("sequence.missing", path=source.path, where=where)
+    check_each(partial(_check_sequence, config), survey.feed)
     if config.sequence_pattern is not None:
         return
     merged = [part.name for part in survey.manifest.feed[-_MERGED:]] if survey.manifest is not None else []
@@ -30,3 +29,11 @@ def check_sequences(config: Config, survey: Survey) -> None:
         if pattern is not None:
             cure = f"use {option('sequence.pattern', pattern)}"
         raise error("sequence.contradicts", why=why, cure=cure)
+
+
+def _check_sequence(config: Config, source: Source) -> None:
+    if source.sequence is None:
+        where = "digits after the last '_' of the stem, as in ups_prod_1427761080.txt"
+        if config.sequence_pattern is not None:
+            where = f"none that sequence.pattern={config.sequence_pattern.text} finds"
+        raise error("sequence.missing", path=source.path, where=where)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mutator.config import Config
+from mutator.errors.exceptions import check_each
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -91,8 +92,11 @@ def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data
 
     stored_as: returns the pa.DataType that a type has in the files to write. Raises DataError.
     """
-    for version in run.versions:
+
+    def check(version: SchemaVersion) -> None:
         schemas.check_key(version, run.fields.needed(deletes=version.partial and run.fields.op is None))
+
+    check_each(check, run.versions)
     cut = None if run.config.op_keep else run.fields.op
     base = _without(run.base, cut)
     others = [_without(version, cut) for version in run.versions if version is not run.base]

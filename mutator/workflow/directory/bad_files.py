@@ -109,7 +109,7 @@ def blamed(fault: MutatorError, directory: str, names: Collection[str], config: 
     prefix = re.escape(one_line(without_secrets(f"{directory}/")))
     anywhere = fault.kind in _ANYWHERE
     path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(.*)")
-    lines = str(fault).split("\n")
+    lines = [line for text in (str(fault), fault.fields.get("others")) if text for line in text.split("\n")]
     of_lines = [_first_name(path.finditer(line), shown, anywhere) for line in lines]
     return {
         name: "\n".join(line for line, own in zip(lines, of_lines, strict=True) if own in (None, name))
