@@ -33,12 +33,11 @@ INTERVAL, TABLE_INTERVAL = 10.0, 0.5  # seconds
 
 def run(arguments: argparse.Namespace) -> Iterator[Report]:
     """Merge the feed files that have arrived."""
-    spark = options.spark("mutator workflow", arguments)
     with _refusal_noted(arguments):
         table = table_of(arguments.base, arguments.table)
         files = files_of(arguments, table)
     signal = None
-    with files.watch() as observed:
+    with files.watch() as observed, _kept_spark(arguments) as spark:
         if table is None:
             outcome: Outcome | TableOutcome = _merged(arguments, spark, files)
         else:
@@ -48,6 +47,18 @@ def run(arguments: argparse.Namespace) -> Iterator[Report]:
             signal = outcome.stopped if applied.stopped is None else None  # it stopped a compaction
         _observe(observed, outcome)
     yield report_of(outcome, options.shown(outcome, arguments), files, signal)
+
+
+@contextmanager
+def _kept_spark(arguments: argparse.Namespace) -> Iterator[Callable[[], AbstractContextManager[Any]]]:
+    """Yield what opens Spark: it starts when it is first needed, and is kept until the ``with`` block ends."""
+    with ExitStack() as stack:
+
+        @cache
+        def started() -> Any:
+            return stack.enter_context(options.spark("mutator workflow", arguments)())
+
+        yield lambda: nullcontext(started())
 
 
 @contextmanager
@@ -95,19 +106,14 @@ def watch(arguments: argparse.Namespace) -> Iterator[Report]:
     from mutator.workflow.directory.bad_files import Tried
 
     left, code = arguments.runs, 0
-    with ExitStack() as stack:
-
-        @cache
-        def spark() -> Any:  # starts when it is first needed, and is kept until the end
-            return stack.enter_context(options.spark("mutator workflow", arguments)())
-
+    with _kept_spark(arguments) as spark:
         with _refusal_noted(arguments):
             table = table_of(arguments.base, arguments.table)
             files = files_of(arguments, table)
         interval = INTERVAL if table is None else TABLE_INTERVAL
         interval = interval if arguments.interval is None else arguments.interval
         tried = Tried()
-        run, pause = _watched(arguments, table, interval, lambda: nullcontext(spark()), files, tried)
+        run, pause = _watched(arguments, table, interval, spark, files, tried)
         rounds = "until a signal ends it" if left is None else f"until {counted(left, 'run')} merged something"
         place = without_secrets(f"{arguments.base}/incr")
         tell(arguments, f"watching {place}: a look every {seconds_text(interval)} s, {rounds}")
