@@ -51,8 +51,8 @@ class LineageEvents:
         return file_of(self._target)
 
     def start(self) -> None:
-        """Send START."""
-        if self._target is None:
+        """Send START, unless it was sent: a run that merges again is one run."""
+        if self._target is None or self.has_begun:
             return
         from mutator.pipeline.lineage import Lineage
 

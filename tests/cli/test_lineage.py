@@ -167,6 +167,22 @@ def test_a_run_of_a_watch_that_gives_up_has_failed(tmp_path, file, monkeypatch):
     assert [one["eventType"] for one in read(file)] == ["START", "FAIL", "START", "COMPLETE"]
 
 
+@pytest.mark.parametrize("target", ["master", "table"])
+def test_a_run_that_merges_again_without_a_bad_file_starts_once(target, tmp_path, file):
+    (tmp_path / "base" / "incr").mkdir(parents=True)
+    key = ["--key", "id", "--order-by", "at"]
+    if target == "table":
+        assert main(["table", "create", str(tmp_path / "base" / "table"), *key, "-q"]) == 0
+        key = []
+    for name, content in {"ups_1.csv": "1,1", "ups_2.csv": "2,soon"}.items():
+        (tmp_path / "base" / "incr" / name).write_text(f"id,at\n{content}\n")
+    words = [*key, "-D", "claim.min.age=0s", "-D", "runner=local", "-D", "allow.empty.master=true"]
+
+    assert main(["workflow", "run", str(tmp_path / "base"), *words, "--lineage", str(file)]) == 6
+
+    assert [one["eventType"] for one in read(file)] == ["START", "COMPLETE"]
+
+
 def test_tables_have_events_with_their_version(tmp_path, file):
     base, table = tmp_path / "base", str(tmp_path / "base" / "table")
     (base / "incr").mkdir(parents=True)
