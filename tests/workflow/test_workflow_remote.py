@@ -27,7 +27,7 @@ from mutator.workflow.directory.verification import is_base, repair_base
 from tests.support.child_process import in_child, points
 from tests.support.effort import share
 from tests.support.patience import PATIENCE
-from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, expected, merge, put, read
+from tests.support.plain_workflow import BAD, CONFIG, FEEDS, GIVEN, check, expected, merge, put, read
 
 NAMES = list(FEEDS)
 FED = {name: FEEDS[name] for name in NAMES[:3]}
@@ -115,6 +115,22 @@ def run_and_tell(base, environment, sender):
     os.environ.update(environment)
     run_it(base)
     sender.send(failpoints.PASSED)
+
+
+def test_a_bad_file_is_set_aside_until_it_is_delivered_again(root):
+    path = new_base(f"{root}/bad", 1)
+    arrive(path, "ups_4.txt", BAD)
+
+    (bad,) = run_it(path).failed_files
+
+    state = status(path, CONFIG)
+    assert (state.ready, [one.path for one in state.failed_files], len(state.problems)) == ((), [bad.path], 1)
+    assert (read(bad.path), read(f"{path}/failed/{bad.run}.json").count(b"it is bad")) == (BAD, 1)
+    assert run_it(path).claimed == ()
+    storage_for(path).remove(f"{path}/incr/ups_4.txt")
+    arrive(path, "ups_4.txt")
+    assert run_it(path).claimed == ("ups_4.txt",)
+    assert status(path, CONFIG).problems == ()
 
 
 @pytest.mark.thorough(keep=0)
