@@ -140,3 +140,36 @@ def test_a_run_that_sets_a_file_aside_has_a_fault_at_any_call(
             assert check(target, path)
 
     assert seen == {True, False}
+
+
+@pytest.mark.thorough(keep=1)
+@pytest.mark.parametrize("storage_type", KINDS)
+@pytest.mark.parametrize("target", [Master(), Table()], ids=["master", "table"])
+def test_a_paused_run_and_the_one_that_takes_over_set_the_file_aside_once(
+    target: Master | Table, storage_type: str, process: Callable[[], None]
+) -> None:
+    start = new_base(target, storage_type)
+    whole = copy_of(start)
+    with mounted(whole) as path:
+        target.run(path)
+    for point in range(0, whole.calls - start.calls, every(*((13, 11) if isinstance(target, Table) else (5, 5)))):
+        storage, nested = copy_of(start), list[int]()
+
+        def meanwhile(number: int, _: str, storage: ModelStorage = storage, nested: list[int] = nested) -> None:
+            if number == point and not nested:  # noqa: B023  # within the loop's own round
+                nested.append(number)
+                storage.clock += 100  # the lock of the paused run has expired
+                process()
+                with suppress(MutatorError):
+                    target.run("model://base")
+
+        storage.fault = meanwhile
+        with mounted(storage) as path:
+            with suppress(MutatorError):
+                target.run(path)
+            storage.fault = lambda number, name: None
+            process()
+            target.status(path)
+            with suppress(MutatorError):
+                target.run(path)
+            assert check(target, path), point
