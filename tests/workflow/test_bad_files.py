@@ -358,6 +358,9 @@ def test_an_error_is_the_fault_of_the_files_it_names() -> None:
     assert of("rejects", what="2 feed rows", rows=rows, cure="x") == ["ups_2.txt", "ups_1"]
     types = {"field": "x", "one": "a", "other": "b", "why": "x"}
     assert of("schema.type", path="m/part", other_path="in/ups_2.txt", **types) == ["ups_2.txt"]
+    controls = configuration.parse({"id.field.ordinals": "0", "feed.control.suffix": ".ctl"})
+    unusable = error("control.unusable", path="in/ups_2.txt.ctl", why="x")
+    assert list(blamed(unusable, "in", names, controls)) == ["ups_2.txt"]
     quarantine = configuration.parse({"id.field.ordinals": "0", "reject.policy": "quarantine"})
     assert blamed(error("rejects", what="2 rows", rows=rows, cure="x"), "in", names, quarantine) == {}
 
