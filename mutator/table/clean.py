@@ -24,13 +24,14 @@ from mutator.dataset.versions.opening import refreshed, snapshot_of
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, OVERWRITES, TableVersion
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id, run_of
 from mutator.storage import storage_for
 from mutator.table.clean_plan import CleanPlan, plan_of
 from mutator.table.clean_removal import Removed, is_there, named_files, remove_named, take_back
 from mutator.table.commit import StartOver, commit_next, new_files
+from mutator.table.outlived import newest_or_none
 from mutator.table.protected import bookmarked, tagged, taken_back
 from mutator.table.retention import Retention
 from mutator.table.version_times import next_time, time_text
@@ -71,14 +72,22 @@ def clean_table(
     """
     started, versions = time.monotonic(), list[TableVersion]()
     for _ in range(_TRIES):
-        again, plan = _planned(snapshot, cleanup, clock())
-        # At version 0, another process may be creating the table from a dataset.
-        if dry_run or not (plan.is_due or again) or snapshot.version.number == 0:
-            break
+        now = clock()
+        begin = _beginning(snapshot, now)
         try:
-            snapshot, version = _committed(snapshot, plan, again)
+            plan = _planned(snapshot, begin, cleanup, now)
+            # At version 0, another process may be creating the table from a dataset.
+            if dry_run or not (plan.is_due or begin.again) or snapshot.version.number == 0:
+                break
+            snapshot, version = _committed(snapshot, plan, begin.again)
         except StartOver:
             snapshot = refreshed(snapshot)
+            continue
+        except MutatorError as fault:
+            newest = _outdated_by(snapshot, begin, now, fault)
+            if newest is None:
+                raise
+            snapshot = newest
             continue
         versions.append(version)
         failpoint("clean.committed")
@@ -93,16 +102,33 @@ def clean_table(
     return CleaningDone(snapshot, last, plan, removed, left, time.monotonic() - started)
 
 
-def _planned(snapshot: Snapshot, cleanup: Cleanup, now: float) -> tuple[tuple[int, ...], CleanPlan]:
-    """Return the cleanings whose files are named again, and what to clean."""
-    table, bookmarks = snapshot.table, bookmarked(snapshot.table, now)
-    before, again = taken_back(snapshot, bookmarks)
-    newest = snapshot.version
+@dataclass(frozen=True)
+class _Beginning:
+    """What a cleaning begins with."""
+
+    bookmarks: tuple[int, ...]  # versions
+    left: Left  # without the cleanings that are taken back
+    again: tuple[int, ...]  # these: their files are named again
+
+
+def _beginning(snapshot: Snapshot, now: float) -> _Beginning:
+    bookmarks = bookmarked(snapshot.table, now)
+    return _Beginning(tuple(bookmarks), *taken_back(snapshot, bookmarks))
+
+
+def _planned(snapshot: Snapshot, begin: _Beginning, cleanup: Cleanup, now: float) -> CleanPlan:
+    """Return what to clean."""
+    table, before, newest = snapshot.table, begin.left, snapshot.version
     earliest = cleanup.retention.earliest(TableLog(table), newest, before.earliest, now)
-    earliest = min([earliest, *(version for version in bookmarks if before.earliest <= version)])
-    waiting = [one for number, one in snapshot.state.cleaning.waiting.items() if number not in again]
-    plan = plan_of(snapshot, before, waiting, earliest, tagged(snapshot, before, earliest), now - cleanup.dead)
-    return again, plan
+    earliest = min([earliest, *(version for version in begin.bookmarks if before.earliest <= version)])
+    waiting = [one for number, one in snapshot.state.cleaning.waiting.items() if number not in begin.again]
+    return plan_of(snapshot, before, waiting, earliest, tagged(snapshot, before, earliest), now - cleanup.dead)
+
+
+def _outdated_by(snapshot: Snapshot, begin: _Beginning, now: float, fault: MutatorError) -> Snapshot | None:
+    """Return the newest version if another cleaning may have removed the file that a fault is about; else None."""
+    newest = newest_or_none(snapshot.table) if fault.kind.startswith("table.") else None
+    return None if newest is None or _beginning(newest, now) == begin else newest
 
 
 def _committed(snapshot: Snapshot, plan: CleanPlan, again: Sequence[int]) -> tuple[Snapshot, TableVersion]:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.versions.checkpoint import CONTENTS
+from mutator.dataset.versions.checkpoint_names import owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.cleaned import CHECKPOINT, GONE, NAMED, REPLACED, STRAY, Left, Waiting
-from mutator.dataset.versions.log import DIRECTORY, TableLog, version_of_checkpoint
+from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import snapshot_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import Stored, TableVersion
@@ -205,7 +206,7 @@ class _Search:
 
     def _checkpoints(self) -> None:
         """Name the checkpoints of versions that are gone, and the packs that only these name."""
-        stay = {self._earliest, *self._tagged}
+        stay, bases = {self._earliest, *self._tagged}, set(map(owner_of_base, self._before.bases.values()))
         found = list(entries_of(posixpath.join(self._table, DIRECTORY, "checkpoints")))
         for name in (entry.name for entry in found):
             # Another writer may have written it, which has packed the contents of earlier versions by itself.
@@ -217,10 +218,13 @@ class _Search:
             digits, name = entry.name[:20], entry.name
             if not digits.isdecimal():
                 continue
-            number, is_base = int(digits), ".base." in name
-            is_left = number in stay if is_base else number >= self._earliest or name in self._packs
-            if is_base and version_of_checkpoint(name) >= 0 and name not in self._before.bases.values():
-                is_left = is_left or number >= self._before.earliest  # another cleaning is writing it just now
+            number, owner = int(digits), owner_of_base(name)
+            if owner is None:
+                is_left = number >= self._earliest or name in self._packs
+            elif owner in bases:
+                is_left = number in stay
+            else:  # another cleaning is writing it just now, or was outrun
+                is_left = number >= self._before.earliest
             if not is_left:
                 self._of_versions.append((f"{DIRECTORY}/checkpoints/{name}", entry.bytes, CHECKPOINT, number))
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from mutator.dataset.versions.checkpoint import FILES, first_state
+from mutator.dataset.versions.checkpoint_names import is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.hidden_rows import Hidden
-from mutator.dataset.versions.log import TableLog, is_base, version_of_checkpoint
+from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks, hidden_rows
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
@@ -253,14 +254,14 @@ class Walk:
     def write_derived(self, derived: Sequence[Difference]) -> list[str]:
         """Remove damaged checkpoints, write one of the newest version, and the hint; return what was done."""
         assert self.snapshot is not None
-        done = []
+        done, bases = list[str](), {owner_of_base(name) for name in self.snapshot.state.cleaning.left.bases.values()}
         for one in derived:
             if one.file is not None and one.file.endswith(".parquet"):
                 directory, name = posixpath.split(posixpath.join(self.table, one.file))
                 for entry in entries_of(directory):
                     of_version = entry.name.startswith(name.partition("-")[0])  # the file of masks, too
-                    # Later checkpoints name packs, and a base is not derived.
-                    if of_version and not entry.name.endswith(".pack") and ".base." not in entry.name:
+                    # Later checkpoints name packs, and what the log begins with is not derived.
+                    if of_version and not entry.name.endswith(".pack") and owner_of_base(entry.name) not in bases:
                         storage_for(directory).remove(entry.path)
                 done.append(f"{one.file}: removed; the log has all of it")
         own = forward(self._log, self.snapshot)  # with the versions that were committed during the verification

@@ -66,6 +66,6 @@ def data(table: Table) -> set[str]:
     return {path for path in paths(table) if path.endswith(".parquet") and path.startswith("version_id")}
 
 
-def stop(table: str, waiting: Any) -> None:
+def stop(table: str, *_: Any) -> None:
     """Stand in for a function of a cleaning, and fail."""
     raise error("storage", path=table, why="stopped")

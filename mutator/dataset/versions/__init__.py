@@ -2,7 +2,7 @@
 
 version        one entry of the log: files added and removed, rows hidden
 log            the entries, checkpoints of them, and the hint that names the newest
-checkpoint     the live files, masks and state of a version
+checkpoint     the live files, masks and state of a version (checkpoint_names: what it is called)
 bucket_counts  how many buckets each partition has
 key_index      beside each data file: key hashes, positions, row hashes and keys (wanted_hashes: hashes to look up)
 hidden_rows    the version index: rows of older files that a version hides or touches, and those that it withdraws

@@ -11,7 +11,6 @@ gone. Earlier entries are in the archive (``archive``). They are only looked up 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from mutator.dataset.numbered_log import CommitLog
 from mutator.dataset.versions import checkpoint
 from mutator.dataset.versions.archive import FIRST, LogArchive
 from mutator.dataset.versions.checkpoint import State
+from mutator.dataset.versions.checkpoint_names import BASE, CHECKPOINT, MASKS, is_kept, version_of_checkpoint
 from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.version import TableVersion, members_of, version_of
 from mutator.errors import MutatorError, error, suppressed
@@ -34,10 +34,6 @@ _OLDEST = 2  # key indexes of version 1 had no order values, and no table of it 
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
 _HINT = ("mutator table hint", 3)
-_CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
-_MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks\.parquet")
-_BASE = ".base"  # in the names of bases: a writer that knows nothing of the cleaning does not remove them
-_ANY = re.compile(rf"([0-9]{{20}})-([0-9a-f]{{32}})(\.[^.]+\{_BASE})?\.parquet")
 
 
 @dataclass(frozen=True)
@@ -49,31 +45,6 @@ class Hint:
     id: str | None = None  # of the version; hints of format version 1 lack it
     earliest: int = 0  # version that is there; those of format version 2 lack it
     kept: tuple[int, ...] = ()  # earlier versions that are there, too
-
-
-def version_of_checkpoint(name: str) -> int:
-    """Return the version of a checkpoint, which its name begins with; -1 for another name."""
-    match = _ANY.fullmatch(name)
-    return int(match[1]) if match else -1
-
-
-def is_base(name: str) -> bool:
-    """Return whether a checkpoint is one that the log begins with, by its name."""
-    match = _ANY.fullmatch(name)
-    return match is not None and match[3] is not None
-
-
-def is_kept(number: int, newest: int) -> bool:
-    """Return whether the checkpoint of a version is kept once there is one of a newer version.
-
-    It is kept for twice as many versions as the largest power of two that divides its number. So there are two for each
-    power of two, and to open an earlier version, fewer entries are read than twice the number of versions since, or
-    than twice the number between two checkpoints.
-
-    >>> [number for number in range(0, 1001, 8) if is_kept(number, 1000)]
-    [512, 768, 896, 960, 976, 992, 1000]
-    """
-    return number >= newest or newest - number < 2 * (number & -number)
 
 
 class TableLog:
@@ -299,8 +270,8 @@ class TableLog:
         """Return (version, name) of all checkpoints, newest first, found by a listing."""
         with suppressed("storage.missing"):
             names = [entry.name for entry in entries_of(self._checkpoints)]
-            found = ((match, name) for name in names if (match := _ANY.fullmatch(name)))
-            return sorted(((int(match[1]), name) for match, name in found), reverse=True)
+            found = ((version_of_checkpoint(name), name) for name in names)
+            return sorted(((number, name) for number, name in found if number >= 0), reverse=True)
         return []
 
     def checkpoint_path(self, name: str) -> str:
@@ -320,7 +291,7 @@ class TableLog:
     def contents_of(self, name: str) -> Any | None:
         """Return the columns ``checkpoint.CONTENTS`` of a checkpoint; None if it is missing or damaged."""
         content = self._verified(name)
-        if content is None or _MASKS.fullmatch(name):
+        if content is None or version_of_checkpoint(name) < 0:
             return None
         with suppress(ValueError):
             return checkpoint.read_contents(content)
@@ -346,7 +317,7 @@ class TableLog:
 
     def write_base(self, columns: Any, state: State, masks: list[Any], run: str) -> str:
         """Write the checkpoint that the log begins with, and return its name. run: of the cleaning, in the name."""
-        return self._write_checkpoint(columns, state, masks, f".{run}{_BASE}")
+        return self._write_checkpoint(columns, state, masks, f".{run}{BASE}")
 
     def write_checkpoint(self, columns: Any, state: State, masks: list[Any]) -> str:
         """Write a checkpoint, and return its name. It may exist."""
@@ -371,7 +342,7 @@ class TableLog:
         Packs stay, because later checkpoints name them.
         """
         storage, names = storage_for(self._checkpoints), [entry.name for entry in entries_of(self._checkpoints)]
-        for pattern in (_CHECKPOINT, _MASKS):
+        for pattern in (CHECKPOINT, MASKS):
             matches = [match for name in names if (match := pattern.fullmatch(name))]
             removed = [match[0] for match in matches if not is_kept(int(match[1]), newest)]
             for name in removed:

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from mutator.dataset.versions.checkpoint import FILES, State, first_state
-from mutator.dataset.versions.log import Hint, TableLog, is_base, version_of_checkpoint
+from mutator.dataset.versions.checkpoint_names import is_base, owner_of_base, version_of_checkpoint
+from mutator.dataset.versions.log import Hint, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.packs import bytes_apart, packed
@@ -50,9 +51,7 @@ def _opened(log: TableLog, table: str, hint: Hint, number: int | None) -> Snapsh
     if found is None:
         found = _from_listed(log, table, number)
     found = forward(log, found, number, hint.number if number is None else number - 1)
-    if number is None:
-        _check_newest(log, found, hint)
-    return found
+    return _newest_of(log, found, hint) if number is None else found
 
 
 def refreshed(snapshot: Snapshot) -> Snapshot:
@@ -61,8 +60,7 @@ def refreshed(snapshot: Snapshot) -> Snapshot:
     hint = log.hinted()
     if snapshot.version.number < hint.earliest:
         return open_snapshot(snapshot.table)  # the entries that follow it may be in the archive
-    found = _newest(log, snapshot, hint)
-    _check_newest(log, found, hint)
+    found = _newest_of(log, _newest(log, snapshot, hint), hint)
     number = found.version.number
     if number // _EVERY == snapshot.version.number // _EVERY:
         return found
@@ -99,21 +97,23 @@ def _newest(log: TableLog, snapshot: Snapshot, hint: Hint) -> Snapshot:
     return found
 
 
-def _check_newest(log: TableLog, found: Snapshot, hint: Hint) -> None:
-    """Raise StateError if a version is not the newest, because the next entry is lost, or not the one of the hint."""
+def _newest_of(log: TableLog, found: Snapshot, hint: Hint) -> Snapshot:
+    """Return the snapshot of the newest version, given the last one whose entry the log seems to have.
+
+    Raises StateError if the next entry is lost, or if the last one is not that of the hint.
+    """
     number = found.version.number
-    if hint.number is None:
-        newest = log.newest()
-        if newest is not None and number < newest:
-            log.read(number + 1)
-    elif number < hint.number:
-        if next(log.following(number), None) is None:  # else another process has just committed it
-            newest = log.newest()
-            if newest is not None and number < newest:
-                log.read(number + 1)
-            raise lost(log, number + 1, log.hint_path)
-    elif number == hint.number and hint.id not in (None, found.version.id):
+    if number == hint.number and hint.id not in (None, found.version.id):
         raise error("table.log.other", path=log.entry_path(number), witness=log.hint_path)
+    if hint.number is not None and (number >= hint.number or next(log.following(number), None) is not None):
+        return found  # in the second case, another process has just committed the next one
+    newest = log.newest()
+    # A cleaning may have moved the next entries to the archive meanwhile.
+    for version in log.after(number, newest) if newest is not None else ():
+        found = found.after(version)
+    if hint.number is not None and found.version.number < hint.number:
+        raise lost(log, number + 1, log.hint_path)
+    return found
 
 
 def _is_archived(log: TableLog, version: TableVersion) -> bool:
@@ -147,10 +147,12 @@ def forward(log: TableLog, snapshot: Snapshot, number: int | None = None, known:
             break
     if number is not None and snapshot.version.number != number:
         newest = log.newest()
-        if newest is not None and snapshot.version.number < number <= newest:
-            check_version(open_snapshot(snapshot.table), number)
-            log.read(snapshot.version.number + 1)  # raises the error of the missing entry
-        raise unknown(log, snapshot.table, number)
+        if newest is None or not snapshot.version.number < number <= newest:
+            raise unknown(log, snapshot.table, number)
+        check_version(open_snapshot(snapshot.table), number)
+        # An entry is missing, or a cleaning has just moved it to the archive.
+        for version in log.after(snapshot.version.number, number):
+            snapshot = snapshot.after(version)
     return snapshot
 
 
@@ -265,11 +267,11 @@ def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tu
     found = log.masks(name)
     if found is not None:
         return found
-    if is_base(name.replace(".masks", "")):
-        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
     # The file was removed with its checkpoint, or is lost. A cleaning that kept the version wrote another checkpoint of
     # it; else the checkpoints before it and the log have all that it had.
     base = open_snapshot(table).state.cleaning.left.bases.get(number)
+    if base is not None and owner_of_base(base) == owner_of_base(name):
+        raise error("table.file", path=log.checkpoint_path(name), why="it is missing or damaged")
     snapshot = None if base is None else base_of(log, table, base)
     if snapshot is None:
         snapshot = forward(log, _from_listed(log, table, number - 1), number)
@@ -278,15 +280,19 @@ def _masks_of(log: TableLog, table: str, number: int, name: str) -> dict[str, tu
 
 def _from_listed(log: TableLog, table: str, number: int | None) -> Snapshot:
     """Return the snapshot of the newest checkpoint that can be read, else of version 0."""
-    for _, name in log.checkpoints():
-        found = _from_checkpoint(log, table, name, number)
-        if found is not None:
-            return found
-    if log.archive.last():  # files of earlier versions are gone, so to read all entries is of no use
-        if number is not None:
-            check_version(open_snapshot(table), number)
-        raise error("table.base", path=log.checkpoint_path(""))
-    return _replayed(log, table, 0)
+    listed, names = None, log.checkpoints()
+    while listed != names:
+        for _, name in names:
+            found = _from_checkpoint(log, table, name, number)
+            if found is not None:
+                return found
+        if not log.archive.last():
+            return _replayed(log, table, 0)
+        listed, names = names, log.checkpoints()  # a cleaning may have replaced them meanwhile
+    # Files of earlier versions are gone, so to read all entries is of no use.
+    if number is not None:
+        check_version(open_snapshot(table), number)
+    raise error("table.base", path=log.checkpoint_path(""))
 
 
 def _replayed(log: TableLog, table: str, number: int) -> Snapshot:
