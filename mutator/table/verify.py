@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Iterator
 from typing import Any
 
+from mutator.dataset.versions.bookmarks import damaged_bookmarks
 from mutator.errors import error
 from mutator.pipeline.verify import Difference
 from mutator.table.apply import OpenRunner
@@ -30,6 +33,7 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
     else:
         raise error("table.outrun.verify", path=path)
     differences, files, repaired = [*walk.differences, *differences], len(walk.files), list[str]()
+    differences += _of_bookmarks(path)
     if repair:
         differences, repaired = put_back(path, differences, rebuilt)
     now = walk
@@ -44,6 +48,13 @@ def verify_table(path: str, config_of: Any, open_runner: OpenRunner, *, repair: 
     numbers = (0, 0, 0) if version is None else (version.number, version.records, version.tombstones)
     stray = stray_files(path, walk.named | now.named) if walk.whole else None
     return TableVerification(path, numbers[0], files, *numbers[1:], tuple(differences), tuple(repaired), stray)
+
+
+def _of_bookmarks(table: str) -> Iterator[Difference]:
+    for fault in damaged_bookmarks(table):
+        name, path = fault.fields["name"], posixpath.relpath(fault.fields["path"], table)
+        again = f"mutator table bookmark {table} {name}"
+        yield Difference("it cannot be read", path, f"set it again: {again}, or remove it: {again} --remove")
 
 
 def _walked(path: str) -> Walk:

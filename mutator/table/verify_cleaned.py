@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import base_of, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.stored_files import content_of
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.errors import MutatorError, suppressed
 from mutator.pipeline.verify import Difference
@@ -51,6 +52,7 @@ def what_is_left(table: str) -> Beginning:
         else:
             _add(found, snapshot, is_earliest=number == cleaning.earliest)
     found.named |= {path for _, path in cleaning.left.kept}
+    found.differences += _kept(log, table, cleaning.left.kept)
     for waiting in cleaning.waiting.values():
         found.named |= {waiting.named.path, mark_of(waiting)}
         try:
@@ -59,7 +61,7 @@ def what_is_left(table: str) -> Beginning:
             found.differences.append(Difference(str(fault.fields.get("why", fault)), waiting.named.path, _COPY))
         else:
             found.named.update(() if named is None else named.column("path").to_pylist())
-    found.differences += _archives(log, table)
+    found.differences += [*_archives(log, table), *_entries(log, table, cleaning.earliest)]
     return found
 
 
@@ -76,16 +78,35 @@ def _add(found: Beginning, snapshot: Snapshot, *, is_earliest: bool) -> None:
         found.snapshot, found.live = snapshot, live
 
 
+def _kept(log: TableLog, table: str, kept: Sequence[tuple[int, str]]) -> Iterator[Difference]:
+    """Yield the files of withdrawn rows of versions that are gone that are lost or damaged."""
+    for number, path in kept:
+        with suppressed("table.log.damaged", "table.log.archive"):  # which are differences, too
+            for stored in log.read(number).withdrawn:
+                if stored.path == path:
+                    try:
+                        content_of(table, stored)
+                    except MutatorError as fault:
+                        yield Difference(str(fault.fields.get("why", fault)), path, _COPY)
+
+
 def _archives(log: TableLog, table: str) -> Iterator[Difference]:
-    """Yield the archives that are damaged, and gaps between them."""
-    end = 0
+    """Yield the archives that are damaged."""
     for one in log.archive.files():
-        path = posixpath.relpath(posixpath.join(log.archive.directory, one.name), table)
-        if one.first > end + 1:
-            yield Difference(f"the entries from {end + 1} to {one.first - 1} are in no archive", path, _COPY)
         with suppressed("table.log.archive"):
-            end = max(end, one.last)
             for _ in log.archive.contents(one.first, one.last):
                 pass
             continue
+        path = posixpath.relpath(posixpath.join(log.archive.directory, one.name), table)
         yield Difference("its digest is not that of its name", path, _COPY)
+
+
+def _entries(log: TableLog, table: str, last: int) -> Iterator[Difference]:
+    """Yield the first entry up to one that is lost or damaged. No rows depend on these entries, but commands do."""
+    try:
+        for _ in log.chain(None, last):
+            pass
+    except MutatorError as fault:
+        if fault.kind != "table.log.archive":  # which is a difference already
+            path = posixpath.relpath(fault.fields["path"], table)
+            yield Difference(str(fault.fields.get("why", fault)), path, _COPY)

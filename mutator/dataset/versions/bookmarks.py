@@ -22,7 +22,7 @@ from __future__ import annotations
 import posixpath
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -65,6 +65,15 @@ def bookmarks_of(table: str) -> list[Bookmark]:
     """Return all bookmarks of a table, those that have expired, too, by name. Raises StateError for a damaged one."""
     found = (_bookmark(table, name, *_last(table, name, numbers)) for name, numbers in sorted(_files(table).items()))
     return [one for one in found if one is not None]
+
+
+def damaged_bookmarks(table: str) -> Iterator[MutatorError]:
+    """Yield the errors of the bookmarks that are damaged."""
+    for name, numbers in sorted(_files(table).items()):
+        try:
+            _bookmark(table, name, *_last(table, name, numbers))
+        except MutatorError as fault:
+            yield fault
 
 
 def bookmark_of(table: str, name: str) -> Bookmark | None:
