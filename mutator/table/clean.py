@@ -21,7 +21,7 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.versions.cleaned import Cleaned, Left, NamedFiles, written_list
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import refreshed, snapshot_of
-from mutator.dataset.versions.packs import packed
+from mutator.dataset.versions.packs import packed, stays_from
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, OVERWRITES, TableVersion
 from mutator.errors import MutatorError, error
@@ -181,7 +181,7 @@ def _bases(table: str, plan: CleanPlan, run: str) -> dict[int, str]:
             found[number] = plan.before.bases[number]
             continue
         snapshot = snapshot_of(table, number).folded()
-        files, masks = packed(log, number, snapshot.files), snapshot.mask_rows()
+        files, masks = packed(log, number, snapshot.files, stays_from(number)), snapshot.mask_rows()
         found[number] = log.write_base(files, snapshot.state, masks, run)
         failpoint("clean.base.written")
     return found

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.versions.checkpoint import CONTENTS
-from mutator.dataset.versions.checkpoint_names import owner_of_base, version_of_checkpoint
+from mutator.dataset.versions.checkpoint_names import owner_of_base
 from mutator.dataset.versions.cleaned import CHECKPOINT, GONE, NAMED, REPLACED, STRAY, Left, Waiting
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import snapshot_of
+from mutator.dataset.versions.packs import needed_packs, packs_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import Stored, TableVersion
 from mutator.errors import suppressed
@@ -119,13 +119,7 @@ class _Search:
         """Keep the files of a version."""
         self._needed.append(snapshot.files.column("path"))
         self._names.append(owned_by(snapshot.files).column("path"))
-        self._need_packs(snapshot.files)
-
-    def _need_packs(self, columns: Any) -> None:
-        """Keep the packs that files name. columns: pa.Table of ``checkpoint.CONTENTS``, and perhaps others."""
-        for name in CONTENTS:
-            packs = pc.extract_regex(columns.column(name).drop_null(), r"^\d+:\d+:(?P<pack>.*)$")
-            self._packs.update(pc.unique(pc.struct_field(packs, "pack")).drop_null().to_pylist())
+        self._packs |= packs_of(snapshot.files)
 
     def _let_go(self, snapshot: Snapshot) -> None:
         """Name the files of a version, unless other versions need them."""
@@ -208,19 +202,16 @@ class _Search:
         """Name the checkpoints of versions that are gone, and the packs that only these name."""
         stay, bases = {self._earliest, *self._tagged}, set(map(owner_of_base, self._before.bases.values()))
         found = list(entries_of(posixpath.join(self._table, DIRECTORY, "checkpoints")))
-        for name in (entry.name for entry in found):
-            # Another writer may have written it, which has packed the contents of earlier versions by itself.
-            is_left = version_of_checkpoint(name) >= self._earliest
-            contents = self._log.contents_of(name) if is_left else None
-            if contents is not None:
-                self._need_packs(contents)
+        kept = {number: name for number, name in self._before.bases.items() if number in stay}
+        self._packs |= needed_packs(self._log, Left(self._earliest, kept))
         for entry in found:
             digits, name = entry.name[:20], entry.name
             if not digits.isdecimal():
                 continue
             number, owner = int(digits), owner_of_base(name)
             if owner is None:
-                is_left = number >= self._earliest or name in self._packs
+                is_pack_of_base = number in stay and name.endswith(".pack")
+                is_left = number >= self._earliest or is_pack_of_base or name in self._packs
             elif owner in bases:
                 is_left = number in stay
             else:  # another cleaning is writing it just now, or was outrun

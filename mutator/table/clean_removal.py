@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from mutator.dataset.versions.archive import FIRST
 from mutator.dataset.versions.cleaned import Waiting, read_list
-from mutator.dataset.versions.log import TableLog
+from mutator.dataset.versions.log import DIRECTORY, TableLog
+from mutator.dataset.versions.packs import needed_packs
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import content_of, damaged
 from mutator.dataset.versions.version import Stored
@@ -154,11 +155,20 @@ def _end(table: str, waiting: Waiting) -> None:
 
 
 def _unneeded(named: Any, snapshot: Snapshot) -> Any:
-    """Return the named files without those that are live. There are none; but nothing is worse than to remove one."""
+    """Return the named files without those that are live. There are none; but nothing is worse than to remove one.
+
+    Nor are packs removed that a checkpoint names which was written since the files were named.
+    """
     live = pa.chunked_array(
         [chunk for name in ("path", "index_path") for chunk in snapshot.files.column(name).chunks], pa.string()
     )
-    return named.filter(pc.invert(pc.is_in(named.column("path"), value_set=live)))
+    paths = named.column("path")
+    needed = pc.is_in(paths, value_set=live)
+    if pc.any(pc.ends_with(paths, ".pack")).as_py():
+        names = needed_packs(TableLog(snapshot.table), snapshot.state.cleaning.left)
+        packs = pa.array([f"{DIRECTORY}/checkpoints/{name}" for name in sorted(names)], pa.string())
+        needed = pc.or_(needed, pc.is_in(paths, value_set=packs))
+    return named.filter(pc.invert(needed))
 
 
 def _remove(table: str, paths: Any, earliest: int) -> None:

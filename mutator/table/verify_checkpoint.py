@@ -9,7 +9,7 @@ import numpy as np
 
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.packs import unpacked
+from mutator.dataset.versions.packs import packs_of, unpacked, without_packs
 from mutator.dataset.versions.snapshot import Snapshot
 
 
@@ -23,9 +23,10 @@ def difference_of(own: Snapshot, name: str) -> str | None:
     if read is None:
         return "it is damaged"
     files, state, masks = read
-    unpacked_files, own_files = (unpacked(own.table, columns) for columns in (files, own.files))
-    if unpacked_files is None or own_files is None:
+    unpacked_files = unpacked(own.table, files)
+    if unpacked_files is None:
         return "a pack that it names is missing or damaged"
+    own_files = without_packs(log, own.files, packs_of(own.files))
     rows = own.mask_rows()
     found = {} if masks is None else log.masks(masks)
     if found is None:

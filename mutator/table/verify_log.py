@@ -265,7 +265,7 @@ class Walk:
                         storage_for(directory).remove(entry.path)
                 done.append(f"{one.file}: removed; the log has all of it")
         own = forward(self._log, self.snapshot)  # with the versions that were committed during the verification
-        files = packed(self._log, own.version.number, own.files)
+        files = packed(self._log, own.version.number, own.files, lambda name: self._log.pack(name) is not None)
         name = self._log.write_checkpoint(files, own.state, own.mask_rows())
         if (self._log.hinted().number or 0) <= own.version.number:
             self._log.write_hint(own.version, name, own.state.cleaning.left)

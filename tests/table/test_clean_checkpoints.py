@@ -9,7 +9,7 @@ import pytest
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.packs import packed, unpacked
+from mutator.dataset.versions.packs import packed, stays_from, unpacked
 from mutator.errors import MutatorError
 from mutator.table import apply
 from mutator.table.table import Table
@@ -50,7 +50,7 @@ def test_the_packs_of_other_writers_stay_with_their_checkpoints(table: Table, mo
     log = TableLog(table.path)
     newest = open_snapshot(table.path)
     files = unpacked(table.path, newest.files)
-    other = packed(log, 8, files)  # as of a writer that has read the entries and no checkpoint
+    other = packed(log, 8, files, stays_from(0))  # as of a writer that has read the entries and no checkpoint
     name = log.write_checkpoint(other, newest.state, newest.mask_rows())
     report = table.clean(keep_versions=2, grace="0s")
     table.clean(keep_versions=2, grace="0s")

@@ -15,7 +15,7 @@ from mutator.dataset.versions.checkpoint_names import is_base, owner_of_base, ve
 from mutator.dataset.versions.log import Hint, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.nearby import NearbyEntries
-from mutator.dataset.versions.packs import bytes_apart, packed
+from mutator.dataset.versions.packs import bytes_apart, packed, stays_from
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
@@ -197,7 +197,8 @@ def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None, listed: 
     is_due = is_long or number % (_EVERY if len(snapshot.files) <= _MANY else 4 * _EVERY) == 0
     if is_due:
         snapshot = snapshot.folded()
-        snapshot = replace(snapshot, files=packed(log, number, snapshot.files))
+        stays = stays_from(snapshot.state.cleaning.earliest)
+        snapshot = replace(snapshot, files=packed(log, number, snapshot.files, stays))
         checkpoint = log.write_checkpoint(snapshot.files, snapshot.state, snapshot.mask_rows())
     left = snapshot.state.cleaning.left
     if checkpoint is not None and version_of_checkpoint(checkpoint) < left.earliest:  # it will be removed

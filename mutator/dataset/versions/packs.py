@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.versions.checkpoint import CONTENTS
+from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import Stored, is_packed
+from mutator.errors import suppressed
 
 _LARGEST = 8 << 20  # bytes of a pack, unless a single content has more
 _READ_AGAIN = 16  # packs that ``unpacked`` has in memory
@@ -34,21 +36,47 @@ def inline_of(table: str, stored: Stored) -> bytes | None:
     if stored.packed is None:
         return stored.inline
     entry, offset, name = _parsed(stored.packed)
-    content = _pack(table, name)
+    log = TableLog(table)
+    content = _pack(log, name)
     if content is not None:
         return content[offset : offset + stored.bytes]
-    for one in TableLog(table).read(entry).stored():
+    for one in log.read(entry).stored():
         if one.path == stored.path:
             return one.inline
     return None
 
 
-def packed(log: TableLog, number: int, columns: Any) -> Any:
+def packs_of(columns: Any) -> set[str]:
+    """Return the names of the packs that files name. columns: pa.Table of ``CONTENTS``, and perhaps others."""
+    found = set[str]()
+    for name in CONTENTS:
+        packs = pc.extract_regex(columns.column(name).drop_null(), r"^\d+:\d+:(?P<pack>.*)$")
+        found.update(pc.unique(pc.struct_field(packs, "pack")).drop_null().to_pylist())
+    return found
+
+
+def needed_packs(log: TableLog, left: Left) -> set[str]:
+    """Return the names of the packs that checkpoints name which serve versions that are left.
+
+    Another writer may have packed the contents of earlier versions by itself.
+    """
+    names = {name for number, name in log.checkpoints() if number >= left.earliest} | set(left.bases.values())
+    contents = (log.contents_of(name) for name in sorted(names))
+    return {pack for one in contents if one is not None for pack in packs_of(one)}
+
+
+def stays_from(earliest: int) -> Callable[[str], bool]:
+    """Return whether a pack stays as long as a version is the earliest one: cleanings name those of versions before."""
+    return lambda name: int(name[:20]) >= earliest
+
+
+def packed(log: TableLog, number: int, columns: Any, stays: Callable[[str], bool]) -> Any:
     """Write the contents of files into packs; return the files, which name them.
 
-    number: of the version. columns: pa.Table of ``checkpoint.FILES``. Contents that packs have are not written again.
+    number: of the version. columns: pa.Table of ``checkpoint.FILES``. stays: returns whether a pack stays, by its name;
+    contents that only other packs have are written again.
     """
-    columns = columns.combine_chunks()
+    columns = without_packs(log, columns.combine_chunks(), {name for name in packs_of(columns) if not stays(name)})
     apart = {name: np.flatnonzero(_is_apart(columns.column(name))) for name in CONTENTS}
     rows = np.concatenate(list(apart.values()))
     contents = [text for name in CONTENTS for text in columns.column(name).take(pa.array(apart[name])).to_pylist()]
@@ -71,6 +99,36 @@ def packed(log: TableLog, number: int, columns: Any) -> Any:
             mask[apart[name]] = True
             column = pc.replace_with_mask(columns.column(name), pa.array(mask), pa.array(own, pa.string()))
             columns = columns.set_column(columns.schema.get_field_index(name), columns.schema.field(name), column)
+    return columns
+
+
+def without_packs(log: TableLog, columns: Any, gone: Collection[str]) -> Any:
+    """Return files that name none of some packs, whose contents they have; the log has those of lost packs.
+
+    Only contents that cannot be read are still named. gone: names of packs.
+    """
+    wanted = dict[int, list[tuple[str, int]]]()  # log entry -> (field, row) of contents
+    texts = {name: columns.column(name).to_pylist() for name in CONTENTS} if gone else {}
+    for name, size in zip(texts, ("bytes", "index_bytes"), strict=bool(gone)):
+        for row, text in enumerate(texts[name]):
+            if not is_packed(text):
+                continue
+            entry, offset, pack = _parsed(text)
+            content = _pack(log, pack) if pack in gone else b""
+            if content is None:
+                wanted.setdefault(entry, []).append((name, row))
+            elif content:
+                end = offset + columns.column(size)[row].as_py()
+                texts[name][row] = base64.b64encode(content[offset:end]).decode()
+    with suppressed("table.log.damaged", "table.log.archive"):
+        for version in log.after(min(wanted) - 1, max(wanted)) if wanted else ():
+            contents = {one.path: one.content for one in version.stored()}
+            for name, row in wanted.get(version.number, ()):
+                path = columns.column("path" if name == CONTENTS[0] else "index_path")[row].as_py()
+                texts[name][row] = contents.get(path) or texts[name][row]
+    for name, own in texts.items():
+        field = columns.schema.get_field_index(name)
+        columns = columns.set_column(field, columns.schema.field(name), pa.array(own, pa.string()))
     return columns
 
 
@@ -123,9 +181,8 @@ def _parsed(text: str) -> tuple[int, int, str]:
     return int(entry), int(offset), name
 
 
-def _pack(table: str, name: str) -> bytes | None:
+def _pack(log: TableLog, name: str) -> bytes | None:
     """Return the content of a pack; None if it is missing or damaged."""
-    log = TableLog(table)
     with _lock:
         if (log.path, name) in _packs:
             _packs[log.path, name] = _packs.pop((log.path, name))  # it is the one that was used last
