@@ -8,6 +8,7 @@ them: int, long, decimal; float, double; date, timestamp; a unit of time and a f
 import base64
 import difflib
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -102,8 +103,8 @@ def distinct(schema: Any, path: str) -> Any:
     >>> distinct(pa.schema({"id": pa.string()}), "a.parquet").names
     ['id']
     """
-    for name in schema.names:
-        if schema.names.count(name) > 1:
+    for name, count in Counter(schema.names).items():
+        if count > 1:
             raise error("schema.field", path=path, field=name, what="is in the schema twice")
     return schema
 
@@ -285,8 +286,9 @@ def resolve(
                 notes.setdefault(note, []).append(base_name(other.path))
         nullable = _is_nullable(base, column, having, lacking if default is None else [], given)
         fields.append(pa.field(column.name, data_type, nullable and (given or column.name not in fixed)))
+    own = set(base.schema.names)
     for other in others:
-        dropped = [name for name in other.schema.names if name not in base.schema.names]
+        dropped = [name for name in other.schema.names if name not in own]
         if dropped:
             note = (f"left out, as {base_name(base.path)} has no such fields: {', '.join(dropped)} (of ", ")")
             notes.setdefault(note, []).append(base_name(other.path))

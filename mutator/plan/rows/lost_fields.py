@@ -25,7 +25,8 @@ def changed_fields(
     """
     before = [name for name in master[0].schema.names if name != op]
     after = [name for name in base.schema.names if name != op]
-    lost = [name for name in before if name not in after and name not in config.removed_fields]
+    remaining = set(after)
+    lost = [name for name in before if name not in remaining and name not in config.removed_fields]
     if lost and is_table:
         raise error("table.lost", table=base.path, fields=_listed(lost), names=lost)
     if lost and not base.typed:
@@ -41,8 +42,8 @@ def changed_fields(
             f"{'field' if len(lost) == 1 else 'fields'}; output.schema keeps {'it' if len(lost) == 1 else 'them'}, and "
             "removed.fields confirms the change"
         )
-    kept = [name for name in before if name in after]
-    if kept != (moved := [name for name in after if name in kept]):
+    kept, earlier = [name for name in before if name in remaining], set(before)
+    if kept != (moved := [name for name in after if name in earlier]):
         warnings.append(
             f"the result has its fields in the order of {base_name(base.path)} ({', '.join(moved)}), the master has "
             f"them in another ({', '.join(kept)}): programs that read fields by position would confuse them"

@@ -48,7 +48,8 @@ def base_version(
 
 def _in_order_of(master: SchemaVersion, base: SchemaVersion) -> SchemaVersion:
     """Return a version with the fields of a table first, in their order, and then its new ones."""
-    names = dict.fromkeys(name for name in (*master.schema.names, *base.schema.names) if name in base.schema.names)
+    own = set(base.schema.names)
+    names = dict.fromkeys(name for name in (*master.schema.names, *base.schema.names) if name in own)
     return replace(base, schema=pa.schema([base.schema.field(name) for name in names]))
 
 

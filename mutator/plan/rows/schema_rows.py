@@ -210,8 +210,9 @@ def _check_directories(master: Sequence[SchemaVersion], feed: Sequence[SchemaVer
     """
     known = dict.fromkeys(name for version in master for name in version.schema.names)
     for version in feed:
+        own = set(version.schema.names)
         for name in known:
-            if not version.partial and name not in version.schema.names and schemas.in_directory(name, version.path):
+            if not version.partial and name not in own and schemas.in_directory(name, version.path):
                 raise error("schema.directory", path=version.path, field=name)
 
 
