@@ -42,6 +42,10 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: version {version} is gone, because the table was cleaned; the earliest version is {earliest}, and "
             "the newest is {newest}"
         ),
+        "table.changes.gone": (
+            "{path}: the changes after version {version} are gone, because the table was cleaned, and a tag keeps only "
+            "its rows; the earliest changes are those after version {earliest}, and the newest version is {newest}"
+        ),
         "table.time": (
             "{path}: no version is as old as {time}; the earliest version is {earliest}, of {since}, and the newest is "
             "{newest}, of {until}"

@@ -8,13 +8,13 @@ from typing import Any
 
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.opening import check_version, gone, open_snapshot
+from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT
 from mutator.errors import error
 from mutator.table.changed_rows import ChangedRows, changes_schema
 from mutator.table.data_files import DataFiles
-from mutator.table.outlived import reading
+from mutator.table.outlived import changes_gone, reading
 from mutator.table.rows import Rows
 
 
@@ -32,7 +32,7 @@ def changes_of(table: str, start: int, after: Snapshot, *, net: bool) -> Rows:
         raise error("table.changes.order", path=table, start=start, end=end)
     schema, before = changes_schema(after), open_snapshot(table, start)
     if start < end and start < _earliest(table):  # a tagged version: those that follow it are gone
-        raise gone(open_snapshot(table), start + 1)
+        raise changes_gone(open_snapshot(table), start)
     return Rows(schema, _read(before, after, net=net))
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from mutator.dataset.versions.opening import check_version, gone, open_snapshot
+from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.errors import MutatorError
+from mutator.errors import MutatorError, error
 
 Found = TypeVar("Found")
 
@@ -81,4 +81,10 @@ def check_changes(newest: Snapshot, start: int, end: int) -> None:
     """
     check_version(newest, start)
     if start < end and start < newest.state.cleaning.earliest:  # a tagged version: those that follow it are gone
-        raise gone(newest, start + 1)
+        raise changes_gone(newest, start)
+
+
+def changes_gone(newest: Snapshot, start: int) -> MutatorError:
+    """Return the error of changes after a tagged version that were cleaned. newest: the newest version."""
+    earliest, number = newest.state.cleaning.earliest, newest.version.number
+    return error("table.changes.gone", path=newest.table, version=start, earliest=earliest, newest=number)

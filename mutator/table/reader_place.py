@@ -79,11 +79,11 @@ def _renewed(snapshot: Snapshot, name: str) -> Bookmark:
 @contextmanager
 def _with_cure(snapshot: Snapshot, mark: Bookmark) -> Iterator[None]:
     """Raise ConfigError with the cure for a reader if the changes after its bookmark are gone for good."""
-    needed = {str(mark.version), str(mark.version + 1)}  # the first one may have a tag
     try:
         yield
     except MutatorError as fault:
-        if fault.kind != "table.version.gone" or fault.fields["version"] not in needed:
+        is_gone = fault.kind in ("table.version.gone", "table.changes.gone")
+        if not is_gone or fault.fields["version"] != str(mark.version):
             raise
         if refreshed(snapshot).state.cleaning.left.earliest <= mark.version:  # a cleaning has given them back meanwhile
             raise

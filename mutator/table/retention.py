@@ -11,6 +11,7 @@ from mutator.table.version_times import time_of
 
 VERSIONS, SECONDS = 10, 7 * 86_400  # that are kept by default
 _SAME_FILES = (ABANDON, CLEAN, TAG)  # kinds of versions that have the files of the one before, too
+_CHANGES = ("feed inserted", "feed updated", "feed deleted", "master deleted by absence")  # counts of an apply
 _SAME_ROWS = (*_SAME_FILES, COMPACT)  # kinds of versions that have the rows of the one before
 
 
@@ -60,5 +61,7 @@ def first_with_rows(log: TableLog, number: int) -> int:
 
 
 def changes_rows(version: TableVersion) -> bool:
-    """Return whether a version may have other rows than the one before."""
+    """Return whether a version may have other rows, or other fields, than the one before."""
+    if version.action == "apply" and version.spec is None:
+        return any(version.counts.get(name, 1) for name in _CHANGES)
     return version.action not in _SAME_ROWS

@@ -35,6 +35,31 @@ def test_versions_with_the_same_rows_go_as_one(table: Table) -> None:
     assert table.clean(**AGAIN).versions_gone == 0
 
 
+def test_applies_that_change_no_row_are_not_counted(table: Table) -> None:
+    table.apply(rows("a", 8))
+    expected = {version: rows_of(table, version) for version in (7, 8)}
+    table.apply(rows("a", 8))  # equal
+    table.apply(rows("a", 1))  # late
+    table.apply(rows("w", 9, "D"))  # a delete of an unknown record
+    report = table.clean(keep_versions=2, grace="0s")
+    assert (report.earliest_version, report.versions_gone) == (7, 6)
+    assert {version: rows_of(table, version) for version in expected} == expected
+    assert table.clean(**AGAIN).versions_gone == 1
+    assert rows_of(table) == expected[8]
+    assert table.verify().differences == ()
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("net", [False, True])
+def test_changes_after_a_tagged_version_are_gone(table: Table, version: int, net: bool) -> None:
+    table.tag("kept", version)
+    table.clean(**AGAIN)
+    message = f"the changes after version {version} are gone, .*; the earliest changes are those after version 7, and"
+    with pytest.raises(MutatorError, match=message):
+        table.changes("kept", net=net)
+    assert table.changes(7, net=net).to_arrow().num_rows == 0
+
+
 def test_versions_are_kept_by_number_and_by_age(table: Table) -> None:
     log, newest = TableLog(table.path), table.snapshot.version
     times = [time.mktime(time.strptime("2026-01-01", "%Y-%m-%d")) + number for number in range(8)]
@@ -67,7 +92,7 @@ def test_a_tag_keeps_its_version(table: Table) -> None:
         table.scan(version=3)
     with pytest.raises(MutatorError, match="version 3 is gone"):
         table.tag("third", 3)
-    with pytest.raises(MutatorError, match="version 3 is gone"):
+    with pytest.raises(MutatorError, match="the changes after version 2 are gone"):
         table.changes(2)
     table.untag("second")
     table.clean(**AGAIN)
