@@ -44,6 +44,11 @@ def version_as_of(snapshot: Snapshot, time: datetime | str) -> int:
     numbers = range(earliest, newest.number)
     found = bisect_right(numbers, wanted, key=lambda number: time_of(log.read(number).committed))
     if not found:
+        for number in sorted(snapshot.state.cleaning.left.bases, reverse=True):  # of tagged versions, also
+            if number < earliest and time_of(log.read(number).committed) <= wanted:
+                if wanted < time_of(log.read(number + 1).committed):
+                    return number
+                break
         since = log.read(earliest).committed
         raise error(
             "table.time",

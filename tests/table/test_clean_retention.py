@@ -60,6 +60,17 @@ def test_changes_after_a_tagged_version_are_gone(table: Table, version: int, net
     assert table.changes(7, net=net).to_arrow().num_rows == 0
 
 
+def test_a_time_finds_a_tagged_version_but_no_gone_one(table: Table) -> None:
+    table.tag("kept", 3)
+    expected, times = rows_of(table, 3), [one.committed for one in table.log()]
+    table.clean(**AGAIN)
+    assert sorted(table.scan(as_of=times[3]).to_pylist(), key=repr) == expected
+    for gone in (2, 4, 5):
+        with pytest.raises(MutatorError, match="no version is as old as"):
+            table.scan(as_of=times[gone])
+    assert table.at(as_of=times[8]).version.number == 8
+
+
 def test_versions_are_kept_by_number_and_by_age(table: Table) -> None:
     log, newest = TableLog(table.path), table.snapshot.version
     times = [time.mktime(time.strptime("2026-01-01", "%Y-%m-%d")) + number for number in range(8)]
