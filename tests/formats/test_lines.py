@@ -91,3 +91,25 @@ def test_nul_is_text_only_as_the_delimiter():
 def test_random_bytes_are_binary():
     for seed in range(50):
         assert lines.is_binary(random.Random(seed).randbytes(4096))
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        ("[{}]", "JSON"),
+        ('\ufeff\n {"a": "b"}\n{"a": "c"}', "JSON"),
+        ('{\n  "a": [1, 2],\n  "b": "cut he', "JSON"),
+        ('[{"a": 1}, {"a": tru', "JSON"),
+        ('{"a": 1},7\n', None),  # a first field of JSON
+        ('{"a": 1}\t7\n', None),
+        ("{a},7\n", None),
+        ('{"a",7\n{"b",8\n{"ccccccc",9\n', None),
+        ("[1],7\n", None),
+        ("<a>,7\n", None),
+        ("", None),
+        ("\n<?xml version='1.0'?>", "XML"),
+        ("<!DOCTYPE HTML>", "HTML"),
+    ],
+)
+def test_markup(head, says):
+    assert lines.markup(head.encode()) == says

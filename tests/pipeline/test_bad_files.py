@@ -236,7 +236,7 @@ def test_one_file_of_another_format(job, file_format, where):
         f"the {where} has files of several formats (",
         f"1 {file_format}",
         "2 text",
-        f"; remove the files that do not belong, or set {where}.format",
+        "; remove the files that do not belong, or merge them ",
     )
 
 

@@ -322,6 +322,23 @@ def test_several_formats_in_one_directory(work):
         work.run()
 
 
+@pytest.mark.parametrize("merged", [True, False])
+def test_the_file_of_another_format_than_the_merged_ones_is_named(work, merged):
+    """Without a merged feed, the master has the usual format, if as many files of the feed have each."""
+    work.put("master/m", table(["a"], [1]), "csv")
+    if merged:
+        work.put("feed/f_1", table(["a"], [1]), "csv")
+        work.run()
+    work.put("next/a_2", table(["a"], [2]), "csv")
+    names = ["b_3.orc", "c_3.orc"][: 1 + merged]
+    for name in names:
+        work.put(f"next/{name[:-4]}", table(["a"], [3]), "orc")
+
+    with pytest.raises(DataError, match="of several formats") as caught:
+        work.run(master="out1" if merged else "master", feed="next")
+    assert [name in str(caught.value) for name in ("a_2.csv", *names)] == [False, *[True] * len(names)]
+
+
 @pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_an_empty_file(file_format, work):

@@ -650,16 +650,33 @@ def test_a_name_without_a_sequence_for_a_pattern(job):
 # --- lines that are headers, and lines that are none
 
 
-@pytest.mark.parametrize("line", ["3,chair,9", '{"id":3,"name":"x","ts":9}', "<html><body>404</body></html>"])
 @pytest.mark.parametrize("name", ["u.txt", "u.json"])
-def test_a_file_whose_only_line_is_no_header(job, name, line):
+def test_a_file_whose_only_line_is_no_header(job, name):
     job.put("m.csv", b"id,name,ts\n1,a,1\n3,c,3\n", where="master")
-    path = job.put(name, line.encode())
+    path = job.put(name, b"3,chair,9")
     settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts", "header.lines": "1"}
 
-    job.refused(DataError, name, f"its only line, '{line}', is skipped as a header", settings=settings)
+    job.refused(DataError, name, "its only line, '3,chair,9', is skipped as a header", settings=settings)
     path.write_bytes(b"ID,name,ts\n")
     assert job.run(settings).counts["feed rows"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "says"),
+    [
+        ("u.json", '{"id":3,"name":"x","ts":9}\n', "is JSON, which is not read"),
+        ("u.csv", '[\n  {\n    "id": 3,\n    "name": "x"\n  }\n]\n', "is JSON, which is not read"),
+        ("u.txt", "<html><body>404</body></html>", "is HTML, and no data"),
+    ],
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_a_file_of_json_or_html(job, name, line, says, named):
+    job.put("m.csv", b"id,name,ts\n1,a,1\n3,c,3\n", where="master")
+    job.put(name, line.encode())
+    fields = ("id", "ts") if named else ("0", "2")
+    settings = dict(zip(("id.field.ordinals", "temporal.ordering.field.ordinal"), fields, strict=True))
+
+    job.refused(DataError, name, says, settings={**settings, "header.lines": "1"})
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -8,6 +8,8 @@ this program wrote end at LF alone, so a CR before it belongs to the row.
 """
 
 import codecs
+import json
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -33,6 +35,10 @@ _WIDE = (  # byte order mark, type of a character, encoding
 _FEW, _MOST_CONTROLS = 128, 0.04
 _SEPARATORS = bytes([*range(1, 9), *range(28, 32)])
 _CONTROLS = frozenset(range(32)) - frozenset(b"\t\r\n\f" + _SEPARATORS)
+
+_JSON = re.compile(r"\s*(?:\{\s*(?:\"|\})|\[\s*(?:\{|\]))")
+_LITERAL = 10  # more characters than a name such as "false" has
+_MARKUP = re.compile(rb"\s*<(?:(\?xml\b)|!doctype html\b|html\b)", re.IGNORECASE)
 
 
 def wide_encoding(head: bytes) -> str | None:
@@ -73,6 +79,32 @@ def is_binary(head: bytes, delimiter: bytes | None = None) -> bool:
     except UnicodeDecodeError:
         return True
     return _count(head, controls & {0}) > most
+
+
+def markup(head: bytes) -> str | None:
+    """Return which format of values within marks a text has, by its first bytes: JSON, XML or HTML; None for rows.
+
+    JSON begins with an object, or an array of objects, and has nothing but a line end behind it: a first field may be
+    JSON.
+
+    >>> markup(b'{"id": 1}\\n{"id": 2}\\n'), markup(b'[\\n  {"id": 1,'), markup(b'{"id": 1},7\\n'), markup(b"<html>")
+    ('JSON', 'JSON', None, 'HTML')
+    """
+    head = head.removeprefix(UTF8_BOM)
+    if tag := _MARKUP.match(head):
+        return "XML" if tag[1] else "HTML"
+    text = head.decode("utf-8", "replace")
+    if not _JSON.match(text):
+        return None
+    start = len(text) - len(text.lstrip())
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, start)
+    except ValueError as fault:  # the bytes end within a document, or it is none
+        is_cut = "Unterminated" in str(fault) or getattr(fault, "pos", 0) > len(text.rstrip()) - _LITERAL
+        return "JSON" if is_cut else None
+    except RecursionError:
+        return "JSON"
+    return None if text[end:].lstrip(" \t\r")[:1].strip("\n") else "JSON"
 
 
 def _count(head: bytes, codes: Iterable[int]) -> int:

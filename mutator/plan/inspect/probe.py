@@ -60,7 +60,7 @@ def probe_file(
     delimited text is escaped, too. Raises DataError.
     """
     compression, container, head = _content(storage, entry, wanted)
-    file_format = wanted or container or _format_of_name(entry.name, named)
+    file_format = wanted or container or format_of_name(entry.name, named)
     if file_format is None:
         file_format = "escaped" if field_names else "text"
     sequence = config.sequence_of(entry.name)
@@ -68,11 +68,23 @@ def probe_file(
     is_delimited = not FILE_FORMATS[file_format].typed
     if wanted is None and is_delimited and lines.is_binary(head, config.delimiter.literal):
         raise error("binary", path=source.path)
+    other = lines.markup(head) if is_delimited and wanted != "text" else None
+    if other is not None:
+        raise error("json" if other == "JSON" else "markup", path=source.path, content=other)
     if file_format == "text":
         return _probe_text(config, storage, source)
     if is_delimited:
         _check_encoding(source, head)
     return _probe_schema(config, storage, source, field_names)
+
+
+def format_of_name(name: str, named: bool) -> str | None:
+    """Return the format that the name of a file promises; None for delimited text.
+
+    named: whether fields have names, so that .csv means CSV.
+    """
+    promised = registry.format_of_suffix(posixpath.splitext(name)[0] if file_names.compression(name) else name)
+    return None if promised == "csv" and not named else promised
 
 
 def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | None, str | None, bytes]:
@@ -109,11 +121,6 @@ def _content(storage: Storage, entry: Entry, wanted: str | None) -> tuple[str | 
         except CorruptStream as fault:
             raise error("damaged", path=path, why=fault) from None
     return content, container, head
-
-
-def _format_of_name(name: str, named: bool) -> str | None:
-    promised = registry.format_of_suffix(posixpath.splitext(name)[0] if file_names.compression(name) else name)
-    return None if promised == "csv" and not named else promised
 
 
 def _blocks(storage: Storage, path: str, compression: str | None) -> Generator[bytes, None, None]:

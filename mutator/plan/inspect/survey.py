@@ -6,7 +6,7 @@ master, the first bytes of one file on a disk are read.
 """
 
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import with_aliases
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
+from mutator.plan.inspect.file_formats import check_formats
 from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.heads import with_few_heads, with_first_head
 from mutator.plan.inspect.managed import (
@@ -124,10 +125,11 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
     keeps_names = survey.versioned or survey.partitioned is not None
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
     survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
-    usual = {source.file_format for source in survey.master}
-    _check_formats("feed", [source for source in found if not source.is_table], usual)
+    merged = [] if known is None else [file.name for file in known.feed]
+    otherwise = survey.master[0].file_format if survey.master else ""
+    check_formats("feed", [source for source in found if not source.is_table], merged, otherwise)
     if survey.partitioned is None:
-        _check_formats("master", survey.master)
+        check_formats("master", survey.master)
     check_headers(config, found, survey.master, known)
     fresh, consumed, notes = split_consumed(config, known, found)
     if config.control_suffix is not None:
@@ -209,22 +211,6 @@ def _feed_field_names(op_field: Any, known: Manifest, schema: FileSchema | None)
             op += "_"
         names.insert(op_field, op)
     return tuple(names)
-
-
-def _check_formats(side: str, sources: Iterable[Source], usual: Collection[str] = ()) -> None:
-    """Raise DataError where the files of a side have several formats. usual: those of the master."""
-    paths_by_format: dict[str, list[str]] = {}
-    for source in sources:
-        paths_by_format.setdefault(source.file_format, []).append(source.path)
-    if len(paths_by_format) > 1:
-        odd = min(paths_by_format, key=lambda name: (name in usual, len(paths_by_format[name])))
-        counts = ", ".join(f"{len(paths)} {name}" for name, paths in sorted(paths_by_format.items()))
-        raise error(
-            "format",
-            path=paths_by_format[odd][0],
-            what=f"the {side} has files of several formats ({counts})",
-            cure=f"remove the files that do not belong, or set {side}.format",
-        )
 
 
 def _adoption_notes(survey: Survey, partitions: Sequence[str], adopt: bool) -> tuple[str, ...]:
