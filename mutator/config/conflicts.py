@@ -147,6 +147,11 @@ def _csv_null(config: Config, given: Given) -> Messages:
         yield f"csv.null: '{given['csv.null']}' contains the delimiter, so it needs quotes, which make it text"
 
 
+def _csv_escape(config: Config, _: Given) -> Messages:
+    if config.csv_escape and config.csv_escape == config.delimiter.literal:
+        yield f"csv.escape: '{config.csv_escape.decode()}' is the delimiter, too (field.delim.regex)"
+
+
 def _order_in_id(config: Config, _: Given) -> Messages:
     if config.order_field is not None and config.order_field in config.id_fields:
         yield f"field {config.order_field} is both ID and order value: every version is then a record of its own"
@@ -186,7 +191,7 @@ def _only_of_overwrites(config: Config, given: Given) -> Messages:
 
 Rule = Callable[[Config, Given], Messages]
 _FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _delete_marks)
-_FAULTS += (_order_max, _full_snapshot, _overwrite, _suffixes, _csv_null)
+_FAULTS += (_order_max, _full_snapshot, _overwrite, _suffixes, _csv_null, _csv_escape)
 _WARNINGS: tuple[Rule, ...] = (
     *(_order_in_id, _delete_prefix, _small_splits, _delete_codes, _joint),
     _only_of_overwrites,

@@ -87,6 +87,18 @@ def null(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def escape(text: str) -> bytes:
+    r"""Read the character before a quote within quotes; none if that is a quote, so that quotes are doubled.
+
+    >>> escape("\\"), escape("backslash"), escape('"')
+    (b'\\', b'\\', b'')
+    """
+    text = "\\" if text == "backslash" else text
+    if len(text) != 1 or not text.isascii() or not text.isprintable() or text.isalnum() or text == " ":
+        raise ValueError("is not one punctuation mark, or backslash (in .properties files, write \\\\ or backslash)")
+    return b"" if text == '"' else text.encode()
+
+
 def flag(text: str) -> bool:
     """Read true or false.
 

@@ -61,6 +61,7 @@ class Config:
     output_codec: str | None = _setting("output.codec")
     output_schema: str | None = _setting("output.schema")  # path of an Avro schema, or its JSON
     csv_null: bytes = _setting("csv.null")  # NULL in CSV, without quotes
+    csv_escape: bytes = _setting("csv.escape")  # before a quote within quotes; "": quotes are doubled
     defaults: Mapping[str, str] = field(default_factory=dict)  # of fields that rows lack
     # Fields of the master that the result may lose, because the newest feed file lacks them.
     removed_fields: tuple[str, ...] = _setting("removed.fields", ())

@@ -1,12 +1,15 @@
-"""Settings that explain rejected rows: a number of fields, a header, or deletes without an order value."""
+"""Settings that explain rejected rows: a number of fields, a header, NULL and escapes, deletes without order."""
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
-from mutator.errors.display import counted, without_secrets
+from mutator.errors.display import counted, option, quoted_value, without_secrets
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.pipeline.value_hints import all_are_invalid, date_hint, op_code_hint, order_hint, time_fields
@@ -15,6 +18,9 @@ from mutator.plan.inspect.headers import header_names, is_line_of_names
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
+
+_NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
+_POSTGRES = rb"\N"  # the text for NULL in its COPY
 
 
 def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
@@ -29,6 +35,7 @@ def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[Reject
             yield f"If line 1 of {file.source.name} is a header, set header.lines=1"
             break
     yield from _value_hints(plan, survey, side, samples)
+    yield from _csv_hints(plan, found)
     for file in {file.source.path: file for _, file in found}.values():
         layout, width = plan.rows.layouts[file.layout], file.source.width
         if not isinstance(layout, RowLayout) or width in (None, layout.width) or layout.width is None:
@@ -42,6 +49,33 @@ def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[Reject
         else:
             yield f"A row should have {counted(layout.width, 'field')} because {plan.rows.width_from}, and {own}"
         break
+
+
+def _csv_hints(plan: Plan, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+    """Yield sentences on escapes and on the text for NULL in CSV."""
+    of_csv = [(sample, file) for sample, file in found if file.source.file_format == "csv"]
+    for sample, file in of_csv:
+        escapes = b'\\"' in sample.row and not file.source.dialect.escape
+        if escapes and sample.reason.startswith(("has a quote within a field", "a quote is opened")):
+            cure = option("csv.escape", "\\")
+            yield f"If {file.source.name} has a backslash before quotes within quotes, as Spark writes it, use {cure}"
+            break
+    for sample, file in of_csv:
+        if null := _NULL.fullmatch(sample.reason):
+            yield _null_hint(
+                plan, plan.rows.layouts[file.layout], null["name"], is_order="order" in (null["role"] or "")
+            )
+            break
+
+
+def _null_hint(plan: Plan, layout: Any, name: str, *, is_order: bool) -> str:
+    """Return why a value of a CSV file is NULL, and the setting that makes it a value, if it can be one."""
+    text, schema = layout.dialect.null, layout.result
+    hint = f"In CSV, {quoted_value(text) if text else 'an empty value'} without quotes is NULL (csv.null)"
+    is_text = name in schema.names and pa.types.is_string(schema.field(name).type)
+    if not text and (plan.rows.order_type != "string" if is_order else not is_text):
+        return hint  # no number or time is empty
+    return f"{hint}; if it is a value, use {option('csv.null', 'NULL' if text == _POSTGRES else _POSTGRES.decode())}"
 
 
 def _value_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:

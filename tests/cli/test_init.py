@@ -758,6 +758,32 @@ def test_stray_quotes_are_text(every, suffix, capsys):
     assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
 
 
+@pytest.mark.parametrize("note", [r'"a 3\" bolt, red"', r'"C:\\parts, red"'])
+def test_csv_of_spark(note, capsys):
+    rows = "".join(f"k{n},{note if n % 2 else 'red'},{1_700_000_000 + n}\n" for n in range(30))
+    write("master/a.csv", f"id,name,ts\n{rows}")
+    write("feed/b.csv", f"id,name,ts\nk3,{note},1710000000\n")
+
+    code, settings = init("--master", "master", "--feed", "feed")
+    text = capsys.readouterr().out
+    assert (code, settings["key"], settings["csv.escape"]) == (0, "id", "\\"), text
+    assert main([*shlex.split(text.splitlines()[-1])[1:], "--runner", "local"]) == 0
+
+
+def test_doubled_backslashes_are_a_warning(capsys):
+    settings = ["--key", "id", "--order-by", "ts", "--dry-run"]
+    write("master/a.csv", 'id,name,ts\nk1,"\\\\server\\x, red",1\n')
+    write("feed/b.csv", 'id,name,ts\nk3,"C:\\\\parts, red",2\n')
+    run = ["run", "--master", "master", "--feed", "feed", "--output", "merged", *settings]
+
+    assert main(run) == 0
+    warning = r"""each backslash within quotes in b.csv is doubled, in '"C:\\parts, red"' for example"""
+    assert warning in capsys.readouterr().err
+    for escape in ('"', "\\"):
+        assert main([*run, "-D", f"csv.escape={escape}"]) == 0
+        assert "is doubled" not in capsys.readouterr().err
+
+
 def test_the_given_format_is_shown(capsys):
     make(csv)
     init("--master", "master", "--feed", "feed", "-D", "input.format=text")

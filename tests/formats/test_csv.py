@@ -13,7 +13,7 @@ from mutator.formats.content import Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from tests.support.in_memory import InMemory
-from tests.support.named_runs import ENGINES, Work
+from tests.support.named_runs import BY_ID, ENGINES, Work
 
 SCHEMA = pa.schema([("a", pa.string()), ("b", pa.string()), ("c", pa.string())])
 HEAD = b"id,at,note\n"
@@ -26,9 +26,10 @@ class InPieces(InMemory):
         yield from (self.data[at : at + 3] for at in range(0, len(self.data), 3))
 
 
-def found(data, content=InMemory):
+def found(data, content=InMemory, escape=b""):
     rows, rejects = [], []
-    for one in FILE_FORMATS["csv"].read(content(data, Window("lf")), SCHEMA, SCHEMA.names, Dialect()):
+    dialect = Dialect(escape=escape)
+    for one in FILE_FORMATS["csv"].read(content(data, Window("lf")), SCHEMA, SCHEMA.names, dialect):
         rows += [tuple(row.values()) for row in one.batch.to_pylist()]
         rejects += [(reject.offset, reject.line, reject.row) for reject in one.rejects]
     return rows, sorted(rejects)
@@ -111,6 +112,49 @@ def test_an_adopted_master_keeps_its_header(tmp_path):
     report = work.run(by_place | {"header.lines": "0", "master.adopt": "true"}, master="out1", feed="feed2")
 
     assert (report.counts["master rows"], report.counts["output rows"]) == (2, 3)
+
+
+def as_spark(value):
+    """Write a value as Spark 4 does with its default escape."""
+    if not set(value) & set('",\n'):
+        return value or '""'
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@given(st.lists(st.tuples(*[st.text('\\",\na', max_size=6)] * 3), max_size=8), st.sampled_from([InMemory, InPieces]))
+def test_values_as_spark_writes_them(rows, content):
+    data = "".join(",".join(map(as_spark, row)) + "\n" for row in rows).encode()
+
+    assert found(data, content, b"\\") == ([tuple(value.encode() for value in row) for row in rows], [])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_csv_of_spark_is_merged_into_csv_with_doubled_quotes(tmp_path, engine):
+    """What a run has written is read without the setting, which is for the other files, also where it is adopted."""
+    work = Work(tmp_path, engine, {**BY_ID, "csv.escape": "\\"})
+    work.put("master/m.csv", HEAD + b'a,0,"x\\\\y, \\"z\\""\n' + b"b,0,\\\\\n" + b'c,0,"end,\\\\"\n')
+    work.put("feed/f_1.csv", HEAD + b'b,1,"\\"\\\\,"\nd,1,"""q"""\n')
+    work.run()
+    work.put("feed2/f_2.csv", HEAD + b'd,2,"\\n,"\n')
+    work.run(master="out1", feed="feed2")
+    notes = ['x\\y, "z"', '"\\,', "end,\\", "\\n,"]
+
+    assert [row["note"] for row in work.rows()] == notes
+    work.run({"master.adopt": "true"}, master="out2", feed="feed2")
+    assert [row["note"] for row in work.rows()] == notes
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"csv.escape": ","}, "csv.escape: ',' is the delimiter, too"),
+        ({"csv.escape": "id.field.ordinals=id"}, r"in .properties files, write \\ or backslash"),
+    ],
+)
+def test_what_cannot_be_an_escape(settings, says):
+    with pytest.raises(ConfigError) as caught:
+        parse({"id.field.ordinals": "id", **settings})
+    assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("null", ['"', 'x"y', "a,b", "a\r"])

@@ -49,6 +49,44 @@ def test_header_without_the_setting(job, where):
     job.run({**CONFIG, "header.lines": "1"})
 
 
+NAMED = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "hint", "cure"),
+    [
+        (
+            b',7,"x"',
+            {},
+            r"In CSV, an empty value without quotes is NULL (csv.null); if it is a value, use %s",
+            r"csv.null=\N",
+        ),
+        (b"b,,x", {}, "In CSV, an empty value without quotes is NULL (csv.null). Fix", None),
+        (
+            b"NA,7,x",
+            {"csv.null": "NA"},
+            "In CSV, 'NA' without quotes is NULL (csv.null); if it is a value, use %s",
+            r"csv.null=\N",
+        ),
+        (
+            rb'b,7,"5\" pipe"',
+            {},
+            "If ups.csv has a backslash before quotes within quotes, as Spark writes it, use %s",
+            "csv.escape=\\",
+        ),
+    ],
+)
+def test_settings_of_csv(job, rows, settings, hint, cure):
+    job.put("base.txt", b"", "master").unlink()
+    job.put("base.csv", b"id,at,n\na,1,x\nb,1,y\n", "master")
+    job.put("ups.csv", b"id,at,n\n" + rows + b"\n")
+    settings = {**NAMED, **settings}
+
+    job.refused(DataError, hint.replace("%s", f"-D '{cure}'"), settings=settings)
+    if cure is not None:
+        assert job.run({**settings, **dict([cure.split("=")])}).counts["feed rows"] == 1
+
+
 def test_ids_alone_with_an_order_field(job):
     job.put("del_1.txt", b"b\nc\n")
     hint = (

@@ -279,6 +279,13 @@ ROWS = (
                 "",
                 "the unquoted text that means NULL in CSV",
             ),
+            Setting(
+                "csv.escape",
+                forms.ESCAPE,
+                '"',
+                'the character before a quote within quotes, and before itself there, in CSV that is read: `"`, where '
+                "quotes are doubled, or `\\` (or `backslash`), as [Spark writes it](formats.md#csv-of-spark)",
+            ),
         ),
     ),
     Section(

@@ -1,10 +1,11 @@
 """Read and write delimited files as columns: CSV with quotes (RFC 4180), and text whose bytes mean themselves.
 
-A quote begins or ends a field, or is doubled within quotes; a row with a quote elsewhere is rejected. Quoted text may
-contain delimiters, line ends and quotes. The text for NULL means NULL only without quotes.
+A quote begins or ends a field, or is doubled or escaped within quotes; a row with a quote elsewhere is rejected. Quoted
+text may contain delimiters, line ends and quotes. The text for NULL means NULL only without quotes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
@@ -17,12 +18,12 @@ from mutator.formats.files import lines as text
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, Lines, Table, scan
 from mutator.formats.files.lines import CHUNK, chunks
+from mutator.formats.files.quotes import QUOTE, plain, quote_marks, unquoted
 from mutator.formats.values.scalar_text import as_text
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, binary, concatenated, joined
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import from_text
 
-_QUOTE = 34
 _STRAY = "has a quote within a field, or text after a closing quote"
 _OPEN = "a quote is opened in it, and never closed"
 _RESCAN = 4 << 10  # bytes to scan after a stray quote
@@ -38,7 +39,6 @@ class CsvFiles:
     nested = False
     typed = False
     codecs: ClassVar[Mapping[str, str]] = {"none": "none"}
-    quotes = True
     line = "row"
 
     def probe(self, stream: BinaryIO, dialect: Dialect) -> FileSchema:
@@ -65,19 +65,18 @@ class CsvFiles:
         start = len(text.UTF8_BOM) if data.startswith(text.UTF8_BOM) else 0
         for offset, chunk, _ in self._chunks([data], Window(text.LF), dialect):
             body = np.frombuffer(chunk[start:] + PAD, np.uint8)
-            table = Table.of(body, dialect.delimiter[0], None, self._quoted(body))
+            table = Table.of(body, dialect.delimiter[0], None, self._quoted(body, dialect.escape))
             for row in np.flatnonzero(table.ends > table.starts).tolist():
                 ends = table.marks[table.first[row] : table.first[row] + table.fields[row]]
                 starts = np.append(table.starts[row], ends[:-1] + 1)
                 fields = [body[a:b].tobytes() for a, b in zip(starts, ends, strict=True)]
                 fields[-1] = fields[-1].removesuffix(b"\r")
                 if fields != [b""]:
-                    yield [self._plain(field) for field in fields], offset + start + int(table.ends[row])
+                    yield [self._plain(field, dialect) for field in fields], offset + start + int(table.ends[row])
             return
 
-    def _plain(self, field: bytes) -> bytes:
-        quoted = self.quotes and len(field) > 1 and field[:1] == field[-1:] == b'"'
-        return field[1:-1].replace(b'""', b'"') if quoted else field
+    def _plain(self, field: bytes, dialect: Dialect) -> bytes:
+        return plain(field, dialect.escape)
 
     def count(self, content: Content, dialect: Dialect) -> int:
         """Count the rows by reading them without any field: a row may span lines."""
@@ -92,12 +91,12 @@ class CsvFiles:
 
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Yield rows whose fields are large_binary, NULL where they have the text for NULL."""
-        before, delimiter = 0, dialect.delimiter[0]
+        before, delimiter, quoted = 0, dialect.delimiter[0], partial(self._quoted, escape=dialect.escape)
         for offset, chunk, why in self._chunks(content.blocks(), content.window, dialect):
             if why is not None:
                 found = _of_one_reject(chunk, offset, before + 1, names, why)
             else:
-                lines = scan(chunk, offset, content.window, delimiter, len(schema), self._quoted)
+                lines = scan(chunk, offset, content.window, delimiter, len(schema), quoted)
                 found = self._batch(lines, before, schema, names, dialect)
             before += found.lines
             yield found
@@ -121,7 +120,7 @@ class CsvFiles:
             while at < len(rest):
                 last = ended and at + size >= len(rest)
                 piece = rest[at : at + size]
-                good, bad, why = _cut(piece, dialect.delimiter[0], start=offset + at == 0, last=last)
+                good, bad, why = _cut(piece, dialect, start=offset + at == 0, last=last)
                 if good:
                     yield offset + at, piece[:good], None
                 if bad:
@@ -135,10 +134,12 @@ class CsvFiles:
                     break
             offset, rest = offset + at, rest[at:]
 
-    def _quoted(self, data: Bytes) -> Any:
+    def _quoted(self, data: Bytes, escape: bytes) -> Any:
         """Return which bytes of padded data are within quotes, the opening one included; None without quotes."""
-        quote = data[: -len(PAD)] == _QUOTE
-        return np.logical_xor.accumulate(quote) if quote.any() else np.zeros(len(quote), np.bool_)
+        body = data[: -len(PAD)]
+        quote = np.zeros(len(body), np.bool_)
+        quote[quote_marks(body, escape)] = True
+        return np.logical_xor.accumulate(quote) if quote.any() else quote
 
     def _batch(self, lines: Lines, before: int, schema: Any, names: Sequence[str], dialect: Dialect) -> RowBatch:
         """Return the rows of a chunk. before: number of rows of the split before it."""
@@ -157,19 +158,19 @@ class CsvFiles:
 
     def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         """Return which rows are good, the reason of a bad one, and a function from rows and position to a column."""
-        good, why = self._good(data, table, self._quoted(data), width, dialect.delimiter[0])
+        good, why = self._good(data, table, self._quoted(data, dialect.escape), width, dialect)
         return good, why, lambda rows, position: self._column(table.field(data, rows, position), dialect)
 
-    def _good(self, data: Bytes, table: Table, quoted: Flags | None, width: int, delimiter: int) -> tuple[Flags, Any]:
+    def _good(self, data: Bytes, table: Table, quoted: Flags | None, width: int, dialect: Dialect) -> tuple[Flags, Any]:
         """Return which rows are good, and a function that returns the reason of a bad one."""
         good = table.fields == width
         stray = np.zeros(len(table), np.bool_)
         if quoted is not None:
             body = data[: -len(PAD)]
-            marks = np.flatnonzero(body == _QUOTE)
+            marks = quote_marks(body, dialect.escape)
             opens = quoted[marks]
             first = opens & np.isin(marks, table.starts)
-            around = np.array([delimiter, NEWLINE, _QUOTE], np.uint8)
+            around = np.array([dialect.delimiter[0], NEWLINE, QUOTE], np.uint8)
             behind = np.where(marks > 0, body[marks - 1], NEWLINE)
             bad = np.where(opens, ~(first | np.isin(behind, around)), ~np.isin(data[marks + 1], around))
             rows = np.searchsorted(table.starts, marks[bad], side="right") - 1
@@ -188,14 +189,11 @@ class CsvFiles:
         if not len(fields):
             return pa.array([], pa.large_binary())
         lengths = fields.ends - fields.starts
-        in_quotes = (lengths > 1) & (fields.data[fields.starts] == _QUOTE)
+        in_quotes = (lengths > 1) & (fields.data[fields.starts] == QUOTE)
         inner = ByteColumn(fields.data, fields.starts + in_quotes, fields.ends - in_quotes)
         values = inner.take()
         if in_quotes.any():
-            doubled = in_quotes & flags(pc.match_substring(values, '""'))
-            if doubled.any():
-                single = pc.replace_substring(values.filter(pa.array(doubled)), '""', '"')
-                values = pc.replace_with_mask(values, pa.array(doubled), single)
+            values = unquoted(values, in_quotes, dialect.escape)
         null = ~in_quotes & (lengths == len(dialect.null))
         if dialect.null and null.any():
             null &= flags(pc.equal(values, binary(dialect.null)))
@@ -226,13 +224,13 @@ def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], 
     return RowBatch(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
 
 
-def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, int, str | None]:
+def _cut(data: bytes, dialect: Dialect, *, start: bool, last: bool) -> tuple[int, int, str | None]:
     """Return the number of bytes of whole rows, of the bad line after them, and the reason why it is bad.
 
     start: the data begins the file. last: the data ends it.
     """
     body = np.frombuffer(data, np.uint8)
-    marks = np.flatnonzero(body == _QUOTE)
+    marks = quote_marks(body, dialect.escape)
     lines = np.flatnonzero(body == NEWLINE)
     if not len(marks):
         return (len(data), 0, None) if last else (int(lines[-1]) + 1 if len(lines) else 0, 0, None)
@@ -242,7 +240,7 @@ def _cut(data: bytes, delimiter: int, *, start: bool, last: bool) -> tuple[int, 
     behind = body[np.maximum(marks - 1, 0)]
     before = body[np.minimum(marks + 1, len(body) - 1)]
     begins = (marks == 0) | (start & (marks == len(text.UTF8_BOM)) & data.startswith(text.UTF8_BOM))
-    around = np.array([delimiter, NEWLINE, _QUOTE, 13], np.uint8)
+    around = np.array([dialect.delimiter[0], NEWLINE, QUOTE, 13], np.uint8)
     known = marks + 1 < len(body)  # the byte after the last one is not known yet
     bad = np.where(opens, ~begins & ~np.isin(behind, around[:3]), known & ~np.isin(before, around))
     wrong = np.flatnonzero(bad)
@@ -271,7 +269,6 @@ class TextFiles(CsvFiles):
 
     suffix = ".txt"
     in_ranges = True
-    quotes = False
     line = "line"
 
     def _chunks(
@@ -279,8 +276,11 @@ class TextFiles(CsvFiles):
     ) -> Iterator[tuple[int, bytes, str | None]]:
         return ((offset, chunk, None) for offset, chunk in chunks(blocks, window))
 
-    def _quoted(self, data: Bytes) -> Any:
+    def _quoted(self, data: Bytes, escape: bytes) -> Any:
         return None
+
+    def _plain(self, field: bytes, dialect: Dialect) -> bytes:
+        return field
 
     def _column(self, fields: ByteColumn, dialect: Dialect) -> Any:
         return fields.take()

@@ -69,13 +69,13 @@ class EscapedFiles(TextFiles):
         """Return a writer to a stream."""
         return _Writer(stream, schema, dialect)
 
-    def _plain(self, field: bytes) -> bytes:
+    def _plain(self, field: bytes, dialect: Dialect) -> bytes:
         data = np.frombuffer(field + b"\n" + PAD, np.uint8)
         read = Unescaped.of(data, Table.of(data, NEWLINE, None))
         return field if read.faults or read.nulls is not None else read.data[: read.table.ends[0]].tobytes()
 
     def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
-        good, why = self._good(data, table, None, width, dialect.delimiter[0])
+        good, why = self._good(data, table, None, width, dialect)
         read = Unescaped.of(data, table)
         ragged = ~good
         good[list(read.faults)] = False

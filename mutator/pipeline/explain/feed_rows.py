@@ -99,7 +99,9 @@ def has_key(plan: Plan, one: Input, row: bytes, wanted: WantedKey) -> bool:
             [_bytes(values.get(name)) for name in names], range(len(names)), wanted
         )
     text = row.decode("utf-8", "surrogateescape")
-    fields = next(csv.reader([text], delimiter=layout.dialect.delimiter.decode("latin-1")), [])
+    dialect = layout.dialect
+    escape = dialect.escape.decode() or None
+    fields = next(csv.reader([text], delimiter=dialect.delimiter.decode("latin-1"), escapechar=escape), [])
     names, of_file = _names_of_key(plan), layout.schema.names
     places = [of_file.index(name) for name in names if name in of_file]
     return len(places) == len(names) and _are([_bytes(field) for field in fields], places, wanted)

@@ -207,6 +207,8 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
     called = [field for field in (*config.id_fields, config.order_field, config.op_field) if isinstance(field, str)]
     header = config.header_lines > 0 or (bool(called) and file_format == "csv")  # only a header has those names
     dialect = Dialect(config.delimiter.literal or b",", config.csv_null, header, config.field_names)
+    if file_format == "csv" and not file_names.is_data_file(source.name):  # runs write doubled quotes
+        dialect = replace(dialect, escape=config.csv_escape)
 
     def read(dialect: Dialect) -> tuple[FileSchema, bytes]:
         with storage.open(source.path) as stream:

@@ -3,6 +3,7 @@
 from mutator.config import Config
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.delimiters import check_delimiters
+from mutator.plan.mistakes.doubled_backslashes import backslash_warnings
 from mutator.plan.mistakes.forgotten_op import check_forgotten_op
 from mutator.plan.mistakes.header_rows import check_header_rows
 from mutator.plan.mistakes.id_forms import id_warnings
@@ -27,4 +28,5 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
         *role_warnings(config, survey),
         *order_warnings(config, known, samples),
         *id_warnings(config, survey, samples),
+        *backslash_warnings(config, samples),
     )

@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mutator.formats.files.quotes import plain
+from mutator.plan.mistakes.doubled_backslashes import has_doubled_backslashes
 from mutator.plan.mistakes.value_forms import all_numbers_or_times
 from mutator.plan.proposal.header_lines import Row, header_of, unusable_name
 
 _FIRST = 200  # lines of a file
+_SLASH = b"\\"
 
 # Delimiter, its name in messages, and how probable it is before anything is read.
 DELIMITERS = (
@@ -55,6 +58,7 @@ class Dialect:
     widths: tuple[tuple[int, ...], ...]  # number of fields of each row, of each file, without header lines
     second: bytes | None = None  # a delimiter that some rows have in place of the first one
     blanks: bool = False  # a blank is beside one of the two delimiters
+    escape: bytes = b""  # before a quote within quotes; "": quotes are doubled
 
     @property
     def odd_rows(self) -> int:
@@ -101,14 +105,16 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
     candidates = DELIMITERS if wanted is None else ((wanted, "", 1.0),)
     for number, (delimiter, _, likelihood) in enumerate(candidates):
         for quoted in (False, True) if file_format is None else (file_format == "csv",):
-            wrapped = quoted and _has_wrapped(heads, delimiter)
+            escape = _escape_of(heads, delimiter) if quoted else b""
+            wrapped = quoted and _has_wrapped(heads, delimiter, escape)
             if quoted and not wrapped and file_format is None:
                 continue
-            rows = [list(_rows(head, delimiter, quoted)) for head in heads]
+            rows = [list(_rows(head, delimiter, quoted, escape)) for head in heads]
             best = max(best, (likelihood * _score(heads, rows), wrapped, not quoted, -number))
     score, _, plain, number = best
     delimiter, quoted = (candidates[-number][0], not plain) if score else (wanted or b"", False)
-    split = [_split_lines(head, delimiter, quoted) for head in heads]
+    escape = _escape_of(heads, delimiter) if quoted else b""
+    split = [_split_lines(head, delimiter, quoted, escape) for head in heads]
     modal = _modal_width([row for rows in split for row in rows if row])
     sides = [head.side for head in heads]
     found = [header_of(at, split, sides, modal) for at in range(len(heads))]
@@ -127,7 +133,7 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
     widths = tuple(
         tuple(len(row) for row in rows[count:] if row) for rows, (count, _) in zip(split, found, strict=True)
     )
-    stray = sum(row is None for head in heads for row in _csv_rows(head, delimiter)) if delimiter else 0
+    stray = _stray(heads, delimiter, b"") if delimiter else 0
     second, blanks = None, False
     if delimiter and not quoted and _odd_rows(widths):
         bodies = [
@@ -137,7 +143,7 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
         second, blanks = _second(bodies, delimiter, _odd_rows(widths))
     headers = tuple(names for _, names in found)
     return Dialect(
-        delimiter or None, quoted, stray, headers, tuple(count for count, _ in found), widths, second, blanks
+        delimiter or None, quoted, stray, headers, tuple(count for count, _ in found), widths, second, blanks, escape
     )
 
 
@@ -165,28 +171,46 @@ def _second(files: Sequence[Sequence[bytes]], delimiter: bytes, odd: int) -> tup
     return best[1], any(piece != piece.strip(b" ") for piece in pieces)
 
 
-def _split_lines(head: Head, delimiter: bytes, quoted: bool) -> list[Row]:
+def _split_lines(head: Head, delimiter: bytes, quoted: bool, escape: bytes) -> list[Row]:
     """Return the rows of a file, an empty one for each blank line."""
     if quoted:
-        return list(_rows(head, delimiter, quoted))
+        return list(_rows(head, delimiter, quoted, escape))
     return [(line.split(delimiter) if delimiter else [line]) if line.strip() else [] for line in head.lines[:_FIRST]]
 
 
-def _rows(head: Head, delimiter: bytes, quoted: bool) -> Iterator[Row]:
+def _rows(head: Head, delimiter: bytes, quoted: bool, escape: bytes) -> Iterator[Row]:
     """Yield the rows that are not blank."""
     lines = [line for line in head.lines[:_FIRST] if line.strip()]
     if not quoted:
         yield from (line.split(delimiter) for line in lines)
         return
-    for row in _csv_rows(head, delimiter):
+    for row in _csv_rows(head, delimiter, escape):
         # A row that CSV rejects has no fields: its delimiters may be within quotes.
-        yield [b""] if row is None else [_value(field) for field in row]
+        yield [b""] if row is None else [plain(field, escape) for field in row]
 
 
-def _csv_rows(head: Head, delimiter: bytes) -> Iterator[Row | None]:
+def _escape_of(heads: Sequence[Head], delimiter: bytes) -> bytes:
+    """Return a backslash if quotes, or backslashes, have one before them within quotes; else nothing."""
+    heads = [head for head in heads if any(_SLASH in line for line in head.lines[:_FIRST])]
+    if not heads:
+        return b""
+    doubled, escaped = _stray(heads, delimiter, b""), _stray(heads, delimiter, _SLASH)
+    if doubled != escaped:
+        return _SLASH if escaped < doubled else b""
+    fields = [field for head in heads for row in _csv_rows(head, delimiter, b"") for field in row or ()]
+    return _SLASH if has_doubled_backslashes(fields) else b""
+
+
+def _stray(heads: Sequence[Head], delimiter: bytes, escape: bytes) -> int:
+    """Return how many lines CSV rejects."""
+    return sum(row is None for head in heads for row in _csv_rows(head, delimiter, escape))
+
+
+def _csv_rows(head: Head, delimiter: bytes, escape: bytes) -> Iterator[Row | None]:
     """Yield the raw fields of each CSV row that is not blank; None for a line that CSV rejects."""
     text = b"\n".join(line for line in head.lines[:_FIRST] if line.strip())
-    field = rb'(?:"(?:[^"]|"")*"|[^"\n%b]*)' % re.escape(delimiter)
+    inner = rb'[^"\\]|""|\\[\s\S]' if escape else rb'[^"]|""'
+    field = rb'(?:"(?:%b)*"|[^"\n%b]*)' % (inner, re.escape(delimiter))
     row = re.compile(field + rb"(?:%b%b)*(?=\n|\Z)" % (re.escape(delimiter), field))
     fields = re.compile(rb"(?:\A|%b)(%b)" % (re.escape(delimiter), field))
     at = 0
@@ -198,17 +222,13 @@ def _csv_rows(head: Head, delimiter: bytes) -> Iterator[Row | None]:
         at = end + 1
 
 
-def _value(field: bytes) -> bytes:
-    return field[1:-1].replace(b'""', b'"') if field.startswith(b'"') else field
-
-
-def _has_wrapped(heads: Sequence[Head], delimiter: bytes) -> bool:
+def _has_wrapped(heads: Sequence[Head], delimiter: bytes, escape: bytes) -> bool:
     """Return whether quotes enclose a value, so that it begins and ends at a delimiter or at an end of its line."""
     return any(
         field.startswith(b'"') and b"\n" not in field
         for head in heads
         if any(b'"' in line for line in head.lines[:_FIRST])
-        for row in _csv_rows(head, delimiter)
+        for row in _csv_rows(head, delimiter, escape)
         for field in row or ()
     )
 

@@ -17,6 +17,7 @@ from mutator.plan.proposal.inputs import Given, Side
 from mutator.rules import file_names
 
 DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
+ESCAPE = "csv.escape"
 FORMAT, FEED_FORMAT, MASTER_FORMAT = "input.format", "feed.format", "master.format"
 CONTROL_SUFFIX = "feed.control.suffix"
 _TITLES = {
@@ -84,6 +85,9 @@ def _delimited(given: Given, dialect: Dialect, file_format: str | None) -> Forms
     all_csv = all(format_of(_bare(path)) == "csv" for path, _, _ in with_rows)
     if (dialect.quoted and not all_csv) or (typed is not None and named_files and not all_csv):
         choices.append(_csv_format(given, typed, quoted=dialect.quoted))
+    if dialect.escape:
+        why = "within quotes, quotes and backslashes have a backslash before them, as Spark writes them"
+        choices.append(Choice(ESCAPE, dialect.escape.decode(), why))
     plain = file_format == "text" or (all_csv and dialect.stray > 0 and not dialect.quoted and file_format is None)
     csv = dialect.quoted or (bool(named_files) and not plain and (all_csv or typed is not None))
     fault = dialect.unusable_names

@@ -95,7 +95,10 @@ def _file_layouts(
             format=source.file_format,
             schema=schemas.get(source.path, pa.schema([])),  # a file without fields has no rows
             typed=FILE_FORMATS[source.file_format].typed,
-            dialect=stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
+            dialect=replace(
+                stored_dialect(source.stored or known_spec, dialect) if side == "master" else dialect,
+                escape=source.dialect.escape,
+            ),
             **rules,
         )
 
