@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -155,6 +157,32 @@ def test_what_cannot_be_an_escape(settings, says):
     with pytest.raises(ConfigError) as caught:
         parse({"id.field.ordinals": "id", **settings})
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_lines_that_end_with_cr(tmp_path, engine):
+    """In each file by itself; a CR within quotes ends no line, and where it does not, it stays."""
+    work = Work(tmp_path, engine)
+    work.put("master/m.csv", HEAD.replace(b"\n", b"\r") + b'a,0,"x,\ry"\rb,0,y')
+    work.put("feed/f_1.csv", HEAD + b"b,1,z\n")
+    work.put("feed/f_2.csv.gz", gzip.compress(HEAD.replace(b"\n", b"\r") + b"c,2,x\r\rd,2,x\r"))
+    work.put("feed/f_3.csv", HEAD + b'e,3,"x\ry"\n')
+    report = work.run()
+
+    assert [row["note"] for row in work.rows()] == ["x,\ny", "z", "x", "x", "x\ry"]
+    assert report.counts["feed ignored"] == 4
+    work.put("feed4/f_4.csv", HEAD.replace(b"\n", b"\r") + b'a,4,"line\none"\r')
+    says = r"f_4\.csv: its header has a carriage return in the name 'note\\ra', and other lines end with LF; have all"
+    with pytest.raises(DataError, match=says):
+        work.run(feed="feed4")
+
+
+def test_one_row_with_a_cr_within_quotes_alone(tmp_path):
+    work = Work(tmp_path, settings={"id.field.ordinals": "0", "input.format": "csv", "field.names": "id,note"})
+    work.put("master/m.csv", b'a,"x\ry"')
+    work.put("feed/f_1.csv", b'b,"x\ry"')
+    work.run()
+    assert [row["note"] for row in work.rows()] == ["x\ry", "x\ry"]
 
 
 @pytest.mark.parametrize("null", ['"', 'x"y', "a,b", "a\r"])

@@ -5,6 +5,7 @@ text may contain delimiters, line ends and quotes. The text for NULL means NULL 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, BinaryIO, ClassVar
 
@@ -92,14 +93,21 @@ class CsvFiles:
     def read(self, content: Content, schema: Any, names: Sequence[str], dialect: Dialect) -> Iterator[RowBatch]:
         """Yield rows whose fields are large_binary, NULL where they have the text for NULL."""
         before, delimiter, quoted = 0, dialect.delimiter[0], partial(self._quoted, escape=dialect.escape)
-        for offset, chunk, why in self._chunks(content.blocks(), content.window, dialect):
+        blocks, window = self._lines(content)
+        for offset, chunk, why in self._chunks(blocks, window, dialect):
             if why is not None:
                 found = _of_one_reject(chunk, offset, before + 1, names, why)
             else:
-                lines = scan(chunk, offset, content.window, delimiter, len(schema), quoted)
+                lines = scan(chunk, offset, window, delimiter, len(schema), quoted)
                 found = self._batch(lines, before, schema, names, dialect)
             before += found.lines
             yield found
+
+    def _lines(self, content: Content) -> tuple[Iterable[bytes], Window]:
+        """Return the content with LF at the end of lines, also within quotes, and the window for it."""
+        if content.window.ending != text.CR:
+            return content.blocks(), content.window
+        return (block.replace(b"\r", b"\n") for block in content.blocks()), replace(content.window, ending=text.LF)
 
     def _chunks(
         self, blocks: Iterable[bytes], window: Window, dialect: Dialect
@@ -270,6 +278,9 @@ class TextFiles(CsvFiles):
     suffix = ".txt"
     in_ranges = True
     line = "line"
+
+    def _lines(self, content: Content) -> tuple[Iterable[bytes], Window]:
+        return content.blocks(), content.window
 
     def _chunks(
         self, blocks: Iterable[bytes], window: Window, dialect: Dialect

@@ -18,6 +18,7 @@ from mutator.rules.byte_columns import Bytes, Flags, Ints
 from mutator.rules.order_columns import flags
 
 QUOTE = 34
+_CR = 13
 
 
 def quote_marks(body: Bytes, escape: bytes) -> Ints:
@@ -35,6 +36,17 @@ def quote_marks(body: Bytes, escape: bytes) -> Ints:
     follows[follows] = (last - first[last]) % 2 == 0
     kept: Ints = marks[~follows]
     return kept
+
+
+def ends_lines(data: bytes, escape: bytes) -> bool:
+    """Return whether some bytes from the beginning of a file have a carriage return outside of quotes.
+
+    >>> ends_lines(b'a,"b"' + bytes([13]), b""), ends_lines(b'a,"b' + bytes([13, 34]), b"")
+    (True, False)
+    """
+    body = np.frombuffer(data, np.uint8)
+    before = np.searchsorted(quote_marks(body, escape), np.flatnonzero(body == _CR))
+    return bool((before % 2 == 0).any())
 
 
 def unquoted(values: pa.Array, in_quotes: Flags, escape: bytes) -> pa.Array:

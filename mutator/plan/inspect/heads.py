@@ -43,21 +43,21 @@ def head_of(data: bytes, ending: str) -> bytes:
 
 
 class RecordedStream:
-    """A stream for reading that keeps the first bytes read from it."""
+    """A stream for reading that keeps the first bytes read from it. ending: of its lines; those read have LF."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: BinaryIO, ending: str) -> None:
+        self._stream, self._ending = stream, ending
         self._read = b""
 
     def read(self, size: int = -1) -> bytes:
         """Read the next bytes, as many as the stream returns."""
         data = self._stream.read(size)
         self._read += data[: max(HEAD + 1 - len(self._read), 0)]
-        return data
+        return data.replace(b"\r", b"\n") if self._ending == lines.CR else data
 
     def head(self) -> bytes:
         """Return the head of the file, see ``head_of``; reads more if the reader needed less."""
-        return head_of(first_bytes(chain([self._read], blocks(self._stream))), lines.LF)
+        return head_of(first_bytes(chain([self._read], blocks(self._stream))), self._ending)
 
 
 def with_few_heads(sources: Iterable[Source]) -> Iterator[Source]:

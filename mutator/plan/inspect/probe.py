@@ -6,6 +6,7 @@ No file is read further than its first row or line end.
 import io
 import json
 import posixpath
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -16,12 +17,13 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.errors.display import counted
+from mutator.errors.display import counted, quoted_value
 from mutator.formats.content import HeaderFault, NotReadable
 from mutator.formats.files import lines, registry
 from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
+from mutator.formats.files.quotes import ends_lines
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
 from mutator.plan.inspect.field_names import other_number_of_names
@@ -35,6 +37,7 @@ from mutator.storage.compression import CorruptStream, decompress, sniff
 _HEAD, _MAGIC = 4096, 64  # bytes of a file that show whether it is text, and whether it is packed
 _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # content, as ``sniff`` names it -> file format
 
+_LONE_CR = re.compile(r"\r(?!\n)")
 _NAME_ALL = (
     "name every field (pandas leaves the name of its index empty: write with index=False), or set input.format=text "
     "and header.lines=1, and give fields by ordinal"
@@ -75,7 +78,7 @@ def probe_file(
         return _probe_text(config, storage, source)
     if is_delimited:
         _check_encoding(source, head)
-    return _probe_schema(config, storage, source, field_names)
+    return _probe_schema(config, storage, source, field_names, head)
 
 
 def format_of_name(name: str, named: bool) -> str | None:
@@ -199,8 +202,24 @@ def _first_row(
     return header_end, headers, None
 
 
-def _probe_schema(config: Config, storage: Storage, source: Source, field_names: tuple[str, ...]) -> Source:
-    """Probe a file whose fields have names."""
+def _csv_line_end(storage: Storage, source: Source, dialect: Dialect) -> str:
+    """Return how the lines of a CSV file end: at CR if it has no LF, and a CR outside of quotes in its first block."""
+    try:
+        with closing(_blocks(storage, source.path, source.compression)) as content:
+            ending = lines.line_end(content)
+        if ending != lines.CR:
+            return ending
+        return (
+            ending if ends_lines(_first_block(storage, source.path, source.compression), dialect.escape) else lines.LF
+        )
+    except CorruptStream:  # the reader says so
+        return lines.LF
+
+
+def _probe_schema(
+    config: Config, storage: Storage, source: Source, field_names: tuple[str, ...], first: bytes
+) -> Source:
+    """Probe a file whose fields have names. first: its first bytes."""
     file_format, delimited = source.file_format, not FILE_FORMATS[source.file_format].typed
     if delimited:
         _check_delimited(config, source)
@@ -210,6 +229,10 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
     if file_format == "csv" and not file_names.is_data_file(source.name):  # runs write doubled quotes
         dialect = replace(dialect, escape=config.csv_escape)
 
+    ending = lines.LF if delimited else ""
+    if file_format == "csv" and (source.compression is not None or b"\n" not in first):
+        ending = _csv_line_end(storage, source, dialect)
+
     def read(dialect: Dialect) -> tuple[FileSchema, bytes]:
         with storage.open(source.path) as stream:
             if not source.bytes and not delimited:
@@ -217,7 +240,7 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
             content = whole(stream, source.compression)
             if not delimited:
                 return FILE_FORMATS[file_format].probe(content, dialect), b""
-            recorded = RecordedStream(content)
+            recorded = RecordedStream(content, ending)
             return FILE_FORMATS[file_format].probe(cast(BinaryIO, recorded), dialect), recorded.head()
 
     try:
@@ -232,6 +255,7 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
         raise error("format", path=source.path, what=fault, cure=_NAME_ALL) from None
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
+    _check_names(source, file_schema)
     names = config.field_names or (field_names if file_format == "escaped" else ())
     if delimited and names and not header and len(file_schema.schema):
         file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, names), named=True)
@@ -241,13 +265,23 @@ def _probe_schema(config: Config, storage: Storage, source: Source, field_names:
         file_schema=file_schema,
         header_line=header_line if config.header_check and file_schema.header_end <= len(head) else b"",
         dialect=dialect,
-        ending=lines.LF if delimited else "",
+        ending=ending,
         bom=file_schema.bom,
         header_end=file_schema.header_end,
         width=len(file_schema.schema) or None,
         head=head,
         is_header_alone=delimited and header and len(head) <= HEAD and not head[file_schema.header_end :].strip(),
     )
+
+
+def _check_names(source: Source, file_schema: FileSchema) -> None:
+    """Raise DataError where a CR that ends a line, in a file with other line ends, is in the name of a field."""
+    name = next((name for name in file_schema.schema.names if _LONE_CR.search(name)), None)
+    if source.file_format == "csv" and file_schema.header_end and name is not None:
+        what = (
+            f"its header has a carriage return in the name {quoted_value(name.encode())}, and other lines end with LF"
+        )
+        raise error("format", path=source.path, what=what, cure="have all lines end with LF, or with CR and LF")
 
 
 def _check_delimited(config: Config, source: Source) -> None:
