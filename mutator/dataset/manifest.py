@@ -109,6 +109,11 @@ def is_without_key(manifest: Manifest) -> bool:
     return bool(manifest.spec["key"].get("fields") == [])
 
 
+def is_of_bridge(manifest: Manifest) -> bool:
+    """Return whether a dataset is a table that a bridge has written, whose state is with its text copy."""
+    return is_without_key(manifest) and manifest.spec["format"] != "escaped"
+
+
 @paused()
 def dump(manifest: Manifest) -> bytes:
     """Return a manifest as JSON that ends with a checksum."""

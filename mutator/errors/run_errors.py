@@ -54,6 +54,10 @@ RUNS: dict[int, dict[str, str]] = {
             "directory, and complete, or set allow.empty.master=true for the first run, whose result has the rows of "
             "the feed alone"
         ),
+        "master.bridge": (
+            "{path}: mutator bridge wrote this directory, and the values of {fields} are in the names of its "
+            "directories alone; merge into it with mutator bridge run --from"
+        ),
         "master.missing": (
             "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
         ),
@@ -196,6 +200,11 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "claim.stuck": "{what}; the other feed files wait for it ({cause})",
         "storage.service": "{path}: {why}; check the address, the credentials and the service",
+        "storage.slashes": (
+            "{path}: a key with two slashes in succession, such as {key}, is not below any directory; move the object "
+            "to {moved}, or name another directory"
+        ),
+        "storage.key": "{path}: is not UTF-8, as keys of objects must be; name another path",
         "storage.exists": "{path}: {why}; check the path, its permissions and the free space",
         "storage.missing": "{path}: {why}; check the path, its permissions and the free space",
         "commit.uncertain": (

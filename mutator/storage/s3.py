@@ -76,7 +76,7 @@ class S3Storage(Storage):
             for one in page.get("CommonPrefixes", ()):
                 name = one["Prefix"][len(address.prefix) : -1]
                 if not name:
-                    raise error("storage.service", path=path, why="keys with '//' in them have no path")
+                    raise _double_slash(address, one["Prefix"])
                 found.append(Entry(address.path_of(address.prefix + name), name, 0, "directory"))
         return sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogateescape"))
 
@@ -86,7 +86,7 @@ class S3Storage(Storage):
         for page in _pages(address):
             for one in page.get("Contents", ()):
                 if "//" in "/" + one["Key"][len(address.prefix) :]:
-                    raise error("storage.service", path=path, why="keys with '//' in them have no path")
+                    raise _double_slash(address, one["Key"])
                 if not one["Key"].endswith("/"):  # an empty object may represent a directory
                     yield _entry(address, one)
 
@@ -204,6 +204,13 @@ def _uploads(address: Address) -> Iterator[tuple[str, str]]:
 def _entry(address: Address, one: dict[str, Any]) -> Entry:
     name = one["Key"].rpartition("/")[2]
     return Entry(address.path_of(one["Key"]), name, one["Size"], "file", one["LastModified"].timestamp(), one["ETag"])
+
+
+def _double_slash(address: Address, key: str) -> Exception:
+    """Return the error that a key has no path. key: with two slashes, the second of them after the prefix."""
+    at = f"/{key}".index("//", len(address.prefix))
+    moved = address.path_of(f"{key[:at]}{key[at + 1 :]}")
+    return error("storage.slashes", path=address.path, key=address.path_of(key), moved=moved)
 
 
 def _probed(address: Address) -> bool:

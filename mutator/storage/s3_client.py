@@ -80,7 +80,7 @@ def faults(path: str) -> Iterator[None]:
     try:
         yield
     except UnicodeEncodeError:
-        raise error("storage.service", path=path, why="a key must be UTF-8") from None
+        raise error("storage.key", path=path) from None
     except Exception as fault:
         # By name: without boto3 installed there is no class to compare with.
         if not any(one.__module__.startswith(("boto3.", "botocore.")) for one in type(fault).__mro__):

@@ -14,11 +14,13 @@ from mutator import config
 from mutator.bridge import PathTable, run
 from mutator.bridge.rows_by_partition import split_by_partition as parted_rows
 from mutator.errors import ConfigError, DataError, StateError
+from mutator.plan.proposal.propose import propose
 from mutator.storage.local import LocalStorage
 from tests.support import local_engine
 from tests.support.bridge_tables import KINDS, Bridged, data_files, each, each_twice, inodes, known, write
 from tests.support.columns_data import file_of
 from tests.support.job import snapshot
+from tests.support.no_limits import NO_LIMITS
 
 SCHEMA = pa.schema([("id", pa.int32()), ("name", pa.string()), ("at", pa.int64())])
 
@@ -726,6 +728,30 @@ def test_managed_master_is_refused_as_a_table(flat):
     assert caught.value.kind == "table.place"
     assert "mutator run" in str(caught.value)
     assert snapshot(flat.table) == there
+
+
+def native(bridged, **arguments):
+    paths = {"master": str(bridged.table), "feed": [str(bridged.inbox)], "output": str(bridged.root / "native")}
+    settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", "num.reducer": "2", **NO_LIMITS}
+    return local_engine.mutate({**settings, "field.names": "id,name,at"}, engine="blocks", **paths, **arguments)
+
+
+def test_a_run_on_the_table_says_that_a_bridge_wrote_it(flat):
+    """It does not know the tombstones of the text copy."""
+    flat.feed("ups_1.txt", "1,one,200\n")
+    flat.run()
+    warning = f"{flat.table}: mutator bridge wrote this master: the tombstones and the list of merged feed files"
+
+    assert [one.startswith(warning) for one in native(flat).warnings if "bridge" in one] == [True]
+    assert propose(str(flat.table), [str(flat.inbox)], {}).proposal is not None
+
+
+def test_a_run_cannot_read_the_directories_of_a_bridge(parted):
+    parted.feed("ups_1.txt", "1,one,200,c\n")
+    parted.run()
+    for act in (lambda: native(parted), lambda: propose(str(parted.table), [str(parted.inbox)], {})):
+        with pytest.raises(ConfigError, match=r"values of dt are .*; merge into it with mutator bridge run --from"):
+            act()
 
 
 @pytest.mark.parametrize("fault", ["bad row", "width", "too many deletes"])

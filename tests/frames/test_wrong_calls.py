@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 import mutator
+from mutator.engine.spark.frames import check_names
+from mutator.errors import DataError
 
 TABLE = pa.table({"id": [1], "ts": [1]})
 GOOD = {"master": TABLE, "feed": TABLE, "key": "id", "order_by": "ts"}
@@ -202,3 +206,27 @@ def test_cures_are_arguments(tmp_path):
     assert '1 of 1 order values looks like ISO 8601: set order_type="timestamp". Fix' in str(caught.value)
     assert 'master_reject_policy="quarantine" would leave it out of the result, up to reject_limit' in str(caught.value)
     mutator.merge(master=master, feed=feed, key="id", order_by="at", order_type="timestamp")
+
+
+@pytest.mark.parametrize(
+    ("names", "case_sensitive", "says"),
+    [
+        (["id", "at", "id"], True, "column id is there twice"),
+        (["id", "at", "ID"], False, "column ID differs from id in case alone"),
+        (["id", "at", "ID"], True, None),
+        (["id", {"v": ["a", "a"]}], True, "column v.a is there twice"),
+        (["id", {"v": ["a"]}, {"w": ["a"]}], True, None),
+    ],
+)
+def test_a_column_twice_in_a_spark_dataframe(names, case_sensitive, says):
+    def struct(parts):
+        fields = []
+        for part in parts:
+            ((name, inner),) = part.items() if isinstance(part, dict) else ((part, None),)
+            data_type = StringType() if inner is None else ArrayType(struct(inner))
+            fields.append(StructField(name, data_type))
+        return StructType(fields)
+
+    with pytest.raises(DataError) if says else nullcontext() as caught:
+        check_names(struct(names), "feed[0], a Spark DataFrame", case_sensitive)
+    assert says is None or str(caught.value).startswith(f"feed[0], a Spark DataFrame: {says}; rename or drop one of ")

@@ -90,12 +90,41 @@ def write_frame(frame: DataFrame, directory: str, label: str) -> None:
         if any(re.search(rf"\b{word}\b(?!:)", type_name) for word in not_stored):
             cure = "cast it to a type that Parquet has, or leave it out"
             raise error("table.column", table=label, column=field.name, what=f"has the type {type_name}", cure=cure)
+    check_names(frame.schema, label, session.conf.get("spark.sql.caseSensitive", "false") == "true")
     with _settings(session, _WRITING), spark_faults(session.sparkContext):
         frame.write.parquet(target)
     storage = storage_for(directory)
     for entry in storage.entries(directory):
         if file_names.is_hidden(entry.name):  # checksums and marks of Hadoop, which the report would list
             storage.remove(entry.path)
+
+
+def check_names(schema: StructType, label: str, case_sensitive: bool, path: str = "") -> None:
+    """Raise DataError for two columns of one name, as a join leaves them, or two members of a struct.
+
+    path: of the struct, with a full stop at its end.
+    """
+    known: dict[str, str] = {}
+    for number, field in enumerate(schema):
+        other = known.setdefault(field.name if case_sensitive else field.name.lower(), field.name)
+        if len(known) == number:
+            what = "is there twice" if other == field.name else f"differs from {path}{other} in case alone"
+            cure = "rename or drop one of them; a join on names, as in join(other, on='id'), keeps one column"
+            raise error("table.column", table=label, column=f"{path}{field.name}", what=what, cure=cure)
+    for field in schema:
+        for struct in _structs_in(field.dataType):
+            check_names(struct, label, case_sensitive, f"{path}{field.name}.")
+
+
+def _structs_in(given: DataType) -> Iterator[StructType]:
+    """Yield the structs of a type that are in no other struct."""
+    if isinstance(given, StructType):
+        yield given
+    elif isinstance(given, ArrayType):
+        yield from _structs_in(given.elementType)
+    elif isinstance(given, MapType):
+        yield from _structs_in(given.keyType)
+        yield from _structs_in(given.valueType)
 
 
 def frame_of_files(

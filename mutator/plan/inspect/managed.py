@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile, damaged
+from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile, damaged, is_of_bridge
 from mutator.dataset.partition_index import SPEC, Files, by_partition, form_of
+from mutator.errors import error
 from mutator.formats.files import lines
 from mutator.formats.files.contract import FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
@@ -28,6 +29,13 @@ class PartitionedMaster:
     parts: tuple[Part, ...]  # all of its files
     # form -> layout, and whether tasks may read parts of a file; the plan adds them
     forms: Mapping[int | None, tuple[str, bool]] = field(default_factory=dict)
+
+
+def check_directories(known: Manifest, path: str) -> None:
+    """Raise ConfigError for a table of a bridge that has the values of partition fields in directories alone."""
+    fields = known.spec.get("partitioned by")
+    if fields and is_of_bridge(known):
+        raise error("master.bridge", path=path, fields=", ".join(fields))
 
 
 def partitioned_master(path: str, known: Manifest) -> PartitionedMaster | None:

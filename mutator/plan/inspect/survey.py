@@ -25,6 +25,7 @@ from mutator.plan.inspect.headers import check_headers
 from mutator.plan.inspect.heads import with_few_heads, with_first_head
 from mutator.plan.inspect.managed import (
     PartitionedMaster,
+    check_directories,
     dataset_schema,
     dataset_sources,
     forms_of,
@@ -161,6 +162,7 @@ def survey_master(config: Config, master: str) -> Survey:
     if partitioned is not None:  # its files are checked while Spark reads the feed (``engine.blocks.carry``)
         survey = Survey(master, known, with_first_head(storage, forms_of(master, known)), partitioned=partitioned)
     else:
+        check_directories(known, master)
         # If damaged files may be replaced, the merge compares their checksums.
         lost = [part.path for part in known.parts()] if config.overwrites and config.replace_damaged else ()
         check_files(storage, master, known.parts(), storage.entries(master), lost)

@@ -65,7 +65,7 @@ def _feed_has_no_sequences(survey: Survey) -> bool:
 
 
 def role_warnings(config: Config, survey: Survey) -> Iterator[str]:
-    """Yield warnings on a master with delete files, and on a feed that is a master."""
+    """Yield warnings on a master with delete files or of a bridge, and on a feed that is a master."""
     if survey.manifest is None and survey.master:
         if deletes := _deletes_in_master(config, survey):
             shown = file_names.first_few([source.name for source in deletes])
@@ -74,6 +74,12 @@ def role_warnings(config: Config, survey: Survey) -> Iterator[str]:
                 "as records; are master and feed swapped?"
             )
         return
+    if survey.manifest is not None and manifest.is_of_bridge(survey.manifest):
+        yield (
+            f"{without_secrets(survey.master_path)}: mutator bridge wrote this master: the tombstones and the list of "
+            "merged feed files of its runs are with their text copy, and this run does not know them; merge with "
+            "mutator bridge run --from, unless no bridge run goes on there"
+        )
     for path in _datasets_in_feed(survey):
         yield f"{path}: the feed is a master that mutator wrote: its rows are merged, its tombstones are not"
 

@@ -19,7 +19,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.control_files import set_apart
 from mutator.plan.inspect.feed_files import check_entry, entries_below, feed_entries, visible
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
-from mutator.plan.inspect.managed import dataset_sources
+from mutator.plan.inspect.managed import check_directories, dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
@@ -167,6 +167,7 @@ def _master(config: Config, master: str, wanted: str | None) -> tuple[Side, Mani
         raise error("init.master", path=master)
     known = read_manifest(storage, path) if entry.type == "directory" else None
     if known is not None:
+        check_directories(known, path)
         sources = dataset_sources(path, known)[0]
         found = [_with_dialect(source, known) for source in sources[:FILES]]
         return Side(master, path, tuple(found), len(sources), sum(source.bytes for source in sources)), known

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import Config, parse
+from mutator.dataset.manifest import is_without_key
 from mutator.errors.display import counted, hidden_values
 from mutator.plan.inspect.delete_files import named_like_deletes
 from mutator.plan.proposal.choice import Choice, Proposal
@@ -106,11 +107,13 @@ def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, 
         op = op_field(raw, layout.widths)
     inputs = layout.inputs(op, has_master=has_master)
     operations = _operations(inputs, layout, given, config, op)
-    key = key_of(inputs, layout, given.manifest, settings, op)
+    # A bridge leaves the key to the first run.
+    recorded = None if given.manifest is None or is_without_key(given.manifest) else given.manifest
+    key = key_of(inputs, layout, recorded, settings, op)
     choices = [key_choice(key, layout)]
     ids = key.fields if key is not None else ()
-    if given.manifest is not None:
-        choices += recorded_order(given.manifest, inputs, layout, op)
+    if recorded is not None:
+        choices += recorded_order(recorded, inputs, layout, op)
     else:
         with nullcontext() if config.report_fields.all else hidden_values():
             fields = order_fields(inputs, ids, op)
