@@ -14,6 +14,8 @@ from mutator.rules.truth_table import Decision
 
 # Remark on a key: its delete has a partition field without a value, and its partition does not have the record.
 DELETE_WITHOUT_PARTITION = "delete without partition"
+# Remark on an inserted key that a record has in another spelling; a sample has the values of both IDs.
+SPELLED_OTHERWISE = "spelled otherwise"
 
 
 @dataclass

@@ -5,9 +5,11 @@ from decimal import Decimal
 from typing import Any
 
 from mutator.engine.receipts import LateOrders
-from mutator.errors.display import counted
+from mutator.engine.tally import SPELLED_OTHERWISE
+from mutator.errors.display import counted, key_text, value_in_quotes
 from mutator.pipeline.accounting import Result
 from mutator.plan.inspect.survey import Survey
+from mutator.plan.mistakes.id_forms import DIFFER
 from mutator.plan.run_plan import Plan
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.file_names import first_few
@@ -50,6 +52,20 @@ def tied_warnings(plan: Plan, result: Result) -> Iterator[str]:
         f"{n['tied']:,} of {counted(met, 'mutation')} of known records have the order value of the record that they "
         "replace: if temporal.ordering.field.ordinal names a time of creation, which no change of a record changes, "
         "an older mutation wins as well as a newer one"
+    )
+
+
+def spelling_warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield a warning if IDs of records were inserted in another spelling."""
+    samples = result.samples.get(SPELLED_OTHERWISE, ())
+    if not samples or any(DIFFER in warning for warning in plan.warnings):
+        return
+    own, other = (
+        value_in_quotes(key_text(key)) for key in (samples[0][: plan.key_width], samples[0][plan.key_width :])
+    )
+    yield (
+        f"{DIFFER}: {own} is inserted, and {other} is in the master, as a sample of "
+        f"{counted(result.counts['feed inserted'], 'inserted record')} shows; they count as different records"
     )
 
 

@@ -8,7 +8,13 @@ from mutator.engine.lost_files import lost_parts
 from mutator.engine.receipts import Key
 from mutator.errors.display import counted, key_text, without_secrets
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.late_feed import empty_feed_warnings, late_warnings, superseded_warnings, tied_warnings
+from mutator.pipeline.late_feed import (
+    empty_feed_warnings,
+    late_warnings,
+    spelling_warnings,
+    superseded_warnings,
+    tied_warnings,
+)
 from mutator.pipeline.op_codes import op_code_warnings
 from mutator.pipeline.order_units import future_warnings
 from mutator.pipeline.reject_hints import reject_hints
@@ -116,6 +122,7 @@ def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     yield from op_code_warnings(plan, result)
     yield from empty_feed_warnings(plan, survey, result)
     yield from late_warnings(plan, result)
+    yield from spelling_warnings(plan, result)
     yield from future_warnings(plan, result)
     yield from tied_warnings(plan, result)
     yield from superseded_warnings(plan, survey, result)

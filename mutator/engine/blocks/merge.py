@@ -92,6 +92,8 @@ def merge_blocks(
     """
     if len(parts) <= 1:
         winners = next(iter(parts), None)
+        if winners is not None:
+            winners.look_for_other_spellings()
         for block in blocks():
             replaced = output.replaced_rows(block)
             yield _applied(block, _met(winners, block, dropped, replaced), dropped, output, replaced)
@@ -278,6 +280,7 @@ def insert_and_bury(winners: Winners, output: Output, remark: str | None = None)
     insert, bury = winners.meet_nothing()
     if remark is not None:
         winners.note(remark, bury[~winners.found.upserts[bury]])
+    winners.note_other_spellings(insert)
     winners.insert(insert)
     winners.bury(bury)
     winners.close()

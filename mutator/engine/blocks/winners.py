@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, key_columns, key_names
+from mutator.engine.blocks.spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.spool import BATCH
 from mutator.engine.receipts import LateOrders
-from mutator.engine.tally import Tally
+from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
@@ -47,6 +48,16 @@ class Winners:
         self._shift = np.uint64(64 - min(24, max(8, len(found).bit_length() + 3)))
         self._seen = np.zeros(1 << int(np.uint64(64) - self._shift), np.bool_)
         self._seen[self._slots(found.hashes)] = True
+        self.others: OtherSpellings | None = None
+
+    def look_for_other_spellings(self) -> None:
+        """Look, among the rows to be matched, for the keys of a sample of the winners in other spellings."""
+        if len(self.found) <= FEWEST:
+            return
+        self.others = OtherSpellings(self.plan, self.found)
+        if self.firsts:
+            self.firsts |= {key[0] for key in self.others.keys}
+        self._seen[self._slots(self.others.hashes)] = True
 
     def __len__(self) -> int:
         return len(self.found)
@@ -62,6 +73,8 @@ class Winners:
         hashes: of the keys, one per row. keys: returns the key columns of the rows with some numbers.
         """
         rows = np.flatnonzero(self._seen[self._slots(hashes)])
+        if self.others and len(rows):
+            self.others.look(hashes, rows, keys)
         known = self.found.hashes
         if not len(rows) or not len(known):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -215,6 +228,12 @@ class Winners:
         order = [(name, "ascending") for name in names]
         few = keys.take(pc.select_k_unstable(keys, k=min(SAMPLES, len(positions)), sort_keys=order))
         self.tally.sample(remark, zip(*(column.to_pylist() for column in few.columns), strict=True))
+
+    def note_other_spellings(self, positions: Ints) -> None:
+        """Count the winners to be inserted of which a record has the ID in another spelling; keep both IDs of a few."""
+        found = self.others.of(positions) if self.others else {}
+        keys = ((*(column[number].as_py() for column in self.found.keys), *key) for number, key in found.items())
+        self.tally.note_all(SPELLED_OTHERWISE, keys)
 
     def insert(self, positions: Ints) -> None:
         """Mark winners to be inserted."""

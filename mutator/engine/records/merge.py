@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from mutator.engine.receipts import Key, LateOrders
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
+from mutator.engine.records.spellings import SortedSpellings
 from mutator.engine.tally import Tally
 from mutator.rules.truth_table import Decision, decide, decide_replaced
 
@@ -31,13 +32,15 @@ def merge_bucket(
     replaced: bool = False,
     horizon: Any = None,
     expire_before: int | None = None,
+    spellings: SortedSpellings | None = None,
 ) -> Iterator[tuple[tuple[Any, ...], tuple[bytes, Any]]]:
     """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
     key. changed: called with each row that changes, before and after; None where there is none. won: called with the
     outcome and the precedence of each winner. full: the feed is a full snapshot. replaced: the feed replaces all
-    records. horizon, expire_before: None where tombstones never expire.
+    records. horizon, expire_before: None where tombstones never expire. spellings: gets the keys of records, and those
+    that are inserted.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -67,6 +70,10 @@ def merge_bucket(
             tied = order == winner.order and (not winner.is_delete if record is None else not same)
             _note_winner(tally, key, winner, decision.winner, known, known != "nothing" and tied, horizon)
         decided[decision] += 1
+        if spellings is not None and record is not None:
+            spellings.record(key)
+        elif spellings is not None and decision.winner == "inserted":
+            spellings.insert(key)
         if won is not None and winner is not None and decision.winner is not None:
             won(decision.winner, winner.place)
         result = decision.result

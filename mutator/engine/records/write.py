@@ -16,11 +16,13 @@ from mutator.engine.changed_rows import ChangedRows, changed_rows
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import Element
+from mutator.engine.records.spellings import SortedSpellings
 from mutator.engine.sorted_runs import sorted_elements
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
+from mutator.rules.id_spellings import have_spellings
 from mutator.rules.order_values import format_order
 
 _BATCH = 1 << 14  # rows or tombstones that are written at once
@@ -55,6 +57,7 @@ def write_bucket(
             replaced=plan.units[bucket].replaced,
             horizon=plan.horizon,
             expire_before=plan.expire_before,
+            spellings=SortedSpellings(tally) if have_spellings(plan.rows.spec["key"]) else None,
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             found = form.from_contents([row for _, (row, _) in batch], plan.rows.layouts["master"])

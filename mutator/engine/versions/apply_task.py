@@ -28,6 +28,7 @@ from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.rows_in_place import row_hashes_of
+from mutator.engine.blocks.spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
@@ -148,14 +149,8 @@ class Meeting:
 
     def decided(self) -> Decided:
         """Decide about all winners, and count the outcomes."""
-        search = Search(
-            self._live,
-            self._winners.found.hashes,
-            self._keys,
-            self._partitions,
-            self._own if self._plan.rows.partitioning.by_partition else None,
-            self._plan.rows.order_type,
-        )
+        own = self._own if self._plan.rows.partitioning.by_partition else None
+        search = self._search(self._winners.found.hashes, self._keys, own)
         for met in search.met(DATA):
             self._meet_records(met)
         for met in search.met(TOMBSTONES):
@@ -166,6 +161,9 @@ class Meeting:
         orders = exchanged(self._winners.found.orders, self._raised)
         hashed = self._hashed
         return Decided(self._keys, self._partitions.names, written, self._indexed, self._late, orders, hashed)
+
+    def _search(self, hashes: Hashes, keys: Any, own: Ints | None) -> Search:
+        return Search(self._live, hashes, keys, self._partitions, own, self._plan.rows.order_type)
 
     def _own_partitions(self) -> Ints:
         """Return the code of the partition that each winner's row belongs to."""
@@ -310,6 +308,8 @@ class Meeting:
     def _meet_nothing(self) -> None:
         winners, partitioning = self._winners, self._plan.rows.partitioning
         insert, bury = winners.meet_nothing()
+        if len(insert) > FEWEST and not partitioning.by_partition:
+            self._note_other_spellings(insert)
         self._insert.append((insert, self._own[insert]))
         codes = np.full(len(bury), self._partitions.code(NOWHERE)) if partitioning.by_table else self._own[bury]
         self._bury.append((bury, codes))
@@ -317,6 +317,16 @@ class Meeting:
             lacking = [None in dict(values_of(name)).values() if name else False for name in self._partitions.names]
             unplaced = bury[np.array(lacking)[codes]] if len(bury) else bury
             winners.note(DELETE_WITHOUT_PARTITION, unplaced[~winners.found.upserts[unplaced]])
+
+    def _note_other_spellings(self, insert: Ints) -> None:
+        """Look for the keys of a sample of the winners to be inserted in other spellings."""
+        winners = self._winners
+        winners.others = others = OtherSpellings(self._plan, winners.found, insert)
+        if len(others):
+            for met in self._search(others.hashes, encoded_keys(others.columns), None).met(DATA):
+                for number in met.numbers.tolist():
+                    others.meet(number)
+        winners.note_other_spellings(insert)
 
     def _staying(self, met: MetRows, rows: Ints, removed: frozenset[str]) -> Ints:
         """Return the rows whose files are not among some."""

@@ -17,8 +17,12 @@ from mutator.plan.inspect.heads import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample
-from mutator.rules.id_spellings import INVISIBLE, plain_id
+from mutator.rules.id_spellings import INVISIBLE, have_spellings, plain_id
 
+DIFFER = (
+    "IDs of the feed and the master differ in their spelling alone (blanks, quotes, case, zeros, the form of numbers "
+    "or UUIDs, invisible characters or accents)"
+)
 _ROWS = 200  # of a typed file
 _ENOUGH = 3  # IDs of a side that show its form
 _FRACTION = re.compile(rb"[+-]?[0-9]+\.[0-9]*0*")
@@ -52,7 +56,7 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
     IDs of other types than text have one form, to which those of the feed are converted.
     """
     known = survey.manifest
-    if known is not None and not {"text", "bytes"}.issuperset(known.spec["key"]["types"]):
+    if known is not None and not have_spellings(known.spec["key"]):
         return
     master, feed = (
         list(dict.fromkeys([*(row for sample in samples if sample.side == side for row in sample.ids), *typed]))
@@ -68,9 +72,7 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
         other = normal_in_master.get(normal)
         if other is not None and other != row:
             yield (
-                "IDs of the feed and the master differ in their spelling alone (blanks, quotes, case, zeros, the form "
-                f"of numbers or UUIDs, invisible characters or accents): {_shown(row)} in the feed, {_shown(other)} in "
-                "the master; they count as different records"
+                f"{DIFFER}: {_shown(row)} in the feed, {_shown(other)} in the master; they count as different records"
             )
             return
     if set(master) & set(feed):
