@@ -2,7 +2,8 @@
 
 The result has the fields of one schema, the newest feed file's or a given one. Fields that other files lack get a
 default or NULL, fields that only others have are left out, and a field of several types gets the type that fits all of
-them: int, long, decimal; float, double; date, timestamp; a unit of time and a finer one. Nothing else is guessed.
+them: int, long, decimal; float, double; date, timestamp; a unit of time and a finer one. Members of structs and
+elements of lists and maps follow the same rules, but none is left out. Nothing else is guessed.
 """
 
 import base64
@@ -21,6 +22,7 @@ from mutator.rules.file_names import base_name, first_few
 from mutator.rules.timestamps import TICKS
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}  # bits of an integer to its decimal digits
+DEFAULT_OF_MEMBER = b"default"  # in the metadata of a struct's member: JSON, as Avro writes the default of its type
 _MOST_DIGITS = 38  # of a decimal that every format can store
 
 
@@ -164,21 +166,27 @@ def nearest(name: str, known: Sequence[str]) -> str | None:
     return next((one for one in known if near and one.lower() == near[0]), None)
 
 
-def widened(one: Any, other: Any) -> Any:
+def widened(one: Any, other: Any, *, promoted: bool = False) -> Any:
     """Return the type that fits all values of two types; None if no type does.
+
+    promoted: integers beside floating-point numbers become these, as Avro promotes them; those beyond 2^53 do not fit.
 
     >>> widened(pa.int32(), pa.int64()), widened(pa.int32(), pa.decimal128(5, 2)), widened(pa.int64(), pa.string())
     (DataType(int64), Decimal128Type(decimal128(12, 2)), None)
     """
-    if one == other or pa.types.is_null(other):
-        return one
-    if pa.types.is_null(one):
-        return other
     types = pa.types
+    if types.is_nested(one) and types.is_nested(other):  # equal ones may have other defaults of members
+        return _nested(one, other, promoted)
+    if one == other or types.is_null(other):
+        return one
+    if types.is_null(one):
+        return other
     if types.is_integer(one) and types.is_integer(other):
         return _integer(one, other)
     if types.is_floating(one) and types.is_floating(other):
         return max(one, other, key=lambda data_type: data_type.bit_width)
+    if promoted and _is_whole_beside_real(one, other):
+        return pa.float64()
     numbers = [_as_decimal(data_type) for data_type in (one, other)]
     if None not in numbers:
         scale = max(data_type.scale for data_type in numbers)
@@ -193,7 +201,7 @@ def widened(one: Any, other: Any) -> Any:
     for date, time in ((one, other), (other, one)):
         if types.is_date(date) and types.is_timestamp(time):
             return time
-    return _with_nulls(one, other)
+    return _finer(one, other)
 
 
 def why_not(one: Any, other: Any) -> str:
@@ -209,18 +217,42 @@ def why_not(one: Any, other: Any) -> str:
     return "no type fits both"
 
 
-def _with_nulls(one: Any, other: Any) -> Any:
-    """Return the type of two lists, maps or structs that differ only in which parts may be NULL; else None."""
+def _is_whole_beside_real(one: Any, other: Any) -> bool:
+    whole, real = pa.types.is_integer, pa.types.is_floating
+    return bool((whole(one) and real(other)) or (real(one) and whole(other)))
+
+
+def _finer(one: Any, other: Any) -> Any:
+    """Return the type of two times of day, or two durations, with the finer of their units; None for other types."""
+    finer = max((each.unit for each in (one, other) if hasattr(each, "unit")), key=list(TICKS).index, default=None)
+    if pa.types.is_time(one) and pa.types.is_time(other):
+        return pa.time32(finer) if finer in ("s", "ms") else pa.time64(finer)
+    return pa.duration(finer) if pa.types.is_duration(one) and pa.types.is_duration(other) else None
+
+
+def _nested(one: Any, other: Any, promoted: bool) -> Any:
+    """Return the type that fits all values of two lists, maps or structs; None if no type does.
+
+    A struct gets the members of both, in the order of the first; two without any common member are different things.
+    """
     types = pa.types
 
     def both(left: Any, right: Any) -> Any:
-        data_type = left.type if left.type == right.type else _with_nulls(left.type, right.type)
-        return None if data_type is None else left.with_type(data_type).with_nullable(left.nullable or right.nullable)
+        data_type = widened(left.type, right.type, promoted=promoted)
+        if data_type is None:
+            return None
+        part = left if DEFAULT_OF_MEMBER in (left.metadata or {}) else left.with_metadata(right.metadata)
+        return part.with_type(data_type).with_nullable(left.nullable or right.nullable)
 
     if types.is_struct(one) and types.is_struct(other):
-        if [field.name for field in one] != [field.name for field in other]:
-            return None
-        parts = [both(left, right) for left, right in zip(one, other, strict=True)]
+        members = [{part.name: part for part in data_type} for data_type in (one, other)]
+        if not members[0].keys() & members[1].keys() or any(
+            len(parts) < data_type.num_fields for parts, data_type in zip(members, (one, other), strict=True)
+        ):
+            return one if one == other else None
+        first, second = members
+        parts = [both(part, second[name]) if name in second else _missing(part) for name, part in first.items()]
+        parts += [_missing(part) for name, part in second.items() if name not in first]
         return None if any(part is None for part in parts) else pa.struct(parts)
     if types.is_map(one) and types.is_map(other):
         item = both(one.item_field, other.item_field)
@@ -229,6 +261,11 @@ def _with_nulls(one: Any, other: Any) -> Any:
         value = both(one.value_field, other.value_field)
         return None if value is None else pa.list_(value)
     return None
+
+
+def _missing(member: Any) -> Any:
+    """Return a member of a struct that some rows lack: they have NULL, or its default."""
+    return member if DEFAULT_OF_MEMBER in (member.metadata or {}) else member.with_nullable(True)
 
 
 def _integer(one: Any, other: Any) -> Any:
@@ -254,13 +291,14 @@ def resolve(
     *,
     given: bool,
     stored_as: Callable[[Any], Any] = lambda data_type: data_type,
+    promoted: bool = False,
 ) -> ResolvedSchema:
     """Return the schema of a result. Raises DataError that names field, types and files.
 
     base: gives the fields and their order. others: all other files of the run, the master's first. fixed: ID fields,
     whose type may not change. defaults: field to a function from its type to a pa.Scalar. given: the types of the base
     are the user's, and not widened. stored_as: returns the type as which a type is written; two types that are written
-    alike count as one, or the next feed would not fit the output of this run.
+    alike count as one, or the next feed would not fit the output of this run. promoted: as for ``widened``.
 
     >>> base = SchemaVersion(pa.schema({"id": pa.int32(), "price": pa.int64()}), "ups_2.parquet")
     >>> older = SchemaVersion(pa.schema({"id": pa.int32()}), "ups_1.parquet")
@@ -272,7 +310,7 @@ def resolve(
     for column in base.schema:
         having = [other for other in others if other.schema.get_field_index(column.name) >= 0]
         lacking = [other for other in others if other.schema.get_field_index(column.name) < 0 and not other.partial]
-        data_type = _data_type(base, column, having, column.name in fixed, given, stored_as)
+        data_type = _data_type(base, column, having, column.name in fixed, given, stored_as, promoted)
         default = _default_of(base, column.name, data_type, defaults)
         if default is not None:
             fill[column.name] = default
@@ -318,7 +356,13 @@ def shown(value: Any) -> str:
 
 
 def _data_type(
-    base: SchemaVersion, field: Any, having: Sequence[SchemaVersion], fixed: bool, given: bool, stored_as: Any
+    base: SchemaVersion,
+    field: Any,
+    having: Sequence[SchemaVersion],
+    fixed: bool,
+    given: bool,
+    stored_as: Any,
+    promoted: bool,
 ) -> Any:
     """Return the type of a field in the result. Raises DataError if no type fits."""
     found, path = (field.type, base.path) if base.typed else (None, base.path)
@@ -329,7 +373,8 @@ def _data_type(
         if found is None:
             found, path = now, other.path
             continue
-        wider = widened(found, now) or widened(stored_as(found), stored_as(now))
+        wider = widened(found, now, promoted=promoted)
+        wider = wider or widened(stored_as(found), stored_as(now), promoted=promoted)
         alike = stored_as(found) == stored_as(now)
         other_key = fixed and not alike
         if wider is None or other_key or (given and wider != found and not alike):
@@ -339,8 +384,8 @@ def _data_type(
             raise error(
                 "schema.type", field=field.name, one=found, path=path, other=now, other_path=other.path, why=why
             )
-        if wider != found and not given:
-            found, path = wider, other.path
+        if not given:
+            found, path = wider, path if wider == found else other.path
     return field.type if found is None else found
 
 

@@ -42,7 +42,7 @@ def rows(ids: Any, at: int, op: str = "U", **more: Any) -> Any:
 
 def same(table: Table, spark: SparkSession, version: int | None = None) -> None:
     frame = table.dataframe(spark, version=version)
-    found = [row.asDict() for row in frame.collect()]
+    found = [row.asDict(recursive=True) for row in frame.collect()]
     expected = table.scan(version=version)
     assert frame.columns == expected.schema.names
     assert sorted(found, key=repr) == sorted(expected.to_pylist(), key=repr)
@@ -149,6 +149,17 @@ def test_rows_of_earlier_schemas(spark: SparkSession, settings: Any, tmp_path: P
     table.apply(rows([3], 4, note="z", price=Decimal("7.25")))
     same(table, spark)
     same(table, spark, 2)
+
+
+@pytest.mark.thorough(keep=1)
+def test_members_that_were_added_to_structs(spark: SparkSession, settings: Any, tmp_path: Path) -> None:
+    """Also those in lists; members of another order, and NULL in their places, stay what they are."""
+    table = Table.create(str(tmp_path / "t"), settings)
+    table.apply(rows(range(8), 1, part={"a": 1}, parts=[{"a": 1}, None]))
+    table.apply(rows([2, 9], 3, part={"b": "y", "a": 3}, parts=[{"b": "y", "a": 3}]))
+    table.apply(rows([3], 4, part=None, parts=None))
+    same(table, spark)
+    assert [field.name for field in table.scan().schema.field("part").type] == ["a", "b"]
 
 
 @pytest.mark.thorough(keep=1)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.formats.content import NotReadable
+from mutator.rules.schema_evolution import DEFAULT_OF_MEMBER
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PRIMITIVE: dict[str, Any] = {
@@ -216,9 +217,16 @@ def _arrow(schema: Any, where: str) -> tuple[Any, bool]:
         item, nullable = _arrow(schema["values"], where)
         return pa.map_(pa.string(), pa.field("value", item, nullable)), False
     if type_name in ("record", "error"):
-        parts = [(one["name"], *_arrow(one["type"], f"{where}.{one['name']}")) for one in schema["fields"]]
-        return pa.struct([pa.field(*part) for part in parts]), False
+        return pa.struct([_member(one, f"{where}.{one['name']}") for one in schema["fields"]]), False
     return _PRIMITIVE[type_name], False
+
+
+def _member(field: Mapping[str, Any], where: str) -> Any:
+    """Return the pa.Field of a field of a nested record, which keeps its default."""
+    data_type, nullable = _arrow(field["type"], where)
+    default = field.get("default")
+    metadata = None if default is None else {DEFAULT_OF_MEMBER: json.dumps(default).encode()}
+    return pa.field(field["name"], data_type, nullable, metadata)
 
 
 def from_arrow(schema: Any, name: str = "row") -> dict[str, Any]:
@@ -251,6 +259,9 @@ def _avro_field(field: Any, path: str) -> dict[str, Any]:
     if not _NAME.match(field.name):
         raise NotReadable(f"field {field.name} has a name that Avro does not allow")
     avro = _avro(field.type, f"{path}.{field.name}", field.name)
+    default = (field.metadata or {}).get(DEFAULT_OF_MEMBER)
+    if default is not None:
+        return {"name": field.name, "type": [avro, "null"] if field.nullable else avro, "default": json.loads(default)}
     if field.nullable and avro != "null":
         return {"name": field.name, "type": ["null", avro], "default": None}
     return {"name": field.name, "type": avro}

@@ -1,5 +1,6 @@
 """Convert columns to a wider type, and text to typed values. Nothing is rounded or cut."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.values.json_text import from_json
+from mutator.formats.values.nested import converted_nested
 from mutator.formats.values.time_text import parse_times
 from mutator.rules.byte_columns import Flags, offsets_of
 from mutator.rules.order_columns import flags
@@ -42,6 +44,9 @@ def converted(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str
     plain = normal_type(column.type)
     if isinstance(column, pa.DictionaryArray):  # Arrow takes no elements of views, which Polars has
         column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(plain))
+    if pa.types.is_nested(plain) and pa.types.is_nested(data_type):
+        column = column if plain == column.type else column.cast(plain)
+        return converted_nested(column, data_type, partial(converted, typed=True))
     try:
         if plain != column.type:
             column = column.cast(plain)

@@ -54,7 +54,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     else:
         base = next(file for file in files if file.path == run.base.path)
     run = replace(run, base=base.version, versions=tuple(file.version for file in files))
-    found = resolve_schema(run)
+    found = resolve_schema(run, promoted=True)
     rows = result_rows(run, found.schema)
     result = _result(base, found.schema, None if run.config.op_keep else fields.op)
     _check_symbols(base, files, result)
@@ -184,8 +184,10 @@ def _has_symbols(own: Any, target: Any) -> bool:
     if not isinstance(own, dict) or own["type"] != target["type"]:
         return True
     parts = [(own[name], target[name]) for name in ("items", "values") if name in target]
-    fields = zip(own.get("fields", ()), target.get("fields", ()), strict=False)
-    return all(_has_symbols(*pair) for pair in (*parts, *((left["type"], right["type"]) for left, right in fields)))
+    fields = {field["name"]: field["type"] for field in own.get("fields", ())}
+    wanted = {field["name"]: field["type"] for field in target.get("fields", ())}
+    parts += [(fields[name], wanted[name]) for name in fields.keys() & wanted.keys()]
+    return all(_has_symbols(*pair) for pair in parts)
 
 
 def _non_null(avro: Any) -> Any:

@@ -18,7 +18,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.rules.op_code_columns import OpCodes
-from mutator.rules.schema_evolution import SchemaVersion
+from mutator.rules.schema_evolution import SchemaVersion, widened
 from mutator.rules.typed_values import canonical
 from mutator.storage.compression import CorruptStream
 
@@ -47,10 +47,15 @@ def base_version(
 
 
 def _in_order_of(master: SchemaVersion, base: SchemaVersion) -> SchemaVersion:
-    """Return a version with the fields of a table first, in their order, and then its new ones."""
-    own = set(base.schema.names)
+    """Return a version with the fields of a table first, in their order, and then its new ones; so with members."""
+    own, known = set(base.schema.names), set(master.schema.names)
     names = dict.fromkeys(name for name in (*master.schema.names, *base.schema.names) if name in own)
-    return replace(base, schema=pa.schema([base.schema.field(name) for name in names]))
+    fields = [base.schema.field(name) for name in names]
+    for number, field in enumerate(fields):
+        if pa.types.is_nested(field.type) and field.name in known:
+            ordered = widened(master.schema.field(field.name).type, field.type)
+            fields[number] = field if ordered is None else field.with_type(ordered)
+    return replace(base, schema=pa.schema(fields))
 
 
 def _comes_late(survey: Survey, path: str) -> bool:

@@ -87,10 +87,13 @@ class ResultRows:
         }
 
 
-def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data_type: data_type) -> ResolvedSchema:
+def resolve_schema(
+    run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data_type: data_type, *, promoted: bool = False
+) -> ResolvedSchema:
     """Decide the result's fields, types and defaults.
 
-    stored_as: returns the pa.DataType that a type has in the files to write. Raises DataError.
+    stored_as: returns the pa.DataType that a type has in the files to write. promoted: integers beside floating-point
+    numbers become these. Raises DataError.
     """
 
     def check(version: SchemaVersion) -> None:
@@ -103,7 +106,7 @@ def resolve_schema(run: SchemaRun, stored_as: Callable[[Any], Any] = lambda data
     defaults = {name: partial(parse_default, name, text) for name, text in run.config.defaults.items()}
     unused = notes_on_defaults(run.config.defaults, [base, *others])
     given = run.survey.output_schema is not None
-    found = schemas.resolve(base, others, run.fields.ids, defaults, given=given, stored_as=stored_as)
+    found = schemas.resolve(base, others, run.fields.ids, defaults, given=given, stored_as=stored_as, promoted=promoted)
     return replace(found, notes=(*found.notes, *unused))
 
 

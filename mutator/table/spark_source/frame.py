@@ -14,13 +14,14 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, functions, types
+from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.spark.frames import address, context_of, data_type_of
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.errors import error
+from mutator.formats.values.nested import missing_member
 from mutator.storage import storage_for
 from mutator.table.scan import batches_of_files, schema_of
 from mutator.table.spark_source.arrow_frames import frame_of_arrow
@@ -145,11 +146,34 @@ def _evolved(rows: DataFrame, forms: Forms, number: int, schema: pa.Schema) -> D
             column = functions.lit(None)
         elif forms.has(number, field.name):
             column = functions.col("`" + field.name.replace("`", "``") + "`")
+            column = _with_members(column, forms.schema(number).field(field.name).type, field.type)
         else:
             value = forms.value(number, field)
             column = functions.lit(None if value is None else value[0].as_py())
         columns.append(column.cast(target.dataType).alias(field.name))
     return rows.select(*columns)
+
+
+def _with_members(column: Column, own: Any, wanted: Any) -> Column:
+    """Return a column with the members of structs that a later type has, in its order; Spark casts by position.
+
+    own, wanted: the pa.DataType of the column, and of the result.
+    """
+    if own == wanted or not pa.types.is_nested(own):
+        return column
+    if pa.types.is_list(wanted):
+        return functions.transform(column, lambda one: _with_members(one, own.value_type, wanted.value_type))
+    if pa.types.is_map(wanted):
+        return functions.transform_values(column, lambda _, one: _with_members(one, own.item_type, wanted.item_type))
+    known = {field.name: field.type for field in own}
+    members = []
+    for field in wanted:
+        if field.name in known:
+            member = _with_members(column.getField(field.name), known[field.name], field.type)
+        else:
+            member = functions.lit(missing_member(field, 1)[0].as_py())
+        members.append(member.cast(data_type_of(field.type)).alias(field.name))
+    return functions.when(column.isNotNull(), functions.struct(*members))
 
 
 def _sent(snapshot: Snapshot, spark: SparkSession, files: Sequence[TableFile], form: types.StructType) -> DataFrame:

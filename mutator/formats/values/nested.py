@@ -1,0 +1,93 @@
+"""Convert lists, maps and structs part by part: members go by their names, and rows without one get its default."""
+
+import json
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.order_columns import flags
+from mutator.rules.schema_evolution import DEFAULT_OF_MEMBER
+
+_EXACT = Context(prec=38)
+Convert = Callable[[Any, Any], tuple[Any, Flags, str]]
+
+
+def converted_nested(column: Any, data_type: Any, convert: Convert) -> tuple[Any, Flags, str]:
+    """Return a nested pa.Array of another nested type, which rows could not be converted, and why.
+
+    convert: does the same for the parts.
+
+    >>> wanted = pa.struct([pa.field("b", pa.int64()), pa.field("a", pa.int64())])
+    >>> convert = lambda part, data_type: (part.cast(data_type), np.zeros(len(part), np.bool_), "")
+    >>> converted_nested(pa.array([{"a": 7}, None]), wanted, convert)[0].to_pylist()
+    [{'b': None, 'a': 7}, None]
+    """
+    null = flags(column.is_null())
+    if pa.types.is_struct(data_type):
+        return _struct(column, data_type, null, convert)
+    if pa.types.is_map(data_type):
+        column = column.take(pa.array(np.arange(len(column))))  # of a slice, keys and items would be those of the whole
+        lengths = np.diff(column.offsets.to_numpy())
+        made, bad, why = convert(column.items, data_type.item_type)
+        found = pa.MapArray.from_arrays(_offsets(lengths, null), column.keys, made, type=data_type)
+    else:
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        made, bad, why = convert(column.flatten(), data_type.value_type)
+        found = pa.ListArray.from_arrays(_offsets(lengths, null), made, type=data_type)
+    rows = np.zeros(len(column), np.bool_)
+    rows[np.repeat(np.arange(len(column)), lengths)[bad]] = True
+    return found, rows, why
+
+
+def _struct(column: Any, data_type: Any, null: Flags, convert: Convert) -> tuple[Any, Flags, str]:
+    own = {field.name: part for field, part in zip(column.type, column.flatten(), strict=True)}
+    bad, why, parts = np.zeros(len(column), np.bool_), "", []
+    for field in data_type:
+        if field.name not in own:
+            parts.append(missing_member(field, len(column)))
+            continue
+        made, wrong, reason = convert(own[field.name], field.type)
+        parts.append(made)
+        bad |= wrong
+        why = reason or why
+    fields = [field.with_nullable(True) for field in data_type]
+    found = pa.StructArray.from_arrays(parts, fields=fields, mask=pa.array(null))
+    return found.cast(data_type) if found.type != data_type else found, bad, why
+
+
+def _offsets(lengths: Ints, null: Flags) -> Any:
+    """Return the offsets of lists, NULL where a list is."""
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.array(offsets, mask=np.append(null, False))
+
+
+def missing_member(field: Any, count: int) -> Any:
+    """Return the values of a member that structs lack: its default, or NULL."""
+    default = (field.metadata or {}).get(DEFAULT_OF_MEMBER)
+    if default is None:
+        return pa.nulls(count, field.type)
+    return pa.repeat(pa.array([_of_json(json.loads(default), field.type)], field.type)[0], count)
+
+
+def _of_json(value: Any, data_type: Any) -> Any:
+    """Return a Python value for a type from a default, which Avro writes as JSON."""
+    types = pa.types
+    if value is None:
+        return None
+    if types.is_struct(data_type):
+        return {field.name: _of_json(value.get(field.name), field.type) for field in data_type}
+    if types.is_map(data_type):
+        return [(name, _of_json(one, data_type.item_type)) for name, one in value.items()]
+    if types.is_list(data_type):
+        return [_of_json(one, data_type.value_type) for one in value]
+    if types.is_decimal(data_type) and isinstance(value, str):
+        number = int.from_bytes(value.encode("latin-1"), "big", signed=True)
+        return Decimal(number).scaleb(-data_type.scale, _EXACT)
+    if types.is_binary(data_type) or types.is_fixed_size_binary(data_type):
+        return value.encode("latin-1")
+    return value
