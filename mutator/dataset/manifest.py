@@ -12,9 +12,11 @@ from typing import Any
 from mutator.dataset import checksummed_json
 from mutator.dataset.gc_pause import paused
 from mutator.errors import MutatorError, error
+from mutator.rules.absences import Absence
 
-# 2: "copy", "checked" of files, and "" as the lowest order value; 3: "header" in the specification; 4: "changes"
-FORMAT_VERSION = 4
+# 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
+# 5: "absences"
+FORMAT_VERSION = 5
 DIRECTORY = "_mutator"
 TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest
 PATH = "_mutator/manifest.json"
@@ -91,6 +93,7 @@ class Manifest:
     counts: Mapping[str, int]
     copy: str | None = None  # path of a second file with the same bytes; earlier datasets have none
     changes: bool = False  # the run wrote the rows that it changed, if there were any
+    absences: tuple[Absence, ...] = ()  # full snapshots that may have left tombstones by absence, oldest first
     feed_settings: tuple[FeedSettings, ...] = ()  # oldest first; runs before the first ones recorded none
 
     def parts(self) -> tuple[Part, ...]:
@@ -139,6 +142,7 @@ def parse(data: bytes, path: str) -> Manifest:
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         document.setdefault("copy", None)
         document.setdefault("changes", False)
+        document["absences"] = tuple((int(time), str(high)) for time, high in document.get("absences", ()))
         document["feed_settings"] = tuple(FeedSettings(**part) for part in document.get("feed_settings", ()))
         manifest = Manifest(**checksummed_json.attributes(Manifest, document))
     except checksummed_json.Newer as fault:

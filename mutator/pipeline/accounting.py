@@ -248,9 +248,9 @@ def _count_lost(counts: Counter[str], lost: Sequence[Part]) -> None:
 
 
 def _known_orders(plan: Plan, lost: Sequence[Part], highest: Any) -> list[Any]:
-    """Return order values that those of lost rows may have reached: of the rows of this run, and in names of files."""
+    """Return order values that those of lost rows may have reached: of this run, of snapshots, in names of files."""
     sequences = [file_names.sequence(file_names.base_name(part.path)) for part in lost] if plan.by_file_name else []
-    return [highest, *sequences]
+    return [highest, *plan.absences.values(), *sequences]
 
 
 def _late_orders(tallies: Sequence[MergeReceipt]) -> LateOrders | None:

@@ -206,14 +206,14 @@ def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Re
 
 
 def identity(known: Manifest | None) -> tuple[str, int]:
-    """Return a new run ID and the commit time in ms, which is never earlier than that of the commit before.
+    """Return a new run ID and the commit time in ms, which is later than that of the commit before.
 
     known: the master's manifest, if it has one.
     """
     now = int(time.time() * 1000)
     if known is not None:
         last = datetime.fromisoformat(known.committed)
-        now = max(now, int(last.timestamp() * 1000))
+        now = max(now, round(last.timestamp() * 1000) + 1)
     return new_run_id(now / 1000), now
 
 

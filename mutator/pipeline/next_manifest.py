@@ -12,6 +12,7 @@ from mutator.dataset.manifest import DataFile, FeedFile, FeedSettings, Manifest,
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
+from mutator.rules.absences import Absence
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
@@ -42,6 +43,7 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
         counts=committed_counts(result.counts),
         copy=copy_path(plan.run),
         changes=plan.changes is not None,
+        absences=_absences(plan, known, result),
         feed_settings=_feed_settings(plan, known, committed, feed),
     )
 
@@ -68,6 +70,18 @@ def _snapshot(plan: Plan, known: Manifest | None, result: Result) -> str | None:
     if plan.full and result.highest is not None:
         return order_text(plan.rows.order_type, result.highest)
     return known.snapshot if known else None
+
+
+def _absences(plan: Plan, known: Manifest | None, result: Result) -> tuple[Absence, ...]:
+    """Return the snapshots that may have left tombstones by absence, this one too."""
+    if not result.counts["tombstones out"]:
+        return ()
+    # Tombstones of partitions that a run does not touch do not expire.
+    oldest = None if plan.is_partitioned else plan.expire_before
+    found = [one for one in (known.absences if known else ()) if oldest is None or one[0] >= oldest]
+    if plan.full and result.counts["master deleted by absence"]:
+        found.append((plan.now, order_text(plan.rows.order_type, result.highest) or ""))
+    return tuple(found)
 
 
 def _forms(plan: Plan, files: Sequence[DataFile]) -> tuple[dict[str, Any], tuple[DataFile, ...]]:

@@ -98,7 +98,13 @@ def _elements(plan: Plan, splits: Sequence[Split]) -> Iterator[Element]:
 def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
     """Yield the mutations of one record. elements: sorted, as a bucket has them."""
     tally = Tally()
-    how: dict[str, Any] = {"now": plan.now, "full": plan.full, "replaced": plan.replaces(None), "horizon": plan.horizon}
+    how: dict[str, Any] = {
+        "now": plan.now,
+        "full": plan.full,
+        "replaced": plan.replaces(None),
+        "horizon": plan.horizon,
+        "absences": plan.absences,
+    }
     for _ in merge_bucket(iter(elements), tally, lambda _: None, **how):
         pass
     counts = Counter(tally.counts)

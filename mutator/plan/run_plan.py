@@ -22,11 +22,7 @@ from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.delete_files import (
-    check_delete_names,
-    delete_prefix_warnings,
-    is_delete_source,
-)
+from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
@@ -41,6 +37,7 @@ from mutator.plan.shown_values import ShownValues, shown_values
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
+from mutator.rules.absences import absences_of
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_values import order_value
 
@@ -102,6 +99,7 @@ class Plan:
     unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
     order_max: Any = None  # the highest order value that the feed may have; None: any
     horizon: Any = None  # highest order value ever expired
+    absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
     memory: int = 0  # bytes of the feed that a worker has in memory at once
@@ -251,8 +249,7 @@ class Plan:
 def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = "auto") -> Plan:
     """Plan a run.
 
-    run: its ID. now: its commit time, milliseconds since 1970. engine: one of ``strategy.ENGINES``. Raises the errors
-    of the catalogue.
+    run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
     known = survey.manifest
     mistakes = check_inputs(config, survey)
@@ -291,6 +288,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
         order_max=highest_order(config, rows.order_type),
         horizon=order_value(rows.order_type, known.horizon) if known is not None else None,
+        absences={} if known is None else absences_of(rows.order_type, known.absences),
         expire_before=None if retention is None else now - int(retention * 1000),
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,
         memory=config.memory_bytes,
@@ -364,9 +362,9 @@ def _check_feed(config: Config, survey: Survey) -> None:
     check_delete_names(config, survey.feed, survey.other_names)
     check_operation(config, survey.feed, survey.feed_paths)
     if config.full:
-        where = ", ".join(survey.feed_paths)
         if not survey.feed:
-            raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
+            cure = "deliver it whole, or use sync.mode=partial"
+            raise error("feed.empty", path=", ".join(survey.feed_paths), cure=cure)
         sequences = {source.sequence for source in survey.feed}
         if len(sequences) > 1:
             shown = ", ".join(sorted("none" if number is None else str(number) for number in sequences))

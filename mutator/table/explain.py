@@ -30,6 +30,7 @@ from mutator.pipeline.explain.not_known import horizon_note, settings_note, vers
 from mutator.pipeline.explain.paths import with_paths
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
+from mutator.rules.absences import absences_of
 from mutator.table.find import Finder
 from mutator.table.outlived import newest_with_less, with_what_is_left
 from mutator.table.prepare import for_tables, manifest_of, survey_of_table
@@ -98,11 +99,13 @@ class _Versions:
             for version in versions
             if version.number and version.action not in _WITHOUT_ROWS and (run := self._run(version, written))
         ]
+        absences = absences_of(self._order_type, self._snapshot.state.absences)
         steps = steps_of(
             {None: NOTHING} if is_first else None,
             runs,
             by_partition=self._finder.by_partition,
             is_partitioned=self._survey.partitioned is not None,
+            absences=absences,
         )
         self._note_cleaned(versions, is_first=is_first)
         unknown = [*self._unknown, *settings_note(self._read_as_now), *versions_note(steps)]
@@ -120,6 +123,7 @@ class _Versions:
             files_read=self._files_read,
             files_excluded=self._excluded,
             shows_rows=self._config.report_fields.all,
+            absences=absences,
         )
 
     def _typed(self, key: Key) -> WantedKey:
@@ -182,7 +186,7 @@ class _Versions:
             number=version.number,
             run=version.run if version.claim is None else version.claim.run,
             committed=version.committed,
-            now=int(datetime.fromisoformat(version.committed).timestamp() * 1000),
+            now=_tombstone_time(version),
             full=bool(version.counts.get("master deleted by absence")) and version.action not in OVERWRITES,
             overwrites=version.action in OVERWRITES,
             held=self._held(version),
@@ -236,6 +240,12 @@ class _Versions:
             since = next(one.committed for one in versions if one.number == self._earliest)
             files = "the rows that only they had are gone, and only feed files show them" if is_first else "all is gone"
             self._unknown.append(f"versions before {self._earliest:,} ({since[:19]}): they were cleaned; {files}")
+
+
+def _tombstone_time(version: TableVersion) -> int:
+    """Return the commit time of the tombstones of a version, in ms; they are written before it is committed."""
+    times = [time for time, _ in version.absences]
+    return times[-1] if times else int(datetime.fromisoformat(version.committed).timestamp() * 1000)
 
 
 def _mutations(version: TableVersion, own: Sequence[Mutation]) -> Sequence[Mutation]:

@@ -214,6 +214,7 @@ class _Export:
             feed=self._snapshot.state.feed,
             counts=version.counts,
             copy=copy_path(run),
+            absences=self._snapshot.state.absences,
         )
 
     def _buckets(self) -> int:

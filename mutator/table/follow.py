@@ -66,7 +66,8 @@ def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Seque
         return False
     if any(file.name in names for one in winners for file in one.feed):
         return False
-    if any(one.horizon != base.version.horizon for one in winners):
+    # A snapshot raises tombstones, and lowers them again where it has their records.
+    if any(one.horizon != base.version.horizon or one.absences for one in winners):
         return False
     return not (
         version.transaction and any(one.transaction and one.transaction[0] == version.transaction[0] for one in winners)

@@ -73,6 +73,7 @@ def version_of_result(
         compacted=before.last_replacement,
         defaults=_defaults_of(snapshot, plan),
         lost=0 if replaced is None else replaced.lost,
+        absences=((plan.now, high or ""),) if plan.full else (),
     )
 
 

@@ -99,6 +99,7 @@ def _of_unknown_masks(
         "tombstones hidden": version.tombstones,
     }
     highs = [extent.extent.high for role in (DATA, TOMBSTONES) for extent in snapshot.extents(role)]
+    highs += _of_snapshots(snapshot)
     receipt = MergeReceipt(counts=counts, expired=_highest(plan, highs))
     empty = replace(snapshot, files=FILES.empty_table(), masks=Masks(snapshot.table))
     removed = tuple(snapshot.files.column("path").to_pylist())
@@ -155,7 +156,7 @@ class _Lost:
 
     def __init__(self, snapshot: Snapshot, plan: Plan, names: _Names, masks: OfFiles, inside: Flags) -> None:
         """Verify the key indexes of all files with extents in partitions. inside: these extents."""
-        self._plan, self._masks = plan, masks
+        self._plan, self._masks, self._raised = plan, masks, _of_snapshots(snapshot)
         self._extents: dict[str, list[LiveExtent]] = {}  # by path
         self._tombstones: list[LiveExtent] = []
         for file in files_of(snapshot.files, _files(snapshot, inside)):
@@ -185,7 +186,7 @@ class _Lost:
             "tombstones hidden": tombstones,
         }
         extents = [one for own in (*self._extents.values(), self._tombstones) for one in own]
-        highs = [one.extent.high for one in extents]
+        highs = [one.extent.high for one in extents] + (self._raised if self._tombstones else [])
         touched = [text for one in extents for text in self._masks.touched(one)[1].to_pylist()]
         return MergeReceipt(counts=counts, expired=_highest(self._plan, highs, touched))
 
@@ -206,6 +207,11 @@ class _Lost:
         if content is None or target.table is None:
             return ()
         return (stored_here(f"{DIRECTORY}/hidden/lost-{self._plan.run}.arrow", content, whole(content)),)
+
+
+def _of_snapshots(snapshot: Snapshot) -> list[str | None]:
+    """Return the order values that tombstones by absence may have for deltas, as text."""
+    return [high or None for _, high in snapshot.state.absences]
 
 
 def _is_damaged(snapshot: Snapshot, file: TableFile) -> bool:

@@ -110,4 +110,5 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
         beside=(),
         feed=snapshot.state.feed,
         counts=version.counts,
+        absences=snapshot.state.absences,
     )

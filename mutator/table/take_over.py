@@ -216,6 +216,7 @@ def _version(
         files=tuple(files),
         seconds=round(seconds, 3),
         parent=snapshot.version.id,
+        absences=known.absences,
     )
 
 

@@ -146,7 +146,7 @@ def contents(root: Path) -> dict[str, Any]:
 def content(path: Path, document: dict[str, Any]) -> Any:
     if path.name == "manifest.json":
         # Later format versions have more members.
-        others = ("checksum", "version", "copy", "changes", "feed_settings")
+        others = ("checksum", "version", "copy", "changes", "feed_settings", "absences")
         for part in (*document["files"], *document["beside"]):
             part.pop("checked", None)
         found = json.dumps({name: value for name, value in document.items() if name not in others})

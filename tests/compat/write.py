@@ -11,6 +11,7 @@ the format gets a directory of its own, and the older directories stay as they a
     f1bf679   format 1 of manifests, log entries and bridge entries, record 1 of many tables
     ce4baf7   format 2 of manifests, in the cases that cover each part and outcome
     44c8412   format 3 of manifests, in the same cases, and one with a header
+    1e74b59   format 4 of manifests, in the same cases
 
 Each case is a directory:
 

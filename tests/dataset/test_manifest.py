@@ -84,8 +84,8 @@ def test_a_manifest_cannot_name_a_file_outside_its_dataset(path):
 
 
 def test_a_manifest_of_a_newer_program(monkeypatch):
-    monkeypatch.setattr(manifest, "FORMAT_VERSION", 5)
+    monkeypatch.setattr(manifest, "FORMAT_VERSION", 6)
     data = manifest.dump(MANIFEST)
     monkeypatch.undo()
-    with pytest.raises(StateError, match="has format version 5, but this program knows 4; use a newer program"):
+    with pytest.raises(StateError, match="has format version 6, but this program knows 5; use a newer program"):
         manifest.parse(data, "m")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -61,27 +62,29 @@ def compare(made: Dataset, master: list[Row], merged: model.Merged, buckets: int
 def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[..., mutator.Report] = local) -> None:
     """Run several feeds, each into the output of the run before, with retention; compare everything after each run."""
     bad = not full and rng.random() < 0.3
-    world = make_world(rng, deletes="none" if full else None, bad=bad)
+    world = make_world(rng, deletes="delete file" if full else None, bad=bad)
     shape = world.shape
     with scratch() as work:
         run = Runs(work, shape, engine)
-        path, horizon = run.master(world.master), None
+        path, horizon, absences = run.master(world.master), None, dict[int, int]()
         rows = [row for file in world.master for row in file.rows(shape)]
         tombstones: dict[Key, tuple[int, int]] = {}
         retention = rng.choice([None, 0, 1, 2])
         for number in range(rng.randint(1, 4)):
             feed = world.feed
-            if number:
-                feed = make_files(rng, shape, rng.randint(1, 3), of_master=False, bad=bad, most=3, places=2)
-            if full:
+            is_full = full and rng.random() < 0.6  # others are deltas between the snapshots
+            run.shape = replace(shape, deletes="none") if is_full else shape
+            if number or is_full:
+                feed = make_files(rng, run.shape, rng.randint(1, 3), of_master=False, bad=bad, most=3, places=2)
+            if is_full:
                 feed = tuple(file for file in feed if file.sequence == feed[0].sequence)
-            run.now += rng.choice([0, 500, 1000, 2500])
+            run.now += rng.choice([1, 500, 1000, 2500])
             options = make_speed(rng)
             if len(model.last(rows)) == len(rows):
                 options["master_unique"] = rng.choice(["true", "false"])
             if retention is not None:
                 options["tombstone_retention"] = f"{retention}s"
-            if full:
+            if is_full:
                 options |= {"sync_mode": "full", "allow_older_snapshot": "true"}
                 if not any(file.sequence >= -1 and list(file.rows(shape)) for file in feed):
                     with pytest.raises(DataError, match="needs a complete snapshot"):
@@ -93,10 +96,13 @@ def engine_is_model(rng: random.Random, *, full: bool = False, engine: Callable[
                 tombstones,
                 [row for file in feed for row in file.rows(shape)],
                 now=run.now,
-                full=full,
+                full=is_full,
                 expire_before=None if retention is None else run.now - retention * 1000,
                 horizon=horizon,
+                absences=absences,
             )
+            if is_full:
+                absences[run.now] = max(row.order for file in feed for row in file.rows(run.shape))
             compare(made, rows, merged, None if made.report.join == "broadcast" else options["num_reducer"])
             horizon = merged.horizon
             assert made.horizon == horizon_text(shape, horizon)

@@ -61,7 +61,7 @@ def engine_is_model(rng: random.Random, operation: str, *, engine: Any = local) 
         retention = rng.choice([None, None, 0, 1])
         for number in range(rng.randint(1, 4)):
             feed = make_files(rng, shape, rng.randint(0, 3), of_master=False, bad=False, most=3, places=2)
-            run.now += rng.choice([0, 500, 1000, 2500])
+            run.now += rng.choice([1, 500, 1000, 2500])
             options = {**make_speed(rng), **draw_options(rng, operation, number), "changes": "true"}
             if len(model.last(rows)) == len(rows):
                 options["master_unique"] = rng.choice(["true", "false"])
@@ -131,7 +131,7 @@ def partitions_are_model(
         for _ in range(rng.randint(1, runs)):
             feed = files_of(rng, table, rng.randint(0, 3))
             options = {**make_partition_speed(rng), **draw_options(rng, operation, 0), "changes": "true"}
-            run.now += rng.choice([0, 500, 1000, 2500])
+            run.now += rng.choice([1, 500, 1000, 2500])
             managed = graves is not None
             expire_before = None
             if retention is not None and managed:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 Key = tuple[bytes, ...]
@@ -56,6 +57,12 @@ def sum_of_files(by_file: Counter[tuple[bytes, str]]) -> Counter[str]:
     return counts
 
 
+def met_orders(tombstones: Mapping[Key, tuple[Any, int]], full: bool, absences: Mapping[int, Any]) -> dict[Key, Any]:
+    """Return the order value of each tombstone that a feed meets. absences: as in ``merge``."""
+    met = tombstones.items()
+    return {key: order if full else max(order, absences.get(time, order)) for key, (order, time) in met}
+
+
 def merge(
     master: list[Row],
     tombstones: Mapping[Key, tuple[Any, int]],
@@ -65,8 +72,13 @@ def merge(
     full: bool = False,
     expire_before: int | None = None,
     horizon: Any = None,
+    absences: Mapping[int, Any] = MappingProxyType({}),
 ) -> Merged:
-    """Merge a feed without rejects into a master without rejects."""
+    """Merge a feed without rejects into a master without rejects.
+
+    absences: the highest order value of each full snapshot before, by its commit time (3.5): a tombstone that it left
+    is as high for rows of a delta.
+    """
     records: dict[Key, tuple[Any, bytes]] = {}
     buried: dict[Key, tuple[Any, int]] = {}
     counts: Counter[str] = Counter()
@@ -74,10 +86,11 @@ def merge(
     before, winners = last(master), last(feed)
     counts["master duplicate"] = len(master) - len(before)
     by_file = superseded(feed, winners)
+    buried_at = met_orders(tombstones, full, absences)
 
     for key in sorted({*before, *tombstones, *winners}):
         m, t, w = before.get(key), tombstones.get(key), winners.get(key)
-        if w is None or (m and m.order > w.order) or (t and t[0] > w.order):  # the record or tombstone stays
+        if w is None or (m and m.order > w.order) or (t and buried_at[key] > w.order):  # the record or tombstone stays
             if w is not None:
                 by_file[w.name, "late"] += 1
             if m and w is None and full:
@@ -112,14 +125,15 @@ def merge(
         mine = [row for row in feed if row.key == key]
         top = {(r.is_delete, r.written) for r in mine if (r.order, r.sequence) == (w.order, w.sequence)}
         against_record = m and m.order == w.order and (w.is_delete or m.written != w.written)
-        against_tombstone = t and t[0] == w.order and not w.is_delete
+        against_tombstone = t and buried_at[key] == w.order and not w.is_delete
         if len(top) > 1 or against_record or against_tombstone:
             notes["tied"].append(key)
         if w.is_delete and not m and not t and not all(row.is_delete for row in mine):
             notes["inserted and deleted"].append(key)
 
     expired = {key for key, (_, committed) in buried.items() if expire_before is not None and committed < expire_before}
-    highest = [buried[key][0] for key in expired] + ([] if horizon is None else [horizon])
+    highest = [order for key, order in met_orders(buried, False, absences).items() if key in expired]
+    highest += [] if horizon is None else [horizon]
     left = {key: tombstone for key, tombstone in buried.items() if key not in expired}
     counts["tombstones in"], counts["tombstones out"], counts["expired"] = len(tombstones), len(left), len(expired)
     counts["output rows"] = len(records)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from tests.support.model import Key, Merged, Row, last, merge
+from tests.support.model import Key, Merged, Row, last, merge, met_orders
 
 __all__ = ["NOWHERE", "Field", "Partitioned", "directory_of", "merge_partitions", "merge_table", "scoped"]
 
@@ -118,6 +119,7 @@ def merge_table(
     """
     merged = merge(master, tombstones, feed, full=full, **options)
     before_rows, winners = last(master), last(feed)
+    buried_at = met_orders(tombstones, full, options.get("absences", {}))
     homes = {key: place(row) for key, row in before_rows.items()}
     homes |= graves or dict.fromkeys(tombstones, NOWHERE)
     places = {key: homes.get(key, NOWHERE) for key in merged.tombstones}
@@ -125,7 +127,7 @@ def merge_table(
     touched: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for key, w in winners.items():
         m, t = before_rows.get(key), tombstones.get(key)
-        if (m and m.order > w.order) or (t and t[0] > w.order):
+        if (m and m.order > w.order) or (t and buried_at[key] > w.order):
             touched[homes[key]]  # it is compared there, and late
         elif w.is_delete:
             touched[homes.get(key, NOWHERE)]["deleted"] += m is not None
@@ -145,7 +147,7 @@ def merge_table(
         for directory in places.values():  # and the report counts the rows of every partition
             touched[directory]
     before = Counter(homes[key] for key in before_rows) if graves is not None else Counter()
-    return summed(merged, places, touched, before, expire_before, options.get("horizon"))
+    return summed(merged, places, touched, before, expire_before, options.get("horizon"), options.get("absences", {}))
 
 
 def merge_partitions(
@@ -161,11 +163,12 @@ def merge_partitions(
     """Merge when a record ID is unique within its partition. All IDs begin with the partition's directory."""
     merged = merge(master, tombstones, feed, full=full, **options)
     before_rows, winners = last(master), last(feed)
+    buried_at = met_orders(tombstones, full, options.get("absences", {}))
     places = {key: key[0].decode() for key in (*merged.records, *merged.tombstones)}
     touched: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for key, w in winners.items():
         m, t, n = before_rows.get(key), tombstones.get(key), touched[key[0].decode()]
-        if (m and m.order > w.order) or (t and t[0] > w.order):
+        if (m and m.order > w.order) or (t and buried_at[key] > w.order):
             continue
         n["deleted"] += w.is_delete and m is not None
         n["inserted"] += not w.is_delete and m is None
@@ -175,7 +178,7 @@ def merge_partitions(
             touched[key[0].decode()]["deleted by absence"] += full and key in before_rows and key not in winners
     before = Counter(key[0].decode() for key in before_rows)
     merged.notes.update({note: sorted(key[1:] for key in keys) for note, keys in merged.notes.items()})
-    return summed(merged, places, touched, before, expire_before, options.get("horizon"))
+    return summed(merged, places, touched, before, expire_before, options.get("horizon"), options.get("absences", {}))
 
 
 def summed(
@@ -185,12 +188,13 @@ def summed(
     before: Counter[str],
     expire_before: int | None,
     horizon: Any,
+    absences: Mapping[int, Any] = MappingProxyType({}),
 ) -> Partitioned:
     """Expire old tombstones in touched partitions only; count the rows of these partitions."""
     expired = {
         key: order
-        for key, (order, committed) in merged.tombstones.items()
-        if expire_before is not None and committed < expire_before and places[key] in touched
+        for key, order in met_orders(merged.tombstones, False, absences).items()
+        if expire_before is not None and merged.tombstones[key][1] < expire_before and places[key] in touched
     }
     left = {key: tombstone for key, tombstone in merged.tombstones.items() if key not in expired}
     counts = merged.counts + Counter({"expired": len(expired)})

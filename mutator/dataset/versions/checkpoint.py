@@ -36,9 +36,10 @@ from mutator.dataset.versions.version import (
     members_of,
     version_of,
 )
+from mutator.rules.absences import Absence
 from mutator.rules.byte_columns import Ints
 
-_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 4
+_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 5
 _STATE = b"mutator.state"
 _BATCH = 256  # files that are converted at a time
 DEFAULTS = "defaults"  # in the form of files: ``TableVersion.defaults`` of the version that it began with
@@ -96,6 +97,7 @@ class State:
     cleaning: Cleaning = field(default_factory=Cleaning)
     # Those of ``schemas`` that began in versions which a restore undid: only files of such versions have them.
     undone: frozenset[int] = frozenset()
+    absences: tuple[Absence, ...] = ()  # of all versions: a restore may bring any tombstone back
 
     @property
     def buckets(self) -> BucketCounts:
@@ -145,8 +147,19 @@ class State:
         cleaning = self.cleaning
         if version.cleaned is not None:
             cleaning = cleaning.after(version.number, version.committed, version.cleaned)
+        absences = (*self.absences, *version.absences)
         return State(
-            _bare(version), spec, schemas, known, self.settings, transactions, tags, larger, cleaning, self.undone
+            _bare(version),
+            spec,
+            schemas,
+            known,
+            self.settings,
+            transactions,
+            tags,
+            larger,
+            cleaning,
+            self.undone,
+            absences,
         )
 
     def _restored(self, version: TableVersion, restored: Restored) -> State:
@@ -172,7 +185,9 @@ def first_state(version: TableVersion) -> State:
 
 def _bare(version: TableVersion) -> TableVersion:
     nothing: Any = {"files": (), "removed": (), "index": (), "withdrawn": (), "rejected": (), "feed": ()}
-    return replace(version, **nothing, claim=None, given_up=(), tags={}, untagged=(), cleaned=None, restored=None)
+    return replace(
+        version, **nothing, claim=None, given_up=(), tags={}, untagged=(), cleaned=None, restored=None, absences=()
+    )
 
 
 def defaults_text(defaults: Mapping[str, Any]) -> str | None:
@@ -274,6 +289,7 @@ def written_files(columns: Any, state: State, masks: str | None) -> bytes:
         "buckets": [[partition, count] for partition, count in state.larger.items()],
         "cleaning": cleaning_members(state.cleaning),
         "undone": sorted(state.undone),
+        "absences": state.absences,
         "masks": masks,
     }
     sealed = checksummed_json.dump(_FORMAT, _FORMAT_VERSION, members)
@@ -300,6 +316,7 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
             dict(members.get("buckets", ())),
             cleaning_of(members["cleaning"]) if "cleaning" in members else Cleaning(),
             frozenset(members.get("undone", ())),
+            tuple((int(time), str(high)) for time, high in members.get("absences", ())),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
         table = _with_buckets(table.select(FILES.names).combine_chunks(), state.version.buckets)

@@ -29,7 +29,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
-FORMAT_VERSION = 5  # 4 had no tags and cleanings; 3 no compactions; 2 no claims, given up runs and withdrawn rows
+FORMAT_VERSION = 6  # 5 had no absences; 4 no tags; 3 no compactions; 2 no claims, given up runs and withdrawn rows
 _OLDEST = 2  # key indexes of version 1 had no order values, and no table of it was released
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")

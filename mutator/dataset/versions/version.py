@@ -15,6 +15,7 @@ from typing import Any
 from mutator.dataset.manifest import FeedFile, is_safe
 from mutator.dataset.version_log import Arrived
 from mutator.dataset.versions.cleaned import Cleaned, cleaned_members, cleaned_of
+from mutator.rules.absences import Absence
 
 _Bytes = bytes  # in ``Stored``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files
@@ -141,6 +142,8 @@ class TableVersion:
     lost: int = 0  # records that an overwrite has replaced, although their keys were not known
     defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``checkpoint.defaults_text``
     seconds: float = 0.0
+    # That it merged, or took over with tombstones: commit time of the tombstones that it left, and highest order value
+    absences: tuple[Absence, ...] = ()
 
     @property
     def last_replacement(self) -> int | None:
@@ -217,6 +220,7 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     for name in _STORED:
         members[name] = tuple(Stored(**one) for one in members.get(name, ()))
     members["removed"] = tuple(members["removed"])
+    members["absences"] = tuple((int(time), str(high)) for time, high in members.get("absences", ()))
     if members["transaction"] is not None:
         application, number = members["transaction"]
         members["transaction"] = (application, number)

@@ -18,7 +18,17 @@ from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock
 from mutator.engine.blocks.mutations import LEAVES, key_names
 from mutator.engine.blocks.spool import Ahead, SortedSpool
-from mutator.engine.blocks.winners import GONE, LEAVE, OUTRANKED, TOUCH, WRITE, Winners, tombstone_table
+from mutator.engine.blocks.winners import (
+    GONE,
+    LEAVE,
+    OUTRANKED,
+    TOUCH,
+    WRITE,
+    Winners,
+    own_orders,
+    raised_orders,
+    tombstone_table,
+)
 from mutator.engine.changed_rows import ChangedRows
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
@@ -235,7 +245,7 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
             fresh = ~winners.met[positions]
             rows, positions = rows[fresh], positions[fresh]
             if len(rows):
-                orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks().take(pa.array(rows)))
+                orders = (own_orders if plan.full else raised_orders)(plan, table.take(pa.array(rows)))
                 stay[rows[winners.found.moves[positions] == LEAVES]] = False  # it is revived in another partition
                 replaced = np.full(len(rows), output.replaced)
                 for decision, chosen in winners.meet_tombstones(positions, orders, replaced):
@@ -266,7 +276,7 @@ def keep_tombstones(plan: Plan, table: Any, output: Output) -> None:
     if plan.expire_before is not None and table.num_rows:
         old = flags(pc.less(table.column("committed").combine_chunks(), plan.expire_before))
         if old.any():
-            expired = from_texts(plan.rows.order_type, table.column("order").combine_chunks().filter(pa.array(old)))
+            expired = raised_orders(plan, table.filter(pa.array(old)))
             output.tally.expire(int(old.sum()), to_value(plan.rows.order_type, pc.max(expired).as_py()))
             table = table.filter(pa.array(~old))
     output.tombstones.append(table)

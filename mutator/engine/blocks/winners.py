@@ -19,8 +19,9 @@ from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.rules.absences import met_orders
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.order_columns import flags, to_column, to_texts, to_value
+from mutator.rules.order_columns import flags, from_texts, to_column, to_texts, to_value
 from mutator.rules.order_units import units_of
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision, decide, decide_replaced
@@ -305,6 +306,17 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
         [*keys, to_texts(plan.rows.order_type, orders), times, pa.array(hashes)],
         [*key_names(len(keys)), "order", "committed", "hash"],
     )
+
+
+def own_orders(plan: Plan, table: Any) -> Any:
+    """Return the order values of a pa.Table of tombstones: those that a full snapshot meets."""
+    return from_texts(plan.rows.order_type, table.column("order").combine_chunks())
+
+
+def raised_orders(plan: Plan, table: Any) -> Any:
+    """Return the order values of a pa.Table of tombstones that a delta meets: ``rules.absences``."""
+    committed = table.column("committed").combine_chunks()
+    return met_orders(plan.rows.order_type, own_orders(plan, table), committed, plan.absences)
 
 
 def _cases(known: str, deletes: Flags, older: Flags, same: Flags, replaced: Flags | None = None) -> Any:

@@ -34,7 +34,7 @@ from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, directory_column
 from mutator.engine.blocks.read import tombstones
-from mutator.engine.blocks.winners import Winners
+from mutator.engine.blocks.winners import Winners, own_orders, raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
 from mutator.engine.receipts import SplitNumber, SplitReceipt
@@ -47,7 +47,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.bloom_filter import Sought
 from mutator.rules.byte_columns import Ints
-from mutator.rules.order_columns import flags, from_texts
+from mutator.rules.order_columns import flags
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import lacks_value
 from mutator.storage.compression import CorruptStream
@@ -257,7 +257,6 @@ def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[t
         for table in tombstones(plan, split, one):
             rows, positions = winners.match_table(table)
             if len(rows):
-                orders = table.column("order").combine_chunks().take(pa.array(rows))
-                yield positions, from_texts(plan.rows.order_type, orders)
+                yield positions, (own_orders if plan.full else raised_orders)(plan, table.take(pa.array(rows)))
     except (CorruptStream, MutatorError) as fault:
         raise damage_of(one, fault) from None

@@ -4,14 +4,16 @@ Plain functions over iterators, in constant memory: no Spark, no storage.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mutator.engine.receipts import Key, LateOrders
 from mutator.engine.records.read import MASTER, TOMBSTONE, Element
 from mutator.engine.records.spellings import SortedSpellings
 from mutator.engine.tally import Tally
+from mutator.rules.absences import met_order
 from mutator.rules.truth_table import Decision, decide, decide_replaced
 
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
@@ -33,6 +35,7 @@ def merge_bucket(
     horizon: Any = None,
     expire_before: int | None = None,
     spellings: SortedSpellings | None = None,
+    absences: Mapping[int, Any] = MappingProxyType({}),
 ) -> Iterator[tuple[tuple[Any, ...], tuple[bytes, Any]]]:
     """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
 
@@ -40,7 +43,7 @@ def merge_bucket(
     key. changed: called with each row that changes, before and after; None where there is none. won: called with the
     outcome and the precedence of each winner. full: the feed is a full snapshot. replaced: the feed replaces all
     records. horizon, expire_before: None where tombstones never expire. spellings: gets the keys of records, and those
-    that are inserted.
+    that are inserted. absences: by which the feed meets tombstones, unless it is a full snapshot.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -51,7 +54,9 @@ def merge_bucket(
     for key, group in groupby(elements, key=_key):
         record, record_row, tombstone, winner, duplicates = _collect(group, counts)
         known = "record" if record is not None else "tombstone" if tombstone is not None else "nothing"
-        order = record[0] if record is not None else tombstone[0] if tombstone is not None else None
+        order = record[0] if record is not None else None
+        if tombstone is not None and record is None:
+            order = tombstone[0] if full else met_order(*tombstone, absences)
         if winner is None:
             decision = decided_by(known, without_winner, older=False, same=False)
             if replaced and record is not None:
@@ -90,7 +95,7 @@ def merge_bucket(
             continue
         order, committed = _buried(result, tombstone, order, winner, now)
         if expire_before is not None and committed < expire_before:
-            tally.expire(1, order)
+            tally.expire(1, met_order(order, committed, absences))
         else:
             bury((key, order, committed))
     for decision, count in decided.items():
@@ -181,7 +186,7 @@ def _buried(
         return winner.order, now
     assert tombstone is not None
     # The same delete again changes nothing, so it does not make the tombstone newer.
-    return winner.order, now if winner.order > order else tombstone[1]
+    return winner.order, now if winner.order > tombstone[0] else tombstone[1]
 
 
 def _key(element: Element) -> Key:

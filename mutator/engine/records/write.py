@@ -58,6 +58,7 @@ def write_bucket(
             horizon=plan.horizon,
             expire_before=plan.expire_before,
             spellings=SortedSpellings(tally) if have_spellings(plan.rows.spec["key"]) else None,
+            absences=plan.absences,
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             found = form.from_contents([row for _, (row, _) in batch], plan.rows.layouts["master"])

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
+from mutator.engine.blocks.winners import raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.versions.base_files import BaseWriter, Buried
 from mutator.engine.versions.delta_files import Target, text_of_order
@@ -121,10 +122,10 @@ def _by_bucket(unit: MergeUnit, tombstones: Any) -> Iterator[Buried]:
 
 
 def _kept(plan: Plan, table: Any) -> tuple[Any, Any]:
-    """Return (the tombstones that have not expired, by key; the order values of the others)."""
+    """Return (the tombstones that have not expired, by key; the order values that deltas met in the others)."""
     keys = [(f"key_{number}", "ascending") for number in range(plan.key_width)]
     table = table.sort_by(keys).combine_chunks()
-    orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks())
+    orders = raised_orders(plan, table)
     if plan.expire_before is None:
         return table, orders.slice(0, 0)
     old = flags(pc.less(table.column("committed").cast(pa.int64()).combine_chunks(), plan.expire_before))

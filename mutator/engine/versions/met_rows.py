@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.snapshot import Snapshot
@@ -17,8 +18,9 @@ from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
+from mutator.rules.absences import met_orders
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.order_columns import from_texts
+from mutator.rules.order_columns import flags, from_texts, to_column
 from mutator.rules.row_hash import RowHashes
 
 
@@ -51,6 +53,10 @@ class RowsOfFile:
         """Return the order values of some tombstones."""
         old = taken_tombstones(self.live.snapshot.table, self.file.data, self.file.rows, self.positions[rows])
         return from_texts(self.order_type, old.column("order").combine_chunks())
+
+    def tombstone_times(self, rows: Ints) -> Any:
+        """Return the commit times of some tombstones."""
+        return _times(self.live.snapshot, self.file, self.positions[rows])
 
     def by_file(self, rows: Ints) -> Iterator[tuple[TableFile, Ints]]:
         """Yield the file, if there are rows."""
@@ -91,6 +97,11 @@ class RowsOfSmallFiles:
         """Return the order values of some tombstones."""
         return self.highs.take(pa.array(rows))
 
+    def tombstone_times(self, rows: Ints) -> Any:
+        """Return the commit times of some tombstones. rows: ascending."""
+        files = [_times(self.snapshot, file, self.positions[own]) for file, own in self.by_file(rows)]
+        return pa.concat_arrays(files) if files else pa.array([], pa.timestamp("ms", "UTC"))
+
     def by_file(self, rows: Ints) -> Iterator[tuple[TableFile, Ints]]:
         """Yield the files of some rows, each with its own, in the order of their positions. rows: ascending."""
         numbers, begins = np.unique(self.files[rows], return_index=True)
@@ -118,6 +129,30 @@ def known_orders(plan: Plan, met: MetRows, rows: Ints, replaced: Flags | None) -
 def known_tombstone_orders(met: MetRows, rows: Ints, replaced: Flags | None) -> Any:
     """Return the order values of some tombstones, as ``known_orders`` does for records."""
     return _or_highs(met, rows, replaced, met.tombstone_orders)[0]
+
+
+def met_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags | None) -> Any:
+    """Return the order values that the feed meets in some tombstones: ``rules.absences``.
+
+    rows, replaced: as in ``known_orders``. own: the order value of each tombstone.
+    """
+    if plan.full or not plan.absences:
+        return own
+    highest = pc.max(to_column(plan.rows.order_type, list(plan.absences.values())))
+    which = np.flatnonzero(flags(pc.less(own, highest)))  # of the others, the commit times need not be read
+    try:
+        times = met.tombstone_times(rows[which])
+    except MutatorError as fault:
+        if fault.kind != "table.file" or replaced is None or not replaced[rows].any():
+            raise
+        which = which[~replaced[rows[which]]]
+        times = met.tombstone_times(rows[which])
+    raised = met_orders(plan.rows.order_type, own.take(pa.array(which)), times, plan.absences)
+    return exchanged(own, [(which, raised)])
+
+
+def _times(snapshot: Snapshot, file: TableFile, positions: Ints) -> Any:
+    return taken_tombstones(snapshot.table, file.data, file.rows, positions).column("committed").combine_chunks()
 
 
 def _or_highs(met: MetRows, rows: Ints, replaced: Flags | None, read: Callable[[Ints], Any]) -> tuple[Any, Flags]:

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.errors.display import counted, html_of_text, text_of, with_warnings
 from mutator.pipeline.explain.chain import Step
-from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome
+from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome, order_met
 from mutator.pipeline.explain.feed_rows import RejectedRow
 from mutator.pipeline.explain.held import ByPartition
 from mutator.rules.order_values import order_text
@@ -36,6 +36,7 @@ class Explanation:
     files_excluded: int = 0  # feed files that were not read, because filters or key indexes exclude the key
     shows_rows: bool = True
     warnings: Sequence[str] = ()  # of the settings
+    absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
 
     @property
     def is_known(self) -> bool:
@@ -73,9 +74,15 @@ class Explanation:
         return {
             "kind": one.kind,
             "order": self._order(one.order),
+            "raised": self._raised(one),
             "partition": one.partition if directory is None else directory,
             "row": _text(one.row) if is_record and self.shows_rows else None,
         }
+
+    def _raised(self, one: Held) -> str | None:
+        """Return the order value that rows of deltas meet, if a full snapshot made it higher than the tombstone's."""
+        found = order_met(one, False, self.absences)
+        return None if found == one.order else self._order(found)
 
     def _order(self, value: Any) -> str | None:
         return None if value is None else order_text(self.order_type, value)
@@ -168,7 +175,9 @@ class Explanation:
         if one.kind == "nothing":
             return "no record and no tombstone"
         kind = "a record" if one.kind == "record" else "deleted: a tombstone"
-        return f"{kind}, order value {self._order(one.order) or 'lowest'}"
+        raised = self._raised(one)
+        for_deltas = "" if raised is None else f", but {raised} for deltas, of the full snapshot that lacked it"
+        return f"{kind}, order value {self._order(one.order) or 'lowest'}{for_deltas}"
 
     def _row(self, row: bytes) -> str:
         if not self.shows_rows:

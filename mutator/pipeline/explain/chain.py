@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mutator.pipeline.explain.decisions import NOTHING, Decided, Held, Mutation, decide_key, refined
 from mutator.pipeline.explain.feed_rows import FeedRows
@@ -59,12 +60,17 @@ class Step:
 
 
 def steps_of(
-    given: ByPartition | None, runs: Sequence[RunFeed], *, by_partition: bool, is_partitioned: bool
+    given: ByPartition | None,
+    runs: Sequence[RunFeed],
+    *,
+    by_partition: bool,
+    is_partitioned: bool,
+    absences: Mapping[int, Any],
 ) -> list[Step]:
     """Return a step for each run, oldest first.
 
     given: what the master held before the first run; None: not known. by_partition: a key has a record in each
-    partition.
+    partition. absences: the highest order value of each full snapshot, by its commit time in ms.
     """
     steps: list[Step] = []
     states: dict[int | None, ByPartition | None] = {0: given}
@@ -78,7 +84,7 @@ def steps_of(
         elif run.action == _CREATION and not run.rows.mutations:
             computed = run.held  # the rows of a dataset that another program wrote
         else:
-            decided = _decided(state, run, by_partition, is_partitioned)
+            decided = _decided(state, run, by_partition, is_partitioned, absences)
             computed = _after(state, decided)
         differs = computed is not None and run.held is not None and not _alike(computed, run.held)
         if run.held is not None:
@@ -95,7 +101,7 @@ def steps_of(
 
 
 def _decided(
-    state: ByPartition | None, run: RunFeed, by_partition: bool, is_partitioned: bool
+    state: ByPartition | None, run: RunFeed, by_partition: bool, is_partitioned: bool, absences: Mapping[int, Any]
 ) -> dict[str | None, Decided]:
     groups: dict[str | None, list[Mutation]] = {}
     for one in run.rows.mutations:
@@ -109,7 +115,7 @@ def _decided(
     for name, mutations in groups.items():
         before = None if state is None else state.get(name, NOTHING)
         if run.overwrites and is_complete:
-            decided = decide_overwritten(before, mutations)
+            decided = decide_overwritten(before, mutations, absences)
         else:
             decided = decide_key(
                 before,
@@ -118,6 +124,7 @@ def _decided(
                 now=run.now,
                 expire_before=run.expire_before,
                 is_complete=is_complete,
+                absences=absences,
             )
         if is_partitioned and not mutations and before != decided.after and not run.full:
             decided = replace(decided, after=None)  # tombstones of a partition without mutations do not expire

@@ -11,13 +11,15 @@ what the master held, the lines of the truth table that may have decided are lis
 ('inserted', 'nothing, upsert', 5)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from mutator.engine.records.merge import Tombstone, merge_bucket
 from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, Element
 from mutator.engine.tally import Tally
+from mutator.rules.absences import met_order
 from mutator.rules.order_values import decisive_part, precedence
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES, TRUTH_TABLE, case_name, case_of
 
@@ -94,11 +96,12 @@ def decide_key(
     expire_before: int | None = None,
     horizon: Any = None,
     is_complete: bool = True,
+    absences: Mapping[int, Any] = MappingProxyType({}),
 ) -> Decided:
     """Decide about a key as the run did.
 
     before: what the master held; None: not known. full: the feed was a snapshot. now, expire_before: commit times in
-    ms. is_complete: no other mutation of the run can have had the key.
+    ms. is_complete: no other mutation of the run can have had the key. absences: as in ``merge_bucket``.
     """
     ordered = sorted(mutations, key=lambda one: one.place)
     if not is_complete:
@@ -115,6 +118,7 @@ def decide_key(
             full=full,
             horizon=horizon,
             expire_before=expire_before,
+            absences=absences,
         )
     )
     counts = tally.counts
@@ -124,7 +128,7 @@ def decide_key(
     after = _after(before, winner, rows, buried)
     notes = tuple(name for name in NOTES if counts[name])
     possible: tuple[str, ...] = ()
-    line: str | None = _line(before, winner, full)
+    line: str | None = _line(before, winner, full, absences)
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
     outcomes = [superseded(one, ordered[-1]) for one in ordered[:-1]]
@@ -190,11 +194,18 @@ def _after(before: Held, winner: Mutation | None, rows: Sequence[Any], buried: S
     return Held("record", order, shown, winner.content, winner.form, winner.partition)
 
 
-def _line(before: Held, winner: Mutation | None, full: bool) -> str:
+def order_met(before: Held, full: bool, absences: Mapping[int, Any]) -> Any:
+    """Return the order value that a winner is compared with."""
+    if before.kind != "tombstone" or before.committed is None or full:
+        return before.order
+    return met_order(before.order, before.committed, absences)
+
+
+def _line(before: Held, winner: Mutation | None, full: bool, absences: Mapping[int, Any]) -> str:
     """Return the line of the truth table that decided."""
     if winner is None:
         return case_name(case_of(before.kind, "absent" if full else "none", older=False, same=False))
-    older = before.kind != "nothing" and before.order > winner.order
+    older = before.kind != "nothing" and order_met(before, full, absences) > winner.order
     same = before.kind == "record" and not winner.is_delete and before.content == winner.content
     return case_name(case_of(before.kind, kind_of(winner), older=older, same=same))
 

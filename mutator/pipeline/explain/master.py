@@ -58,7 +58,13 @@ def explain_master(
         runs, files = _runs(configs, place, place.known, found, earlier, now)
         if why is not None:
             unknown.append(why)
-    steps = steps_of(given, runs, by_partition=place.by_partition, is_partitioned=place.survey.partitioned is not None)
+    steps = steps_of(
+        given,
+        runs,
+        by_partition=place.by_partition,
+        is_partitioned=place.survey.partitioned is not None,
+        absences=place.absences,
+    )
     values = [value.decode("utf-8", "backslashreplace") for value in place.wanted.values]
     return Explanation(
         place=path,
@@ -72,6 +78,7 @@ def explain_master(
         unknown=[*unknown, *versions_note(steps), *horizon_note(place.known)],
         files_read=files,
         shows_rows=config.report_fields.all,
+        absences=place.absences,
     )
 
 

@@ -4,15 +4,16 @@ Whether a partition was replaced follows from all of its mutations. Of a key wit
 partition than the winner's, it is only known what the dataset of the run holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome, kind_of, superseded
+from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome, kind_of, order_met, superseded
 from mutator.rules.truth_table import FEED_OUTCOMES, REPLACED_TABLE, TRUTH_TABLE, decide_replaced
 
 
-def decide_overwritten(before: Held | None, mutations: Sequence[Mutation]) -> Decided:
-    """Decide about a key as the run did. before: what the master held; None: not known."""
+def decide_overwritten(before: Held | None, mutations: Sequence[Mutation], absences: Mapping[int, Any]) -> Decided:
+    """Decide about a key as the run did. before: what the master held; None: not known. absences: of snapshots."""
     ordered = sorted(mutations, key=lambda one: one.place)
     if not ordered:
         return Decided((), None, None, before, None)
@@ -20,7 +21,7 @@ def decide_overwritten(before: Held | None, mutations: Sequence[Mutation]) -> De
     lost = [superseded(one, winner) for one in ordered[:-1]]
     if before is None or (before.kind != "nothing" and before.partition != winner.partition):
         return Decided((*lost, Outcome(winner, None, _possible(winner))), None, None, before, None)
-    older = before.kind != "nothing" and before.order > winner.order
+    older = before.kind != "nothing" and order_met(before, False, absences) > winner.order
     same = before.kind == "record" and not winner.is_delete and before.content == winner.content
     decision = decide_replaced(before.kind, kind_of(winner), older=older, same=same)
     content = "" if before.kind != "record" or winner.is_delete else ", same bytes" if same else ", other bytes"

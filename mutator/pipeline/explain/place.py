@@ -18,6 +18,7 @@ from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
+from mutator.rules.absences import absences_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class Place:
     def known(self) -> Manifest | None:
         """The manifest; None if the master is unmanaged."""
         return self.survey.manifest
+
+    @property
+    def absences(self) -> dict[int, Any]:
+        """The highest order value of each full snapshot, by its commit time in ms."""
+        return {} if self.known is None else absences_of(self.order_type, self.known.absences)
 
     @property
     def by_partition(self) -> bool:

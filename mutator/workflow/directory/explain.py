@@ -85,7 +85,11 @@ class _Base:
         before, why = self._given(place)
         runs = [self._run(version, place) for version in self._versions if version.action in ("run", "restore")]
         steps = steps_of(
-            before, runs, by_partition=place.by_partition, is_partitioned=place.survey.partitioned is not None
+            before,
+            runs,
+            by_partition=place.by_partition,
+            is_partitioned=place.survey.partitioned is not None,
+            absences=place.absences,
         )
         steps = self._with_repeated(steps)
         self._note_unknown(steps, why)
@@ -105,6 +109,7 @@ class _Base:
             files_read=self._files_read,
             files_excluded=self._excluded,
             shows_rows=self._config.report_fields.all,
+            absences=place.absences,
         )
 
     def _samples(self) -> list[str]:
