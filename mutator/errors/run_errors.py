@@ -77,9 +77,18 @@ RUNS: dict[int, dict[str, str]] = {
             "(docs/spark-submit.md)"
         ),
         "spark.connect": (
-            "this Spark session is a Spark Connect session, which has no RDDs; use a classic session "
-            "(spark.api.mode=classic, without --remote)"
+            "this Spark session is a Spark Connect session, which has no RDDs; use a classic session, in a process "
+            "without Spark Connect (spark.api.mode=classic, no SPARK_REMOTE)"
         ),
+        "spark.connect.merge": (
+            "Spark Connect does not run merges: a session of it has no RDDs; leave out the session and runner=spark, "
+            "and this process merges paths, tables and DataFrames of Spark Connect"
+        ),
+        "spark.connect.rows": (
+            "Table.dataframe(): a session of Spark Connect may not see the files of the table; "
+            "session.createDataFrame(table.scan().to_arrow()) sends it the rows"
+        ),
+        "spark.collect": "{table}: Spark Connect does not send its rows: {why}{cure}",
         "partition.tree": (
             "{path}: {what}; name directories that contain only partition directories, such as store_id=12/"
         ),

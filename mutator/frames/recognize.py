@@ -3,6 +3,7 @@
 from typing import Any
 
 ARROW_STREAM = "Arrow stream"
+ARROW_TABLE = "Arrow table"
 PANDAS = "pandas DataFrame"
 SPARK = "Spark DataFrame"
 LAZY = "Polars LazyFrame"
@@ -16,7 +17,7 @@ _KINDS = {
     ("polars", "LazyFrame"): LAZY,
     ("pyspark", "DataFrame"): SPARK,
     ("pyspark", "RDD"): RDD,
-    ("pyarrow", "Table"): "Arrow table",
+    ("pyarrow", "Table"): ARROW_TABLE,
     ("pyarrow", "RecordBatch"): "Arrow record batch",
     ("pyarrow", "RecordBatchReader"): READER,
 }

@@ -17,7 +17,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.dataset import Dataset
-from mutator.frames.recognize import ARROW_STREAM, RDD, SPARK, described, is_connect, kind_of
+from mutator.frames.recognize import ARROW_STREAM, ARROW_TABLE, RDD, SPARK, described, is_connect, kind_of
 from mutator.pipeline.missing_key import key_of_manifest
 from mutator.rules.file_names import base_name
 from mutator.storage import absolute, storage_for
@@ -278,8 +278,11 @@ def input_of(argument: str, value: Any, index: str = "") -> Given:
         return Given(without_secrets(str(value)), str(value))
     kind = kind_of(value)
     if kind == SPARK and is_connect(value):
-        cure = "give frame.toArrow() or frame.toPandas(), or use a classic session"
-        raise wrong(label, value, "a DataFrame of a classic session", cure)
+        if not hasattr(value, "toArrow"):  # Spark 3.5
+            raise wrong(label, value, "a DataFrame of a classic session", "give frame.toPandas()")
+        from mutator.engine.spark.frames import collected
+
+        return Given(f"{label} ({kind})", table=collected(value, f"{label} ({kind})"), kind=ARROW_TABLE)
     if kind is None:
         raise wrong(label, value, f"a path, or {_TABLE}", _cure_for(value))
     if kind == RDD:

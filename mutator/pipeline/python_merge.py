@@ -12,6 +12,7 @@ from mutator.config import Config
 from mutator.config.argument_names import as_arguments
 from mutator.errors import error
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.frames.recognize import is_connect
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments
 from mutator.pipeline.arguments import CALL, Given
@@ -220,6 +221,8 @@ def _given_session(call: _Call, session: Any) -> tuple[str, Callable[[], Abstrac
     if call.config.runner == "local":
         what = "session is given, and the runner is local"
         raise error("argument.both", call=CALL, what=what, cure="leave out one of them")
+    if is_connect(session):
+        raise error("spark.connect.merge")
     from mutator.engine.spark.frames import context_of, runs_elsewhere
     from mutator.engine.spark.worker_python import use_own_python
 

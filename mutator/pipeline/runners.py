@@ -66,7 +66,7 @@ def choice_for(wanted: str, bytes_: int, stored: int | None = None) -> RunnerCho
 
     bytes_: to be read, uncompressed. stored: bytes of the files; None for as many.
     """
-    return choose_runner(wanted, bytes_, usable_cores(), _configured_spark(), stored)
+    return choose_runner(wanted, bytes_, usable_cores(), _configured_spark(), stored, connect=_is_connected())
 
 
 @contextmanager
@@ -79,7 +79,7 @@ def runner_for(wanted: str, context: Context, bytes_: int) -> Iterator[tuple[Run
 
 def choice_for_paths(wanted: str, paths: Iterable[str]) -> RunnerChoice:
     """Choose a runner for files that no plan has counted: they are listed, unless it is Spark anyway."""
-    is_spark = wanted == "spark" or (wanted == "auto" and _configured_spark() is not None)
+    is_spark = wanted == "spark" or (wanted == "auto" and _configured_spark() is not None and not _is_connected())
     return choice_for(wanted, 0 if is_spark else sum(map(bytes_at, paths)))
 
 
@@ -132,13 +132,17 @@ def shared_workers(bytes_: int) -> AbstractContextManager[Processes | None]:
     return Processes(count)
 
 
+def _is_connected() -> bool:
+    """Return whether Spark of this process is Spark Connect: a session of it is running, or one is configured."""
+    return "SPARK_CONNECT_MODE_ENABLED" in os.environ or "SPARK_REMOTE" in os.environ
+
+
 def _configured_spark() -> str | None:
     """Return how a Spark master is configured for this process; None if none is."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return "spark-submit started this process"
-    for name in ("MASTER", "SPARK_REMOTE"):
-        if name in os.environ:
-            return f"{name} is set"
+    if "MASTER" in os.environ:
+        return "MASTER is set"
     spark = sys.modules.get("pyspark")  # it takes half a second to import
     running = spark is not None and spark.SparkContext._active_spark_context is not None
     return "a Spark session is running in this process" if running else None

@@ -34,11 +34,14 @@ class RunnerChoice:
         return f"{self.runner}{tasks}: {self.why}"
 
 
-def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None, stored: int | None = None) -> RunnerChoice:
+def choose_runner(
+    wanted: str, bytes_: int, cores: int, spark: str | None, stored: int | None = None, *, connect: bool = False
+) -> RunnerChoice:
     """Choose a runner.
 
     wanted: one of ``RUNNERS``. bytes_: to be read, uncompressed. cores: of this machine. spark: how a Spark master is
-    configured, None if none is. stored: bytes of the files; if they are fewer, bytes_ is an estimate.
+    configured, None if none is. stored: bytes of the files; if they are fewer, bytes_ is an estimate. connect: Spark of
+    this process is Spark Connect, which runs no tasks of ours.
 
     >>> choose_runner("auto", 4096, 2, None)
     RunnerChoice(runner='local', processes=1, why='4,096 bytes are merged before Spark would have started', threads=1)
@@ -49,6 +52,8 @@ def choose_runner(wanted: str, bytes_: int, cores: int, spark: str | None, store
     processes, threads = processes_for(bytes_, cores), threads_for(bytes_, cores)
     if wanted != "auto":
         return RunnerChoice(wanted, processes, "it was asked for", threads)
+    if connect:
+        return RunnerChoice("local", processes, "Spark Connect does not run merges", threads)
     if spark is not None:
         return RunnerChoice("spark", processes, spark)
     if bytes_ <= _FASTER_HERE:

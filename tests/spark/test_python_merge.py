@@ -196,13 +196,6 @@ def test_wrong_sessions_are_named(spark):
     with pytest.raises(mutator.ConfigError, match="the Spark session has been stopped; start a new one"):
         mutator.merge(master=table, feed=table, session=Stopped(), **BASE)
 
-    connect = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-    with pytest.raises(mutator.ConfigError, match=r"feed is a DataFrame of Spark Connect, .*toArrow\(\)"):
-        mutator.merge(master=table, feed=connect, **BASE)
-    session = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(mutator.ConfigError, match="Spark Connect session, which has no RDDs"):
-        mutator.merge(master=table, feed=table, session=session, **BASE)
-
 
 def test_a_cluster_needs_a_directory_that_its_workers_share(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(spark.sparkContext, "master", "spark://elsewhere:7077")

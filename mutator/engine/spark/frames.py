@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +50,10 @@ def context_of(session: Any, call: str) -> SparkContext:
     return sc
 
 
+def _is_connect(session: Any) -> bool:
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
 def active_context() -> SparkContext | None:
     """Return the context of this process, None without one."""
     return SparkContext._active_spark_context
@@ -78,6 +82,20 @@ def frame_of_rdd(rdd: Any) -> DataFrame | None:
 
 def _rows_of_batch(batch: Any) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in batch.to_pylist(maps_as_pydicts="strict")]
+
+
+def collected(frame: Any, label: str) -> Any:
+    """Return the rows of a DataFrame of Spark Connect as a pa.Table. label: of the DataFrame, for messages.
+
+    Raises ConfigError where Spark does not send them, because they are too many for example.
+    """
+    try:
+        return frame.toArrow()
+    except PySparkException as fault:
+        why, cure = str(fault).strip().partition("\n")[0], ""
+        if "spark.driver.maxResultSize" in why:
+            cure = "; write them where this process reads them, frame.write.parquet(path), and give the path"
+        raise error("spark.collect", table=label, why=why, cure=cure) from None
 
 
 def write_frame(frame: DataFrame, directory: str, label: str) -> None:
@@ -131,10 +149,9 @@ def frame_of_files(
     session: SparkSession, paths: Sequence[str], file_format: str, table: Callable[[], Any]
 ) -> DataFrame:
     """Return the rows of Parquet or ORC files as Spark itself reads them. table: returns them as a pa.Table."""
-    sc = context_of(session, "to_spark()")
-    if not paths:
+    if not paths or _is_connect(session):  # its Spark may not see the files
         return frame_of_table(session, table())
-    with spark_faults(sc):
+    with spark_faults(context_of(session, "to_spark()")):
         return session.read.format(file_format).load([address(path) for path in paths])
 
 
@@ -143,7 +160,7 @@ def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
 
     Raises ConfigError for a column whose type Spark has not.
     """
-    sc = context_of(session, "to_spark()")
+    faults = nullcontext() if _is_connect(session) else spark_faults(context_of(session, "to_spark()"))
     table = table.cast(with_types_of_spark(table.schema), safe=False)
     fields = []
     for field in table.schema:
@@ -153,7 +170,7 @@ def frame_of_table(session: SparkSession, table: Any) -> DataFrame:
             what, cure = f"has the type {field.type}, which Spark has not", "cast it with to_arrow(), or leave it out"
             raise error("table.column", table="to_spark()", column=field.name, what=what, cure=cure) from None
     schema = StructType(fields)
-    with spark_faults(sc):
+    with faults:
         if is_older_than(session, FIRST_WITH_ARROW):
             rows = table.to_pylist(maps_as_pydicts="strict")
             return session.createDataFrame([tuple(row.values()) for row in rows], schema)

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from mutator.engine.spark.jvm_log import name_of_log, quiet_start
 from mutator.engine.spark.jvm_start import quick_jvm
@@ -51,6 +52,8 @@ def spark_context(name: str, starting: Starting = _nothing) -> Iterator[SparkCon
     starting: called before a new one starts, which takes seconds. Raises ConfigError where Spark cannot start, or the
     session has no RDDs.
     """
+    if is_remote():  # a context in this process would be that of its server
+        raise error("spark.connect.merge")
     session = SparkSession.getActiveSession()
     running = SparkContext._active_spark_context if session is None else _context(session)
     if running is None:
@@ -152,7 +155,7 @@ def is_submitted() -> bool:
 def _start(name: str, settings: Mapping[str, str]) -> SparkContext:
     submitted = is_submitted()
     if not submitted and "SPARK_REMOTE" in os.environ:
-        raise error("spark.connect")
+        raise error("spark.connect.merge")
     own_master = not submitted and "MASTER" not in os.environ
     if own_master:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

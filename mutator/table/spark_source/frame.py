@@ -22,6 +22,7 @@ from mutator.engine.spark.frames import address, context_of, data_type_of
 from mutator.engine.versions.earlier_forms import Forms
 from mutator.errors import error
 from mutator.formats.values.nested import missing_member
+from mutator.frames.recognize import is_connect
 from mutator.storage import storage_for
 from mutator.table.scan import batches_of_files, schema_of
 from mutator.table.spark_source.arrow_frames import frame_of_arrow
@@ -42,6 +43,8 @@ _FEW = 8  # files without hidden rows are read with the others, unless others ha
 
 def data_frame(snapshot: Snapshot, spark: SparkSession) -> DataFrame:
     """Return the rows of a version as a DataFrame. Raises ConfigError if the version has no columns yet, StateError."""
+    if is_connect(spark):
+        raise error("spark.connect.rows")
     context_of(spark, "Table.dataframe()")
     schema, forms = schema_of(snapshot), Forms(snapshot.state, snapshot.table)
     if not len(schema):

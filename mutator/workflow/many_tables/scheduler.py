@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
-_FATAL = ("spark.missing", "spark.connect", "spark.lost")  # every other table would fail as well
+_FATAL = ("spark.missing", "spark.connect.merge", "spark.lost")  # every other table would fail as well
 
 Tell = Callable[[Result, int, int], None]  # a table's result, number of ended tables, number of all tables
 
