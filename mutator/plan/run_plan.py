@@ -22,6 +22,7 @@ from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.blocks.contract import BlockType
 from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.avro_aliases import config_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
@@ -251,7 +252,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
 
     run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
-    known = survey.manifest
+    known, config = survey.manifest, config_with_names(config, survey.names)
     mistakes = check_inputs(config, survey)
     _check_feed(config, survey)
     rows = row_plan(config, survey)

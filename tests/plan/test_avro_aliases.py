@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from tests.support.named_runs import ENGINES, Work
+from tests.support.named_runs import BY_ID, ENGINES, Work
 
 OLD = [{"id": "a", "colour": "red", "at": 1}, {"id": "b", "colour": "blue", "at": 1}]
 NEW = [{"id": "a", "color": "green", "at": 2}]
@@ -66,3 +66,30 @@ def test_an_alias_of_two_fields_names_nothing(tmp_path):
     work.put_avro("master/m_1", record("colour"), OLD)
     work.put_avro("feed/f_2", new, NEW)
     assert any(line.startswith("field colour of the master: removed") for line in work.run().warnings)
+
+
+def renamed(**names):
+    fields = [("id", "string"), ("at", "long"), ("op", "string"), ("place", "string")]
+    made = [{"name": names.get(name, name), "type": one, "aliases": [name]} for name, one in fields]
+    return {"type": "record", "name": "r", "fields": made}
+
+
+@pytest.mark.parametrize(
+    ("engine", "settings"), [("blocks", {}), ("records", {}), ("blocks", {"partitioned.by": "place"})]
+)
+@pytest.mark.parametrize("key", ["id", "cid", "0"])
+@pytest.mark.parametrize("order", ["at", "ts", "1"])
+def test_renamed_fields_of_a_managed_master_are_its_id_order_and_op_code(tmp_path, engine, settings, key, order):
+    work = Work(tmp_path, engine, {**BY_ID, **settings, "op.code.field.ordinal": "op", "op.code.keep": "true"})
+    work.put_avro("feed1/f_1", renamed(), [{"id": one, "at": 1, "op": "U", "place": "x"} for one in "abc"])
+    work.run({"allow.empty.master": "true"}, feed="feed1", master="none")
+    names = {"id": "cid", "at": "ts", "op": "code"}
+    work.settings |= {"id.field.ordinals": key, "temporal.ordering.field.ordinal": order}
+    for number, at in ((2, 2), (3, 3)):  # the master has the older names, and then the newer ones
+        rows = [("a", at, "U"), ("b", 0, "U"), ("c", at, "D")]
+        fed = [{"cid": one, "ts": when, "code": op, "place": "x"} for one, when, op in rows]
+        work.put_avro(f"feed{number}/f_{number}", renamed(**names), fed)
+        counts = work.run(master=f"out{number - 1}", feed=f"feed{number}").counts
+        assert (counts["feed updated"], counts["feed late"]) == (1, 1)
+        assert counts["feed deleted"] + counts["feed no-op"] == 1
+        assert [tuple(row.values())[:2] for row in work.rows()] == [("a", at), ("b", 1)]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mutator.config import Config
+from mutator.plan.inspect.avro_aliases import config_with_names
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.rows.choice import row_plan
 from mutator.plan.run_plan import Chunks, Limits, Plan
@@ -27,6 +28,7 @@ def feed_plan(config: Config, survey: Survey, feed: Sequence[str]) -> Plan:
     """
     config = _for_reading(config)
     survey = survey_feed(config, survey, feed)
+    config = config_with_names(config, survey.names)
     rows = row_plan(config, survey)
     if survey.manifest is not None:
         check_spec(survey.master_path, survey.manifest, rows.spec)

@@ -7,7 +7,7 @@ master, the first bytes of one file on a disk are read.
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mutator.config import Config
@@ -18,7 +18,7 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
-from mutator.plan.inspect.avro_aliases import with_aliases
+from mutator.plan.inspect.avro_aliases import config_with_names, manifest_with_names, with_aliases
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.file_formats import check_formats
 from mutator.plan.inspect.headers import check_headers
@@ -56,6 +56,7 @@ class Survey:
     output_schema: tuple[str, FileSchema] | None = None  # the schema that the user wants, and its path
     field_names: tuple[str, ...] = ()  # of a feed row in order, where the manifest of escaped text has them
     partitioned: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
+    names: Mapping[str, str] = field(default_factory=dict)  # by aliases of Avro: other names of fields -> the result's
     versioned: bool = False  # the master is a versioned table, whose files stay as they are
 
     @property
@@ -126,6 +127,10 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
     keeps_names = survey.versioned or survey.partitioned is not None
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
     survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
+    if both.names:
+        config = config_with_names(config, both.names)
+        known = None if known is None else manifest_with_names(known, both.names)
+        survey = replace(survey, manifest=known, names=both.names)
     merged = [] if known is None else [file.name for file in known.feed]
     otherwise = survey.master[0].file_format if survey.master else ""
     check_formats("feed", [source for source in found if not source.is_table], merged, otherwise)
