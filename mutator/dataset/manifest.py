@@ -15,7 +15,7 @@ from mutator.errors import MutatorError, error
 from mutator.rules.absences import Absence
 
 # 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
-# 5: "absences"
+# 5: "absences", "pattern" of an order by file names
 FORMAT_VERSION = 5
 DIRECTORY = "_mutator"
 TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest

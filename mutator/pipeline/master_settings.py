@@ -11,6 +11,7 @@ from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.storage import located
 
 _NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
+_PATTERN = "sequence.pattern"
 _DELIMITER, _ADOPT = "field.delim.regex", "master.adopt"
 
 
@@ -83,7 +84,7 @@ def _key_and_order(known: Manifest, given: Mapping[str, str]) -> dict[str, Any]:
         return {}
     found = {"key": [field(one) for one in key["ordinals" if ordinals else "fields"]]}
     if order["by"] == "file name":
-        return found
+        return found | ({_PATTERN: order["pattern"]} if order.get("pattern") is not None else {})
     found |= {"order_by": field(order["ordinal"]) if ordinals else [order["field"]]}
     if order["type"] != "long":  # the default, which a feed may widen
         found |= {"order_type": order["type"]}

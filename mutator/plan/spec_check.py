@@ -15,12 +15,18 @@ def check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
         before, now = known.spec.get(name), spec.get(name)
         if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
             before = {**before, "type": "decimal"}  # the field was widened; every integer is a decimal
+        if name == "order" and before and now and before["by"] == now["by"] == "file name":
+            before = {"pattern": now["pattern"], **before}  # earlier releases did not record it
         if name == SPEC and before is None:
             continue  # a master without partitions becomes a partitioned one
         if before != now and not (name == "width" and before is None):
             raise error("manifest.spec", path=path, name=name, before=_shown(before), now=_shown(now))
     if known.hash not in (None, HASH_NAME):
         raise error("manifest.spec", path=path, name="the key hash", before=known.hash, now=HASH_NAME)
+
+
+def _pattern(text: str | None) -> str:
+    return "no sequence.pattern" if text is None else f"sequence.pattern={text}"
 
 
 def _shown(value: Any) -> str:
@@ -30,6 +36,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict) and "field" in value:
         null = f", NULL {value['null']}" if "null" in value else ""
         return f"{value['field']} ({value['type']}{null})"
+    if isinstance(value, dict) and "pattern" in value:
+        return f"by {value['by']}, with {_pattern(value['pattern'])}"
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(part)}" for name, part in value.items())
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -27,11 +27,12 @@ _DATE = (
 )
 _NUMBER_AFTER = r"(?:.*?[_-](?P<number>\d+)(?=\.|$))?"
 _TIME = r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)-(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)(?P<fraction>\d{3})"
+LAST = "last"
 PRESETS = {
     "date": _DATE + _NUMBER_AFTER,  # 2026-12-31_2.csv, orders_20261231T1015_3.json
     "dms": rf"^(?:LOAD(?P<hex>[0-9A-Fa-f]+)|{_TIME})(?=\.|$)",  # files of AWS DMS and Qlik Replicate
     "connect-offset": r"\+\d+\+(?P<number>\d+)(?:\+\d+)?(?=\.|$)",  # of sinks of Kafka Connect: topic+partition+offset
-    "last": "",  # the number after the last _, whatever else the names contain
+    LAST: "",  # the number after the last _, whatever else the names contain
 }
 _DATES_ALONE = r"_(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?P<hour>\d\d)?(?P<minute>\d\d)?(?P<second>\d\d)?(?=\.|$)"
 _FIRST_DATE = re.compile(_DATE)

@@ -149,6 +149,7 @@ def content(path: Path, document: dict[str, Any]) -> Any:
         others = ("checksum", "version", "copy", "changes", "feed_settings", "absences")
         for part in (*document["files"], *document["beside"]):
             part.pop("checked", None)
+        document["spec"]["order"].pop("pattern", None)
         found = json.dumps({name: value for name, value in document.items() if name not in others})
         for name, word in (("run", "RUN"), ("commit", "COMMIT"), ("committed", "NOW")):
             found = found.replace(document[name], word)

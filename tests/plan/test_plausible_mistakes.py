@@ -633,10 +633,13 @@ def test_numbers_that_contradict_the_dates_in_file_names(job):
     both.unlink()
     job.follow(settings)
     job.add("orders_20270101_1.txt", b"a,new\n")
-    job.refused(DataError, cure, settings=settings)
-    for pattern, expected in (("date", b"a,new"), ("last", b"a,old")):
-        output = job.root / pattern
-        job.run({**settings, "sequence.pattern": pattern}, output=str(output))
+    adopted = {"sequence.pattern": "date", "master.adopt": "true"}
+    job.refused(
+        DataError, "sequence.pattern=date', with master.adopt=true, which forgets tombstones", settings=settings
+    )
+    for more, expected in ((adopted, b"a,new"), ({"sequence.pattern": "last"}, b"a,old")):
+        output = job.root / more["sequence.pattern"]
+        job.run({**settings, **more}, output=str(output))
         assert rows(output) == [expected]
 
 

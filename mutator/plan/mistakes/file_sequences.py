@@ -19,7 +19,8 @@ def check_sequences(config: Config, survey: Survey) -> None:
     Names of files that were merged before count, too.
     """
     check_each(partial(_check_sequence, config), survey.feed)
-    if config.sequence_pattern is not None:
+    order = {} if survey.manifest is None else survey.manifest.spec["order"]
+    if config.sequence_pattern is not None or order.get("pattern") is not None:  # the last is a conflict of its own
         return
     merged = [part.name for part in survey.manifest.feed[-_MERGED:]] if survey.manifest is not None else []
     found = contradiction([*(source.name for source in survey.feed), *merged])
@@ -28,6 +29,8 @@ def check_sequences(config: Config, survey: Survey) -> None:
         cure = "say with sequence.pattern where the sequence is"
         if pattern is not None:
             cure = f"use {option('sequence.pattern', pattern)}"
+        if "pattern" in order:  # sequences of the records are these digits
+            cure += " in a new table" if survey.versioned else ", with master.adopt=true, which forgets tombstones"
         raise error("sequence.contradicts", why=why, cure=cure)
 
 

@@ -76,7 +76,7 @@ class ResultRows:
         config, fields = run.config, run.fields
         return {
             "key": {"fields": list(fields.ids), "types": key_type_names(self.schema, fields.ids)},
-            "order": order_spec(fields, self.order_type, config.null_order),
+            "order": order_spec(config, fields, self.order_type),
             "op code": fields.op if config.op_keep else None,
             "format": file_format,
             "schema": schema,

@@ -17,6 +17,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.file_names import base_name
+from mutator.rules.file_sequences import LAST
 from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.typed_values import column_order_type
@@ -209,12 +210,18 @@ def order_type_of(wanted: str, schema: Any, fields: RunFields, path: str, *, sta
     return found
 
 
-def order_spec(fields: RunFields, order_type: str, null_order: str) -> dict[str, Any]:
+def order_by_name(config: Config) -> dict[str, Any]:
+    """Return the specification of order by file names, for the manifest."""
+    pattern = None if config.sequence_pattern is None else config.sequence_pattern.text
+    return {"by": "file name", "pattern": None if pattern == LAST else pattern}
+
+
+def order_spec(config: Config, fields: RunFields, order_type: str) -> dict[str, Any]:
     """Return the specification of the order values, for the manifest."""
     if fields.order is None:
-        return {"by": "file name"}
+        return order_by_name(config)
     found = {"by": "field", "field": fields.order, "type": order_type}
-    return found | ({"null": "lowest"} if null_order == "lowest" else {})
+    return found | ({"null": "lowest"} if config.null_order == "lowest" else {})
 
 
 def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:

@@ -27,7 +27,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.rows.run_fields import by_age
+from mutator.plan.rows.run_fields import by_age, order_by_name
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
@@ -360,7 +360,7 @@ def _spec(config: Config, written: RowLayout, known: Manifest | None) -> dict[st
     by_field = {"by": "field", "ordinal": written.order_field, "type": config.order_type}
     return {
         "key": {"ordinals": list(written.id_fields), "types": ["bytes"] * len(written.id_fields)},
-        "order": {"by": "file name"} if config.by_file_name else by_field,
+        "order": order_by_name(config) if config.by_file_name else by_field,
         "op code": config.op_field if config.op_keep else None,
         "delimiter": _spec_delimiter(config.delimiter),
         "width": width,
