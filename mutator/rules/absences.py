@@ -5,7 +5,7 @@ be the deleted one: order values do not say when a snapshot was taken. The next 
 But a mutation of a delta that is older than the newest row of the snapshot was known to it, so rows of deltas meet the
 higher of the two: the tombstone's own value, and the highest of the snapshot that removed the record.
 
-No delete stands in a full snapshot, so every tombstone of its run is one by absence, and the commit time of a tombstone
+A full snapshot has no deletes, so every tombstone of its run is one by absence, and the commit time of a tombstone
 shows whether it is one, and of which snapshot.
 
 >>> absences = {1000: 10}
@@ -16,10 +16,6 @@ shows whether it is one, and of which snapshot.
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from mutator.rules.order_columns import to_column
 from mutator.rules.order_values import order_value
 
 # Commit time of a full snapshot, in ms since 1970, and its highest order value: as text in files, typed in plans.
@@ -39,18 +35,3 @@ def met_order(order: Any, committed: int, absences: Mapping[int, Any]) -> Any:
     """Return the order value of a tombstone that a mutation of a delta meets. order: its own. committed: its time."""
     highest = absences.get(committed)
     return order if highest is None else max(order, highest)
-
-
-def met_orders(order_type: str, orders: Any, committed: Any, absences: Mapping[int, Any]) -> Any:
-    """Return the order values of tombstones that mutations of a delta meet, as ``met_order`` does.
-
-    orders: a column of their own order values. committed: a pa.Array of their commit times.
-
-    >>> met_orders("long", pa.array([5, 12, 5]), pa.array([1000, 1000, 2000]), {1000: 10}).to_pylist()
-    [10, 12, 5]
-    """
-    if not absences:
-        return orders
-    known = pc.index_in(committed.cast(pa.int64()), value_set=pa.array(list(absences), pa.int64()))
-    highest = to_column(order_type, list(absences.values())).take(known)
-    return pc.if_else(pc.fill_null(pc.greater(highest, orders), False), highest, orders)

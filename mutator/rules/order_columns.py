@@ -9,7 +9,7 @@ field that the column code does not know, so both always agree.
 ([12, 7, 0], [False, False, True])
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -275,3 +275,18 @@ def newest(order_type: str, orders: Any, keys: Sequence[Any], most: int) -> list
     rows = pc.sort_indices(orders, sort_keys=[("", "descending")])[:most]
     values = [to_value(order_type, order) for order in orders.take(rows).to_pylist()]
     return list(zip(values, zip(*(column.take(rows).to_pylist() for column in keys), strict=True), strict=True))
+
+
+def met_orders(order_type: str, orders: Any, committed: Any, absences: Mapping[int, Any]) -> Any:
+    """Return the order values of tombstones that mutations of a delta meet, as ``absences.met_order`` does.
+
+    orders: a column of their own order values. committed: a pa.Array of their commit times.
+
+    >>> met_orders("long", pa.array([5, 12, 5]), pa.array([1000, 1000, 2000]), {1000: 10}).to_pylist()
+    [10, 12, 5]
+    """
+    if not absences:
+        return orders
+    known = pc.index_in(committed.cast(pa.int64()), value_set=pa.array(list(absences), pa.int64()))
+    highest = to_column(order_type, list(absences.values())).take(known)
+    return pc.if_else(pc.fill_null(pc.greater(highest, orders), False), highest, orders)

@@ -36,7 +36,8 @@ RELEASES = sorted(path for path in HERE.iterdir() if path.is_dir() and path.name
 CASES = [case for release in RELEASES for case in sorted(release.iterdir())]
 RUNS = [case for case in CASES if (case / "master" / "_mutator" / "manifest.json").exists()]
 RUN_ID = r"\d{8}T\d{6}Z-[0-9a-f]{8}"
-NEW_MEMBERS = ("rewritten", "stuck", "damaged", "aside", "runner", "failed")  # of the JSON of later versions
+# Of the JSON of later versions.
+NEW_MEMBERS = ("rewritten", "stuck", "damaged", "aside", "runner", "failed", "failed_files", "set_aside", "warnings")
 OTHERS = ("seconds", "bytes", "modified", "unread_bytes", "checked_bytes", "oldest_check", "runner")  # are not compared
 LATER = ("changes", "feed_files", "kept_out", "late", "operation", "replaced", "steps")  # of reports, since format 4
 UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
@@ -267,7 +268,8 @@ def without_new_members(found: Any) -> Any:
     if not isinstance(found, dict):
         return found
     assert not any(found.get(name) for name in NEW_MEMBERS)
-    return {name: value for name, value in found.items() if name not in NEW_MEMBERS}
+    own = {name: value for name, value in found.items() if name not in NEW_MEMBERS}
+    return own | ({"results": without_new_members(own["results"])} if "results" in own else {})
 
 
 def plain(document: Any) -> Any:

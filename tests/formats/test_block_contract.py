@@ -179,7 +179,7 @@ class Dataset:
             block_type="packed",
             layouts={"master": master, "feed": rows, "deletes": replace(rows, deletes=True)},
             output=SUFFIX,
-            spec={},
+            spec={"key": {"types": ["struct"]}},
             order_type=self.order_type,
             layout_of={one.path: "deletes" for one in feed if one.name.startswith("del")},
         )

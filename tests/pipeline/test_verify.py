@@ -290,9 +290,11 @@ def test_manifest_whose_members_were_moved_is_damaged(plain, copy):
 
 def test_manifest_of_a_later_version_is_named(plain, copy):
     path = copy / manifest.PATH
-    path.write_bytes(path.read_bytes().replace(b'"version": 4', b'"version": 5'))
+    later = manifest.FORMAT_VERSION + 1
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"version": %d' % manifest.FORMAT_VERSION, b'"version": %d' % later, 1))
 
-    with pytest.raises(StateError, match="format version 5") as caught:
+    with pytest.raises(StateError, match=f"format version {later}") as caught:
         plain(copy)
     assert caught.value.kind == "manifest.newer"
 

@@ -349,6 +349,7 @@ def test_mismatch_changes_nothing(place):
     place.arrive("ups_3.txt", "b,3")
     place.arrive("ups_3.txt.ctl", "rows=1")
     says = f"{place.path}/incr/ups_2.txt: its control file ups_2.txt.ctl says rows=2, and it has rows=1"
+    place.settings = place.settings | {"bad.files": "fail"}
     refused(place.run, 3, says)
 
     assert place.names("incr") == ["ups_2.txt", "ups_2.txt.ctl", "ups_3.txt", "ups_3.txt.ctl"]

@@ -301,7 +301,8 @@ def test_run_waits_for_files_that_are_slightly_too_young(by_name):
 
 
 def test_ready_marker_declares_a_file_complete(by_name):
-    by_name.settings = by_name.settings | {"claim.ready.suffix": ".ready", "claim.min.age": "1h"}
+    ready = {"claim.ready.suffix": ".ready", "claim.min.age": "1h", "bad.files": "fail"}
+    by_name.settings = by_name.settings | ready
     by_name.arrive("ups_2.txt", "a,2")
     by_name.arrive("ups_3.txt.ready")
     waiting = dict(by_name.run().waiting)

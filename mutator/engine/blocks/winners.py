@@ -19,9 +19,8 @@ from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.contract import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
-from mutator.rules.absences import met_orders
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.order_columns import flags, from_texts, to_column, to_texts, to_value
+from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts, to_value
 from mutator.rules.order_units import units_of
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision, decide, decide_replaced

@@ -39,13 +39,7 @@ from mutator.engine.versions.apart import apart, together
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, Target, created, unit_order
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.met_rows import (
-    MetRows,
-    exchanged,
-    known_orders,
-    known_tombstone_orders,
-    met_tombstone_orders,
-)
+from mutator.engine.versions.met_rows import MetRows, exchanged, known_orders, known_tombstone_orders
 from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -293,9 +287,7 @@ class Meeting:
         if len(fresh) < len(met.numbers):  # beside a record
             winners.note("met twice", np.delete(met.numbers, fresh))
         numbers, replaced = met.numbers[fresh], self._replaced(met.partitions[fresh])
-        of_all = self._replaced(met.partitions)
-        own = known_tombstone_orders(met, fresh, of_all)
-        orders = met_tombstone_orders(self._plan, met, fresh, own, of_all)
+        own, orders = known_tombstone_orders(self._plan, met, fresh, self._replaced(met.partitions))
         hidden = []
         for decision, case in winners.meet_tombstones(numbers, orders, replaced):
             rows = np.flatnonzero(case)

@@ -18,9 +18,8 @@ from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
 from mutator.plan.run_plan import Plan
-from mutator.rules.absences import met_orders
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.order_columns import flags, from_texts, to_column
+from mutator.rules.order_columns import flags, from_texts, met_orders, to_column
 from mutator.rules.row_hash import RowHashes
 
 
@@ -126,16 +125,16 @@ def known_orders(plan: Plan, met: MetRows, rows: Ints, replaced: Flags | None) -
     return _or_highs(met, rows, replaced, partial(met.orders, plan))
 
 
-def known_tombstone_orders(met: MetRows, rows: Ints, replaced: Flags | None) -> Any:
-    """Return the order values of some tombstones, as ``known_orders`` does for records."""
-    return _or_highs(met, rows, replaced, met.tombstone_orders)[0]
+def known_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, replaced: Flags | None) -> tuple[Any, Any]:
+    """Return the order values of some tombstones, as ``known_orders`` does for records, and those that the feed meets.
 
-
-def met_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags | None) -> Any:
-    """Return the order values that the feed meets in some tombstones: ``rules.absences``.
-
-    rows, replaced: as in ``known_orders``. own: the order value of each tombstone.
+    They differ where a full snapshot removed the record: ``rules.absences``.
     """
+    own = _or_highs(met, rows, replaced, met.tombstone_orders)[0]
+    return own, _met_orders(plan, met, rows, own, replaced)
+
+
+def _met_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags | None) -> Any:
     if plan.full or not plan.absences:
         return own
     highest = pc.max(to_column(plan.rows.order_type, list(plan.absences.values())))
