@@ -38,6 +38,7 @@ def before_call(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], 
     return passed
 
 
+@pytest.mark.thorough(keep=4)
 @pytest.mark.parametrize(("kept", "others"), [(1, 3), (3, 2)])
 @pytest.mark.parametrize("number", [4, 10, 20, 30, 36, 43])
 def test_kept_versions_can_be_read_after_two_cleanings(

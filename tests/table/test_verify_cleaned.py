@@ -31,6 +31,7 @@ def fails(path: str, command: Callable[[Table], Any]) -> bool:
     return False
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("grace", ["0s", "1h"])
 def test_verify_names_the_files_without_which_a_command_fails(table: Table, grace: str) -> None:
     table.tag("x", 3)

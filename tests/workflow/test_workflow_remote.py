@@ -117,6 +117,7 @@ def run_and_tell(base, environment, sender):
     sender.send(failpoints.PASSED)
 
 
+@pytest.mark.thorough(keep=0)
 def test_a_bad_file_is_set_aside_until_it_is_delivered_again(root):
     path = new_base(f"{root}/bad", 1)
     arrive(path, "ups_4.txt", BAD)
