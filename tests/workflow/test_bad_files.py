@@ -54,6 +54,7 @@ BAD = {  # name -> content, and the kind of its error
     "utf16_2.csv": (HEAD.encode("utf-16"), "encoding"),
     "narrow_2.csv": (b"id,name\n2,b\n", "schema.field"),
     "page_2.csv": (b"<html>no such file</html>\n", "markup"),
+    "lines_2.csv": (b'{"id":2,"at":2}\n{"id":3,"at":2}\n', "json"),
     "wide_2.csv": (f"{HEAD}2,2,b,b\n".encode(), "rejects"),
     "soon [1]*_2.csv": (f"{HEAD}2,soon,b\n".encode(), "rejects"),
     "other_2.parquet": (parquet(id=[2], at=[2], name=["b"]), "format"),
