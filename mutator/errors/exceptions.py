@@ -98,6 +98,11 @@ def with_others(fault: MutatorError, others: str) -> MutatorError:
     return rebuilt(fault.kind, str(fault), {**fault.fields, "others": others}) if others else fault
 
 
+def with_standard(fault: MutatorError, path: str) -> MutatorError:
+    """Return an error of files that differ from one of the feed, its field ``standard``: that may be the odd one."""
+    return rebuilt(fault.kind, str(fault), {**fault.fields, "standard": path}) if path else fault
+
+
 def check_each(check: Callable[[Item], object], items: Iterable[Item]) -> None:
     """Check some files. Raise the first error, ``with_others``: the caller may go on without all of these files."""
     faults: list[MutatorError] = []

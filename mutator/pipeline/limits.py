@@ -9,9 +9,9 @@ from typing import Any
 
 from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
-from mutator.errors.exceptions import with_others
+from mutator.errors.exceptions import with_others, with_standard
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import check_files
 from mutator.pipeline.op_codes import check_op_codes
@@ -30,7 +30,10 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     for side in ("master", "feed"):
         samples = result.rejects.get(side, ())
         hints = reject_hints(plan, survey, side, samples[:SAMPLES])
-        check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
+        try:
+            check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
+        except MutatorError as fault:
+            raise with_standard(fault, plan.rows.standard) from None
     check_op_codes(plan, result)
     check_order_units(plan, result)
     check_order_max(plan, result)

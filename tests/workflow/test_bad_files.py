@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,7 +109,7 @@ def test_bad_files_are_set_aside_and_the_good_ones_merged(place: Place, capsys: 
 
     code, out, err = place.said(capsys, "run", "--json")
 
-    assert code == 6
+    assert code == 6, err
     outcome = json.loads(out)
     assert {one["name"] for one in outcome["failed_files"]} == set(BAD)
     for one in outcome["failed_files"]:
@@ -294,7 +295,7 @@ def test_watch_goes_on_after_a_bad_file(
 
     code, out, err = place.said(capsys, "watch", "--interval", "0.5", "--runs", "1")
 
-    assert code == 6
+    assert code == 6, err
     assert err.count("error: 1 feed row cannot be read as a record") == 1
     assert "goes on when other feed files have arrived" in err
     assert f"set aside: 1 feed row cannot be read as a record: {place.failed}/ups_2.csv" in out
@@ -382,3 +383,66 @@ def test_run_many_names_the_tables_with_bad_files(tmp_path: Path, capsys: pytest
     assert code == 6, err
     assert re.search(r"^one +done .* 1 feed file set aside$", out, re.MULTILINE)
     assert "warning: one: 1 feed file set aside, not merged: ups_2.csv" in err
+
+
+@pytest.mark.parametrize(
+    ("types", "known", "bad"),
+    [
+        ("isiii", True, {"ups_2.parquet"}),
+        ("siiii", True, {"ups_1.parquet"}),
+        ("iiiis", True, {"ups_5.parquet"}),
+        ("sisii", True, {"ups_1.parquet", "ups_3.parquet"}),
+        ("isiii", False, {"ups_2.parquet"}),
+        ("iiiis", False, set()),  # the odd one gives the field its type
+        ("issii", False, {"ups_2.parquet", "ups_3.parquet"}),
+        ("iissi", False, {"ups_3.parquet", "ups_4.parquet"}),
+        ("is", False, set()),
+    ],
+)
+def test_the_file_whose_field_has_another_type_than_in_the_others_is_at_fault(
+    place: Place, capsys: pytest.CaptureFixture[str], types: str, known: bool, bad: set[str]
+) -> None:
+    """Not those beside it, which the master, or else most files, agree with. known: the master has the field."""
+    if (place.path / "master").exists():
+        (place.path / "master" / "part_0.csv").unlink()
+        place.settings += ("-D", "allow.empty.master=true")
+    if known:
+        place.arrive("base_0.parquet", parquet(id=["7"], at=[0], value=[1]))
+        assert place.said(capsys, "run")[0] == 0
+    for number, one in enumerate(types, 1):
+        value: list[object] = [1] if one == "i" else ["x"]
+        place.arrive(f"ups_{number}.parquet", parquet(id=[str(number)], at=[number], value=value))
+
+    code, _, err = place.said(capsys, "run")
+
+    assert ({path.name for path in (place.path / "failed").rglob("*.parquet")}, code) == (bad, 6 if bad else 3), err
+
+
+@pytest.mark.parametrize(("widths", "bad"), [("32222", set()), ("22232", {"ups_4.txt"}), ("23", set())])
+def test_the_first_file_is_no_measure_for_the_others_where_most_differ(
+    tmp_path: Path, widths: str, bad: set[str]
+) -> None:
+    """In a first run without a master, rows have as many fields as the first one."""
+    text = TextPlace(tmp_path / "base", {"id.field.ordinals": "0", "claim.min.age": "0s", "allow.empty.master": "true"})
+    for number, width in enumerate(widths, 1):
+        text.arrive(f"ups_{number}.txt", ",".join([str(number)] * int(width)))
+
+    with suppress(MutatorError):
+        text.run()
+
+    assert {path.name for path in (text.path / "failed").rglob("*.txt")} == bad
+    assert len(text.names("incr")) == (0 if bad else len(widths))
+
+
+def test_the_reason_has_the_paths_that_the_files_have_now(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    if (place.path / "master").exists():
+        (place.path / "master" / "part_0.csv").unlink()
+        place.settings += ("-D", "allow.empty.master=true")
+    for name, value in (("ups_1", "x"), ("ups_2", 1), ("ups_3", 1)):
+        place.arrive(f"{name}.parquet", parquet(id=[name], at=[1], value=[value]))
+
+    code, out, _ = place.said(capsys, "run", "--json")
+
+    (failed,) = json.loads(out)["failed_files"]
+    paths = re.findall(rf"{re.escape(str(place.path))}/\S+\.parquet", failed["why"])
+    assert (code, len(paths), [Path(path).exists() for path in paths]) == (6, 2, [True, True])

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mutator.config import Config
-from mutator.errors.exceptions import check_each
+from mutator.errors import MutatorError
+from mutator.errors.exceptions import check_each, with_standard
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -106,8 +107,24 @@ def resolve_schema(
     defaults = {name: partial(parse_default, name, text) for name, text in run.config.defaults.items()}
     unused = notes_on_defaults(run.config.defaults, [base, *others])
     given = run.survey.output_schema is not None
-    found = schemas.resolve(base, others, run.fields.ids, defaults, given=given, stored_as=stored_as, promoted=promoted)
+    try:
+        found = schemas.resolve(
+            base, others, run.fields.ids, defaults, given=given, stored_as=stored_as, promoted=promoted
+        )
+    except MutatorError as fault:
+        raise with_standard(fault, _standard(run, fault)) from None
     return replace(found, notes=(*found.notes, *unused))
+
+
+def _standard(run: SchemaRun, fault: MutatorError) -> str:
+    """Return the path of the feed file that alone says which type a field has; empty if the master does, or most do."""
+    feed, name = {source.path for source in run.survey.feed}, fault.fields.get("field", "")
+    having = [one for one in (run.base, *run.versions) if one.typed and name in one.schema.names]
+    if fault.kind != "schema.type" or any(one.path not in feed for one in having):
+        return ""
+    types = {one.path: one.schema.field(name).type for one in having}
+    first = fault.fields["path"]
+    return first if 2 * list(types.values()).count(types.get(first)) <= len(types) else ""
 
 
 def result_rows(run: SchemaRun, schema: Any) -> ResultRows:

@@ -26,5 +26,6 @@ class RowPlan:
     whole: bool = False  # a written file has one checksum, not one per split
     partitioning: Partitioning = field(default_factory=Partitioning)  # with fields, "written" is a layout, too
     width_from: str = ""  # of delimited text: why a row has as many fields, for messages
+    standard: str = ""  # path of the feed file that says it, if as many others begin with another number
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -124,6 +124,17 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
     )
 
 
+def _standard(config: Config, survey: Survey) -> str:
+    """Return the path of the feed file that alone says how many fields a row has; empty if most others agree."""
+    has_width = survey.manifest is not None and isinstance(survey.manifest.spec["width"], int)
+    feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
+    first = _first_with_rows(feed)
+    if config.field_count != "auto" or has_width or first is None or _first_with_rows(survey.master) is not None:
+        return ""
+    alike = [source.width == first.width for source in feed if source.width is not None]
+    return first.path if 2 * sum(alike) <= len(alike) else ""
+
+
 def _width_from(config: Config, survey: Survey) -> str:
     """Return why a row has as many fields as ``_decide_widths`` has decided, for messages."""
     if isinstance(config.field_count, int):
@@ -275,6 +286,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         order_type=config.order_type,
         layout_of=layout_of,
         width_from=_width_from(config, survey),
+        standard=_standard(config, survey),
         notes=tuple(notes),
         warnings=_warnings(config, survey, feed, op_in_master),
     )

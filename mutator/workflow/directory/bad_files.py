@@ -38,7 +38,7 @@ _KINDS = {
     *("schema.directory", "schema.field", "schema.lost", "schema.type", "schema.value"),
     *("control.differs", "control.unusable", "feed.reused", "rejects", "sequence.missing"),
 }
-_ANYWHERE = {"schema.type"}  # kinds whose message does not begin with the path
+_ANYWHERE = {"schema.type"}  # kinds whose message does not begin with the path; of two, the second differs
 _NAME_ENDS = re.compile(r"(?=: |[ ;,]|$)")
 
 
@@ -103,14 +103,16 @@ def blamed(fault: MutatorError, directory: str, names: Collection[str], config: 
     # With reject.policy=quarantine too many rejects are those of the whole feed.
     if fault.kind not in _KINDS or (fault.kind == "rejects" and config.reject_policy != "fail"):
         return {}
+    if fault.fields.get("standard", "").removeprefix(f"{directory}/") in names:
+        return {}  # nothing says that this one is right, and the others are not
     shown = {one_line(name): name for name in names}
     if config.control_suffix:
         shown |= {one_line(name + config.control_suffix): name for name in names}
     prefix = re.escape(one_line(without_secrets(f"{directory}/")))
     anywhere = fault.kind in _ANYWHERE
-    path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(.*)")
+    path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(?=(.*))")
     lines = [line for text in (str(fault), fault.fields.get("others")) if text for line in text.split("\n")]
-    of_lines = [_first_name(path.finditer(line), shown, anywhere) for line in lines]
+    of_lines = [_last_name(path.finditer(line), shown, anywhere) for line in lines]
     return {
         name: "\n".join(line for line, own in zip(lines, of_lines, strict=True) if own in (None, name))
         for name in dict.fromkeys(of_lines)
@@ -118,10 +120,10 @@ def blamed(fault: MutatorError, directory: str, names: Collection[str], config: 
     }
 
 
-def _first_name(paths: Iterable[re.Match[str]], shown: Mapping[str, str], anywhere: bool) -> str | None:
-    """Return the first file of some paths, each of which is followed by the rest of its line; None without one."""
-    found = (_name_at(path[1], shown, anywhere) for path in paths)
-    return next((name for name in found if name is not None), None)
+def _last_name(paths: Iterable[re.Match[str]], shown: Mapping[str, str], anywhere: bool) -> str | None:
+    """Return the last file of some paths, each of which is followed by the rest of its line; None without one."""
+    found = [_name_at(path[1], shown, anywhere) for path in paths]
+    return next((name for name in reversed(found) if name is not None), None)
 
 
 def _name_at(text: str, shown: Mapping[str, str], anywhere: bool) -> str | None:
@@ -131,10 +133,11 @@ def _name_at(text: str, shown: Mapping[str, str], anywhere: bool) -> str | None:
     return next((shown[head] for head in heads if head in shown), None)
 
 
-def reason(base: Base, run: str, text: str) -> str:
-    """Return why a file is set aside, in one line, with the paths that files have afterwards."""
+def reason(base: Base, run: str, name: str, text: str) -> str:
+    """Return why a file is set aside, in one line, with the paths that it and others have afterwards."""
     if base.storage.renames:
-        text = text.replace(base.at("working", run) + "/", base.at(FAILED, run) + "/")
+        text = text.replace(base.at("working", run, name), base.at(FAILED, run, name))
+        text = text.replace(base.at("working", run) + "/", base.at("archive", run) + "/")
     text = one_line(_LINE_END.sub(" ", without_secrets(base.shown(text))))
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 

@@ -200,7 +200,7 @@ class ClaimedFeed:
             return []
         texts = bad_files.blamed(fault, self.directory, self.good, self.config)
         files = {one.name: one for one in self.files if one.name in texts}
-        reasons = {name: bad_files.reason(self.base, self.run, text) for name, text in texts.items()}
+        reasons = {name: bad_files.reason(self.base, self.run, name, text) for name, text in texts.items()}
         return [BadFile(name, fault.kind, why, files[name], self._controls.get(name)) for name, why in reasons.items()]
 
     def note_bad(self) -> None:
