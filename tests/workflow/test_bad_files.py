@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,12 +27,13 @@ from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.bad_files import blamed
 from mutator.workflow.directory.claim import claim, give_back
 from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.run_phases import Merged, Task
 from tests.support import local_engine
 from tests.support.html_page import check
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import BAD as BAD_CONTENT
 from tests.support.plain_workflow import CONFIG as PLAIN
-from tests.support.plain_workflow import FEEDS, GIVEN, merge, put
+from tests.support.plain_workflow import FEEDS, GIVEN, merge, put, read
 from tests.support.workflow_base import BY_FIELD
 from tests.support.workflow_base import Place as TextPlace
 
@@ -342,6 +344,32 @@ def test_on_s3_a_file_is_claimed_again_when_it_is_rewritten_or_its_note_removed(
         assert (status.ready, status.problems) == (("bad_ups_1.txt", "bad_ups_3.txt"), ())
         assert [entry.path for entry in storage.entries(f"{path}/failed")] == []
         assert [one.name for one in directory.run(path, PLAIN, merge).failed_files] == ["bad_ups_3.txt"]
+
+
+def test_on_s3_a_file_is_claimed_again_when_its_control_file_is_rewritten() -> None:
+    def checked(task: Task) -> Merged | tuple[str, ...]:
+        for path in task.feed:
+            if read(f"{path}.ctl") != b"rows=2":
+                raise error("control.differs", what=f"{path}: its control file is another one's")
+        return merge(task)
+
+    storage, config = ModelStorage("s3"), replace(PLAIN, control_suffix=".ctl")
+    with mounted(storage) as path:
+        put(f"{path}/master/given.txt", GIVEN)
+        for name, rows in (("ups_1.txt", b"rows=2"), ("ups_3.txt", b"rows=3")):
+            put(f"{path}/incr/{name}", FEEDS[name])
+            put(f"{path}/incr/{name}.ctl", rows)
+        assert [one.name for one in directory.run(path, config, checked).failed_files] == ["ups_3.txt"]
+        status = directory.status(path, config)
+        assert (status.ready, status.waiting, len(status.problems)) == ((), (), 1)
+
+        storage.remove(f"{path}/incr/ups_3.txt.ctl")
+        assert directory.run(path, config, checked).claimed == ()
+        put(f"{path}/incr/ups_3.txt.ctl", b"rows=2")
+
+        assert directory.run(path, config, checked).claimed == ("ups_3.txt",)
+        status = directory.status(path, config)
+        assert (status.ready, status.waiting, status.problems) == ((), (), ())
 
 
 def test_an_error_is_the_fault_of_the_files_it_names() -> None:

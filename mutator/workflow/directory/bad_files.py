@@ -212,9 +212,20 @@ def _is_same(entry: Entry, file: Arrived) -> bool:
     return (entry.bytes, entry.modified, entry.tag) == (file.bytes, file.modified, file.tag)
 
 
+def _has_another(incr: Mapping[str, Entry], control: Arrived | None) -> bool:
+    """Return whether a control file has been rewritten. incr: the files in incr/, by name."""
+    return control is not None and control.name in incr and not _is_same(incr[control.name], control)
+
+
 def settled(base: Base) -> set[Arrived]:
-    """Return the files in incr/ that are set aside, and their control files, on a storage without renames."""
+    """Return the files in incr/ that are set aside, and their control files, on a storage without renames.
+
+    A file with another control file has arrived again.
+    """
     files = [one for note in _notes(base) for one in note.files]
+    if any(one.control is not None for one in files):
+        incr = {entry.name: entry for entry in entries_of(base.at("incr"))}
+        files = [one for one in files if not _has_another(incr, one.control)]
     return {file for one in files for file in (one.file, one.control) if file is not None}
 
 
