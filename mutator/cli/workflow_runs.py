@@ -161,7 +161,10 @@ def _noticed(arguments: argparse.Namespace, tried: Tried) -> Iterator[None]:
         if not tried.failed:
             raise
         print_error(fault)
-        tell(arguments, "merged nothing, and goes on when other feed files have arrived, or the settings are others")
+        tell(
+            arguments,
+            "merged nothing, and goes on when other feed files have arrived, or the settings or the master are others",
+        )
 
 
 def _watched(

@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from mutator.errors import MutatorError, error
 from mutator.plan.run_plan import Plan
 from mutator.workflow import directory
 from mutator.workflow.directory.arrivals import arrivals
-from mutator.workflow.directory.bad_files import blamed
+from mutator.workflow.directory.bad_files import Tried, blamed
 from mutator.workflow.directory.claim import claim, give_back
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.run_phases import Merged, Task
@@ -303,6 +304,31 @@ def test_watch_goes_on_after_a_bad_file(
     assert f"set aside: 1 feed row cannot be read as a record: {place.failed}/ups_2.csv" in out
     assert len(slept) >= 4, "it tried the bad file again without a pause"
     assert place.names("archive") == {"ups_3.csv"}
+
+
+@pytest.mark.parametrize("change", ["none", "file", "version"])
+def test_a_run_that_could_merge_nothing_is_tried_again_when_anything_is_different(tmp_path: Path, change: str) -> None:
+    text, tried = TextPlace(tmp_path / "base", BY_FIELD | {"op.code.in.master": "true"}), Tried()
+    (text.path / "master" / "part_0.txt").write_text("1,0,U\n")
+    config = configuration.parse(text.settings)
+    run = partial(directory.run, str(text.path), config, directory.merge_by(config, local_engine.merge), tried=tried)
+    for number in (1, 2):
+        text.arrive(f"ups_{number}.txt", f"1,{number},U")
+        run()
+    text.arrive("ups_3.txt", "2,soon,U")
+    for _ in range(2):
+        with suppress(MutatorError):
+            run()
+    assert tried.again
+
+    if change == "file":
+        text.arrive("ups_4.txt", "3,soon,U")
+    elif change == "version":
+        directory.restore(str(text.path), 1, config)
+    with suppress(MutatorError):
+        run()
+
+    assert tried.again == (change == "none")
 
 
 def test_rejects_of_many_files_cost_one_more_merge(tmp_path: Path) -> None:

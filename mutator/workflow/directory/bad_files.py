@@ -279,8 +279,9 @@ def _now() -> str:
 class Tried:
     """What a watch remembers of a run that could merge none of its feed files: it waits until others have arrived."""
 
-    again: bool = False  # the last run found the same files and settings, and did nothing
+    again: bool = False  # the last run found the same files, settings and master, and did nothing
     _config: Config | None = None
+    _version: int = 0
     _files: frozenset[tuple[str, int, float, str]] = frozenset()
 
     @property
@@ -288,16 +289,16 @@ class Tried:
         """Whether the last run that did something could merge none of its feed files."""
         return self._config is not None
 
-    def look(self, config: Config, ready: Iterable[ReadyFile]) -> bool:
-        """Return whether a run with these settings and files could only fail again."""
-        self.again = self._config == config and self._files == _identities(ready)
+    def look(self, config: Config, version: int, ready: Iterable[ReadyFile]) -> bool:
+        """Return whether a run with these settings, from this version and with these files could only fail again."""
+        self.again = (self._config, self._version, self._files) == (config, version, _identities(ready))
         if not self.again:
             self._config, self._files = None, frozenset()
         return self.again
 
-    def note(self, config: Config, ready: Iterable[ReadyFile]) -> None:
-        """Remember a run that could merge none of its feed files."""
-        self._config, self._files = config, _identities(ready)
+    def note(self, config: Config, version: int, ready: Iterable[ReadyFile]) -> None:
+        """Remember a run that could merge none of its feed files. version: that it started from."""
+        self._config, self._version, self._files = config, version, _identities(ready)
 
 
 def _identities(ready: Iterable[ReadyFile]) -> frozenset[tuple[str, int, float, str]]:

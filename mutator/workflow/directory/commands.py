@@ -55,7 +55,7 @@ def run(
                 raise problem
         _check_noted(base, config)
         one = Run(base, config, merge)
-        if tried is not None and tried.failed and tried.look(config, one.arrivals().ready):
+        if tried is not None and tried.failed and tried.look(config, one.before.number, one.arrivals().ready):
             return _outcome(one, tuple(recovered.actions))
         with noted(base, one.id, lambda: one.feed.names):
             found = one.arrivals()
@@ -65,7 +65,7 @@ def run(
                 return _run(one, tuple(recovered.actions))
             except MutatorError:
                 if tried is not None and one.feed.all_bad:
-                    tried.note(config, one.feed.ready)
+                    tried.note(config, one.before.number, one.feed.ready)
                 raise
 
 

@@ -25,6 +25,7 @@ from mutator.workflow.to_table.table_run import TableRun
 from mutator.workflow.to_table.target import TargetTable
 
 _DIRECTORIES = ("incr", "working", "archive")
+_ANY = 0  # in place of the version that a run starts from: other writers may add versions all the time
 
 
 def run(
@@ -45,7 +46,7 @@ def run(
     with patient(base, lambda: locked(base, "run", config.lock_timeout), sleep):
         recovered = recover(base, target)
         one = TableRun(base, config, target)
-        if tried is not None and tried.failed and tried.look(config, one.arrivals().ready):
+        if tried is not None and tried.failed and tried.look(config, _ANY, one.arrivals().ready):
             return _outcome(one, tuple(recovered))
         with noted(base, one.id, lambda: one.feed.names):
             found = one.arrivals()
@@ -55,7 +56,7 @@ def run(
                 return _run(one, tuple(recovered))
             except MutatorError:
                 if tried is not None and one.feed.all_bad:
-                    tried.note(config, one.feed.ready)
+                    tried.note(config, _ANY, one.feed.ready)
                 raise
 
 
