@@ -250,7 +250,7 @@ def test_every_version_and_every_time_has_its_rows(tmp_path):
     assert all(one < other for one, other in pairwise(times))
     with pytest.raises(ConfigError, match="version 36 does not exist; the earliest version is 0, and the newest is 35"):
         table.scan(version=36)
-    with pytest.raises(ConfigError, match=r"no version is as old as 2020-01-01T00:00:00.*earliest version is 0, of 20"):
+    with pytest.raises(ConfigError, match=r"at 2020-01-01T00:00:00.*no version that is left; the earliest is 0, of 20"):
         table.scan(as_of="2020-01-01")
     with pytest.raises(ConfigError, match="'noon' is not a time"):
         table.scan(as_of="noon")
