@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+import mutator
 from tests.support.named_runs import BY_ID, ENGINES, Work
 
 OLD = [{"id": "a", "colour": "red", "at": 1}, {"id": "b", "colour": "blue", "at": 1}]
@@ -93,3 +94,30 @@ def test_renamed_fields_of_a_managed_master_are_its_id_order_and_op_code(tmp_pat
         assert (counts["feed updated"], counts["feed late"]) == (1, 1)
         assert counts["feed deleted"] + counts["feed no-op"] == 1
         assert [tuple(row.values())[:2] for row in work.rows()] == [("a", at), ("b", 1)]
+
+
+@pytest.mark.parametrize("op", ["op", "code"])
+@pytest.mark.parametrize("place", ["place", "site", "table", "parquet", ""])
+def test_a_renamed_op_code_that_no_record_keeps(tmp_path, op, place):
+    """Files of both names, into a place that keeps the older names; ``place`` and ``site`` are partition fields."""
+    names = {"id": "cid", "at": "ts", "op": "code", "place": "site"}
+    work = Work(tmp_path, settings={**BY_ID, "op.code.field.ordinal": op})
+    work.put_avro("feed1/f_1", renamed(), [{"id": one, "at": 1, "op": "U", "place": "x"} for one in "abc"])
+    work.put_avro("feed2/f_2", renamed(), [{"id": "a", "at": 2, "op": "D", "place": "x"}])
+    work.put_avro("feed2/f_3", renamed(**names), [{"cid": "b", "ts": 2, "code": "D", "site": "x"}])
+    work.put_avro("feed3/f_4", renamed(**names), [{"cid": "c", "ts": 2, "code": "D", "site": "x"}])
+    if place == "table":
+        table = mutator.Table.create(tmp_path / "table", key="id", order_by="at", max_delete_fraction=1)
+        table.apply(tmp_path / "feed1", op="op")
+        assert [table.apply(tmp_path / f"feed{number}", op=op).counts["feed deleted"] for number in (2, 3)] == [2, 1]
+        return
+    first = {"allow.empty.master": "true", "op.code.field.ordinal": "op", "max.delete.fraction": "1"}
+    if place == "parquet":
+        first["output.format"] = "parquet"
+    elif place:
+        first["partitioned.by"] = "place"
+        work.settings["partitioned.by"] = place
+    work.run(first, feed="feed1", master="none")
+    work.settings["max.delete.fraction"] = "1"
+    assert work.run(master="out1", feed="feed2").counts["feed deleted"] == 2
+    assert work.run(master="out2", feed="feed3").counts["feed deleted"] == 1

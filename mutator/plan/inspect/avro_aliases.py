@@ -53,14 +53,17 @@ def with_aliases(
     known: dict[str, str] = {}
     if keeps_names or not is_avro:
         base = master_schema or next((one.file_schema for one in master if one.file_schema is not None), None)
+        base = base or newest.file_schema
     else:
         base = wanted or newest.file_schema
-        master = [_renamed(one, base, notes, known) for one in master]
+        master = [_renamed(one, base, base, notes, known) for one in master]
         if master_schema is not None and (renames := _renames(master_schema, base)):
             master_schema = _with_names(master_schema, renames)
             known |= renames
-    feed = [_renamed(one, base, notes, known) for one in feed]
-    return BothSides(tuple(master), tuple(feed), master_schema, tuple(notes), _older_names(base) | known)
+    latest = newest.file_schema
+    feed = [_renamed(one, base, latest, notes, known) for one in feed]
+    names = _beside(_older_names(latest), base) | _older_names(base) | known
+    return BothSides(tuple(master), tuple(feed), master_schema, tuple(notes), names)
 
 
 def _older_names(schema: FileSchema | None) -> dict[str, str]:
@@ -69,6 +72,12 @@ def _older_names(schema: FileSchema | None) -> dict[str, str]:
     counts = Counter(alias for alias, _ in found)
     names = set() if schema is None else {*schema.schema.names}
     return {alias: name for alias, name in found if alias not in names and counts[alias] == 1}
+
+
+def _beside(names: Mapping[str, str], base: FileSchema | None) -> dict[str, str]:
+    """Return the renames of fields that a base lacks, such as an op code that no record keeps."""
+    own = set() if base is None else {*base.schema.names}
+    return {old: new for old, new in names.items() if not own & {old, new}}
 
 
 def config_with_names(config: Config, names: Mapping[str, str]) -> Config:
@@ -82,7 +91,10 @@ def config_with_names(config: Config, names: Mapping[str, str]) -> Config:
         id_fields=tuple(map(common, config.id_fields)),
         order_field=common(config.order_field),
         op_field=common(config.op_field),
-        partitioned_by=tuple(replace(one, source=common(one.source)) for one in config.partitioned_by),
+        partitioned_by=tuple(
+            replace(one, source=common(one.source), name=common(one.name) if one.name == one.source else one.name)
+            for one in config.partitioned_by
+        ),
     )
 
 
@@ -120,9 +132,18 @@ def _renames(schema: FileSchema, base: FileSchema | None) -> dict[str, str]:
     return {other: name for other, name in single.items() if sum(other in one for one in found.values()) == 1}
 
 
-def _renamed(source: Source, base: FileSchema | None, notes: dict[str, None], known: dict[str, str]) -> Source:
-    names = {} if source.file_schema is None else _renames(source.file_schema, base)
-    if not names or source.file_schema is None:
+def _renamed(
+    source: Source,
+    base: FileSchema | None,
+    latest: FileSchema | None,
+    notes: dict[str, None],
+    known: dict[str, str],
+) -> Source:
+    """Return a file with the names of a base; fields that this lacks have the names of the newest feed file."""
+    if source.file_schema is None:
+        return source
+    names = _beside(_renames(source.file_schema, latest), base) | _renames(source.file_schema, base)
+    if not names:
         return source
     known |= names
     for old, new in names.items():
