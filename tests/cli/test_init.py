@@ -406,6 +406,19 @@ def test_master_of_an_earlier_run(write_rows):
     )
 
 
+@pytest.mark.parametrize("pattern", ["date", r"o_\d+_(?P<number>\d+)", None])
+def test_master_with_a_pattern_of_sequences(pattern):
+    """A dry run of the proposal would stop if the pattern were another."""
+    given = [] if pattern is None else ["-D", f"sequence.pattern={pattern}"]
+    write("master/base.txt", "".join(f"k{number},a\n" for number in range(20)))
+    write("feed/o_20261231_2.txt", "k1,b\nk2,b\n")
+    write("next/o_20270101_3.txt", "k1,c\nk3,c\n")
+    words = ["--key", "0", "--master", "master", "--feed", "feed", "--output", "merged"]
+    assert main(["run", "--runner", "local", *words, *given]) == 0
+    code, settings = init("--master", "merged", "--feed", "next")
+    assert (code, settings.get("sequence.pattern")) == (0, pattern)
+
+
 def test_first_run_without_a_master(capsys):
     make(csv)
     code, settings = init("--feed", "feed")

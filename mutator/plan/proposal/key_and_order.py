@@ -73,7 +73,10 @@ def recorded_order(known: Manifest, inputs: Inputs, layout: Layout, op: str | No
     """Return the settings of the order in a manifest."""
     order = known.spec["order"]
     if order["by"] == "file name":
-        return [Choice(ORDER, None, "order comes from file names, as in the master's manifest")]
+        found = [Choice(ORDER, None, "order comes from file names, as in the master's manifest")]
+        if order.get("pattern") is not None:
+            found.append(Choice(SEQUENCES, order["pattern"], "the pattern in the master's manifest"))
+        return found
     field = order.get("field")
     label = field if field is not None else layout.label(_recorded(order["ordinal"], known, op, inputs))
     why = "the order in the master's manifest"
