@@ -80,6 +80,15 @@ class SequencePattern:
         return int(digits + (number.zfill(_DIGITS - len(digits)) if digits and "number" in parts else number) or "0")
 
 
+def recorded(pattern: SequencePattern | None) -> str | None:
+    """Return a pattern as manifests have it: None for the number after the last _, as without a pattern.
+
+    >>> recorded(None), recorded(parse_pattern("last")), recorded(parse_pattern("dms"))
+    (None, None, 'dms')
+    """
+    return None if pattern is None or pattern.text == LAST else pattern.text
+
+
 def _of_date(name: str, found: re.Match[str]) -> int | None:
     """Return the date with ten digits after it: the number, or the time and a number of four digits.
 

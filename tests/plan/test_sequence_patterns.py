@@ -37,6 +37,8 @@ def test_another_pattern_is_a_conflict(tmp_path: Path, file_format: str, first: 
     if PATTERN in (first, second):
         with pytest.raises(StateError, match=REFUSED):
             work.run(patterns[1], master="out1", feed="feed2")
+        adopted = work.run({**patterns[1], "master.adopt": "true"}, master="out1", feed="feed2")
+        assert adopted.counts["feed updated"] == 1  # sequences of the other pattern are forgotten
     counts = work.run(patterns[0], master="out1", feed="feed2").counts  # the cure
     assert counts["feed updated"] == (first == PATTERN)
 

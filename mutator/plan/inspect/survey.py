@@ -14,7 +14,7 @@ from mutator.config import Config
 from mutator.dataset import manifest
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.formats.files.contract import FileSchema
 from mutator.plan.inspect import control_files
@@ -36,7 +36,8 @@ from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, in_microseconds, is_below, with_tables
 from mutator.rules import file_names
-from mutator.storage import Entry, absolute, located_to_write, storage_for
+from mutator.rules.file_sequences import recorded
+from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,8 @@ def survey_master(config: Config, master: str) -> Survey:
     known = None if config.master_adopt else read_manifest(storage, master)
     if known is None:
         sources, hidden = unmanaged_sources(config, storage, master, named=_has_names(config, None))
+        if config.master_adopt and config.by_file_name and _has_other_sequences(config, storage, master):
+            sources = tuple(replace(source, sequence=None) for source in sources)
         return Survey(master, None, sources, ignored=hidden)
     partitioned = partitioned_master(master, known)
     if partitioned is not None:  # its files are checked while Spark reads the feed (``engine.blocks.carry``)
@@ -175,6 +178,16 @@ def survey_master(config: Config, master: str) -> Survey:
         survey = Survey(master, known, with_first_head(storage, sources), tombstones=tombstones)
     schema = dataset_schema(known, master)
     return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config.op_field, known, schema))
+
+
+def _has_other_sequences(config: Config, storage: Storage, master: str) -> bool:
+    """Return whether the sequences in names of an adopted master are of another pattern than this run's."""
+    try:
+        known = read_manifest(storage, master)
+    except MutatorError:  # it may be adopted because its manifest is damaged
+        return False
+    order = {} if known is None else known.spec["order"]
+    return "pattern" in order and order["pattern"] != recorded(config.sequence_pattern)
 
 
 def _has_names(config: Config, known: Manifest | None) -> bool:

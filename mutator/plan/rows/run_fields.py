@@ -17,7 +17,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, partitioning_of
 from mutator.rules.file_names import base_name
-from mutator.rules.file_sequences import LAST
+from mutator.rules.file_sequences import recorded
 from mutator.rules.partition_fields import PartitionField, checked_fields
 from mutator.rules.schema_evolution import SchemaVersion
 from mutator.rules.typed_values import column_order_type
@@ -212,8 +212,7 @@ def order_type_of(wanted: str, schema: Any, fields: RunFields, path: str, *, sta
 
 def order_by_name(config: Config) -> dict[str, Any]:
     """Return the specification of order by file names, for the manifest."""
-    pattern = None if config.sequence_pattern is None else config.sequence_pattern.text
-    return {"by": "file name", "pattern": None if pattern == LAST else pattern}
+    return {"by": "file name", "pattern": recorded(config.sequence_pattern)}
 
 
 def order_spec(config: Config, fields: RunFields, order_type: str) -> dict[str, Any]:
