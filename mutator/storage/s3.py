@@ -76,7 +76,7 @@ class S3Storage(Storage):
             for one in page.get("CommonPrefixes", ()):
                 name = one["Prefix"][len(address.prefix) : -1]
                 if not name:
-                    raise _double_slash(address, one["Prefix"])
+                    raise _double_slash(address, one["Prefix"] + "…")
                 found.append(Entry(address.path_of(address.prefix + name), name, 0, "directory"))
         return sorted(found, key=lambda entry: entry.name.encode("utf-8", "surrogateescape"))
 
@@ -207,9 +207,9 @@ def _entry(address: Address, one: dict[str, Any]) -> Entry:
 
 
 def _double_slash(address: Address, key: str) -> Exception:
-    """Return the error that a key has no path. key: with two slashes, the second of them after the prefix."""
-    at = f"/{key}".index("//", len(address.prefix))
-    moved = address.path_of(f"{key[:at]}{key[at + 1 :]}")
+    """Return the error that a key below a prefix, with two slashes in succession, has no path."""
+    names = [name for name in key[len(address.prefix) :].split("/") if name]
+    moved = address.path_of(address.prefix + "/".join(names))
     return error("storage.slashes", path=address.path, key=address.path_of(key), moved=moved)
 
 
