@@ -60,6 +60,31 @@ def test_a_table(tmp_path):
     assert not [one for one in table.apply(rows("{}", range(2000, 2400), 3)).warnings if "spelling" in one]
 
 
+def with_op(table, op):
+    return table.append_column("op", pa.array([op] * len(table)))
+
+
+@pytest.mark.parametrize("place", [*ENGINES, "table"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_feed_that_corrects_the_spelling_gets_no_warning(tmp_path, place, at_once):
+    """It deletes the IDs of one form, or an earlier one did, and inserts those of another."""
+    gone, new = with_op(rows("{}", range(ROWS), 2), "D"), with_op(feed("{}", "{}.0"), "U")
+    feeds = [with_op(rows("{}", range(ROWS), 1), "U")]
+    feeds += [pa.concat_tables([gone, new])] if at_once else [gone, new]
+    if place == "table":
+        table = mutator.Table.create(tmp_path / "table", key="id", order_by="at", buckets=2, max_delete_fraction=1)
+        made = [table.apply(one, op="op") for one in feeds]
+    else:
+        work, master, made = Work(tmp_path, place), "none", []
+        work.settings |= {"op.code.field.ordinal": "op", "allow.empty.master": "true", "max.delete.fraction": "1"}
+        for number, one in enumerate(feeds):
+            work.put(f"feed{number}/f_{number}", one, "parquet")
+            made.append(work.run(master=master, feed=f"feed{number}"))
+            master = f"out{number + 1}"
+    assert made[-1].counts["feed inserted"] == 500
+    assert not [one for one in made[-1].warnings if "spelling" in one]
+
+
 @pytest.mark.parametrize(
     "value", ["11.0", "+5", "007", "1.50", "1e3", "Ann ", "é", "\u200bx", "6F9619FF8B86D011B42D00CF4FC964FF"]
 )

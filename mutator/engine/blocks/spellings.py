@@ -36,7 +36,8 @@ class OtherSpellings:
             for number, key, own in zip(numbers.tolist(), keys, found.hashes[numbers].tolist(), strict=True):
                 hashed = ((hash_key(other), other) for other in others_of(key))
                 made += [(value, number, other) for value, other in hashed if _are_together(plan, own, value)]
-        made.sort(key=lambda one: one[0])
+        gone = _deleted(found, np.array([value for value, _, _ in made], np.uint64))
+        made = sorted((one for one, is_gone in zip(made, gone, strict=True) if not is_gone), key=lambda one: one[0])
         self.hashes: Hashes = np.array([value for value, _, _ in made], np.uint64)
         self.keys: Sequence[Key] = [key for _, _, key in made]
         self._numbers = [number for _, number, _ in made]
@@ -68,6 +69,13 @@ class OtherSpellings:
     def of(self, positions: Ints) -> dict[int, Key]:
         """Return the keys of records that some winners have in another spelling. positions: of the winners."""
         return {number: self._met[number] for number in self._met.keys() & set(positions.tolist())}
+
+
+def _deleted(found: Mutations, hashes: Hashes) -> list[bool]:
+    """Return of which keys a winner is a delete, as where a feed corrects their spelling. hashes: of the keys."""
+    at = np.searchsorted(found.hashes, hashes)
+    at[at == len(found)] = 0
+    return ((found.hashes[at] == hashes) & found.deletes[at]).tolist() if len(found) else [False] * len(hashes)
 
 
 def _are_together(plan: Plan, one: int, other: int) -> bool:

@@ -63,18 +63,22 @@ class Winners:
         return len(self.found)
 
     def match_table(self, table: Any) -> tuple[Ints, Ints]:
-        """Match the rows of a pa.Table that has key columns and "hash"."""
-        keys = key_columns(table)
-        return self.match(table.column("hash").to_numpy(), lambda rows: [key.take(pa.array(rows)) for key in keys])
+        """Match the tombstones of a pa.Table that has key columns and "hash"."""
+        keys, hashes = key_columns(table), table.column("hash").to_numpy()
+        rows = np.flatnonzero(self._seen[self._slots(hashes)])
+        return self._match(rows, hashes, lambda rows: [key.take(pa.array(rows)) for key in keys])
 
     def match(self, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
-        """Return the numbers of the rows that have a winner, ascending, and the number of each one's winner.
+        """Return the numbers of the records that have a winner, ascending, and the number of each one's winner.
 
         hashes: of the keys, one per row. keys: returns the key columns of the rows with some numbers.
         """
         rows = np.flatnonzero(self._seen[self._slots(hashes)])
         if self.others and len(rows):
             self.others.look(hashes, rows, keys)
+        return self._match(rows, hashes, keys)
+
+    def _match(self, rows: Ints, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
         known = self.found.hashes
         if not len(rows) or not len(known):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -75,7 +75,7 @@ def merge_bucket(
             tied = order == winner.order and (not winner.is_delete if record is None else not same)
             _note_winner(tally, key, winner, decision.winner, known, known != "nothing" and tied, horizon)
         decided[decision] += 1
-        if spellings is not None and record is not None:
+        if spellings is not None and record is not None and decision.master != "removed":
             spellings.record(key)
         elif spellings is not None and decision.winner == "inserted":
             spellings.insert(key)
