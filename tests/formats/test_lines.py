@@ -100,6 +100,11 @@ def test_random_bytes_are_binary():
         ('\ufeff\n {"a": "b"}\n{"a": "c"}', "JSON"),
         ('{\n  "a": [1, 2],\n  "b": "cut he', "JSON"),
         ('[{"a": 1}, {"a": tru', "JSON"),
+        ('{"a": 1}{"a": 2}', "JSON"),
+        ('["a", 1]\n["b", 2]\n', "JSON"),
+        ('[["a", 1],\n ["b", 2', "JSON"),
+        ('["a","b"]\t7\n', None),
+        ('["a",7\n["b",8\n["ccccccc",9\n', None),
         ('{"a": 1},7\n', None),  # a first field of JSON
         ('{"a": 1}\t7\n', None),
         ("{a},7\n", None),

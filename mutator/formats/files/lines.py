@@ -36,7 +36,7 @@ _FEW, _MOST_CONTROLS = 128, 0.04
 _SEPARATORS = bytes([*range(1, 9), *range(28, 32)])
 _CONTROLS = frozenset(range(32)) - frozenset(b"\t\r\n\f" + _SEPARATORS)
 
-_JSON = re.compile(r"\s*(?:\{\s*(?:\"|\})|\[\s*(?:\{|\]))")
+_JSON = re.compile(r"\s*(?:\{\s*(?:\"|\})|\[\s*[\[\]{\"])")
 _LITERAL = 10  # more characters than a name such as "false" has
 _MARKUP = re.compile(rb"\s*<(?:(\?xml\b)|!doctype html\b|html\b)", re.IGNORECASE)
 
@@ -84,8 +84,8 @@ def is_binary(head: bytes, delimiter: bytes | None = None) -> bool:
 def markup(head: bytes) -> str | None:
     """Return which format of values within marks a text has, by its first bytes: JSON, XML or HTML; None for rows.
 
-    JSON begins with an object, or an array of objects, and has nothing but a line end behind it: a first field may be
-    JSON.
+    JSON begins with an object, or an array of objects, texts or arrays, and has nothing behind it but a line end, or
+    another object, as Firehose writes them: a first field may be JSON.
 
     >>> markup(b'{"id": 1}\\n{"id": 2}\\n'), markup(b'[\\n  {"id": 1,'), markup(b'{"id": 1},7\\n'), markup(b"<html>")
     ('JSON', 'JSON', None, 'HTML')
@@ -104,7 +104,7 @@ def markup(head: bytes) -> str | None:
         return "JSON" if is_cut else None
     except RecursionError:
         return "JSON"
-    return None if text[end:].lstrip(" \t\r")[:1].strip("\n") else "JSON"
+    return None if text[end:].lstrip(" \t\r")[:1].strip("\n{") else "JSON"
 
 
 def _count(head: bytes, codes: Iterable[int]) -> int:
