@@ -664,3 +664,39 @@ def test_integers_of_avro_are_promoted_to_doubles(whole, work):
     work.put_avro(name, avro(("id", "string"), ("at", "long"), ("v", "long")), rows)
     work.run()
     assert sorted(found(work)) == [2.5, 2.0**53]
+
+
+def optional_record(*members):
+    """Return an Avro schema with a record that may be NULL, of members that may not."""
+    record = {"type": "record", "name": "s", "fields": [{"name": name, "type": one} for name, one in members]}
+    fields = [{"name": "id", "type": "long"}, {"name": "at", "type": "long"}, {"name": "s", "type": ["null", record]}]
+    return {"type": "record", "name": "r", "fields": fields}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("file_format", ["avro", "parquet"])
+@pytest.mark.parametrize("member", ["boolean", "long", "string", {"type": "array", "items": "long"}])
+def test_a_member_is_added_where_a_record_is_null(tmp_path, engine, file_format, member):
+    value = {"boolean": True, "long": 7, "string": "v"}.get(member if isinstance(member, str) else "", [7])
+    work = Work(tmp_path, engine)
+    work.settings |= {"allow.empty.master": "true", "output.format": file_format}
+    first = [{"id": number, "at": 1, "s": {"x": value} if number % 2 else None} for number in range(6)]
+    work.put_avro("feed1/f_1", optional_record(("x", member)), first)
+    work.run(feed="feed1", master="none")
+    given = {"x": value, "y": "new"}
+    work.put_avro("feed2/f_2", optional_record(("x", member), ("y", "string")), [{"id": 1, "at": 2, "s": given}])
+    work.run(feed="feed2", master="out1")
+    expected = [None if number % 2 == 0 else {"x": value, "y": None} for number in range(6)]
+    assert {row["id"]: row["s"] for row in work.rows()} == dict(enumerate(expected)) | {1: given}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_member_that_does_not_fit_is_a_reject(tmp_path, engine):
+    work = Work(tmp_path, engine)
+    work.settings |= {"allow.empty.master": "true", "reject.policy": "quarantine"}
+    work.put_avro("feed1/f_1", optional_record(("x", "double")), [{"id": 1, "at": 1, "s": {"x": 0.5}}])
+    work.run(feed="feed1", master="none")
+    rows = [{"id": 2, "at": 2, "s": {"x": 2**53 + 1}}, {"id": 3, "at": 2, "s": {"x": 2}}]
+    work.put_avro("feed2/f_2", optional_record(("x", "long")), rows)
+    counts = work.run(feed="feed2", master="out1").counts
+    assert (counts["feed inserted"], counts["feed rejected"]) == (1, 1)

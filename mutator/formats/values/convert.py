@@ -37,7 +37,8 @@ def converted(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str
     good = np.zeros(len(column), np.bool_)
     if column.type == data_type:
         return column, good, ""
-    if column.null_count == len(column):  # Arrow cannot cast every type to every other
+    nested = pa.types.is_nested(column.type) and pa.types.is_nested(data_type)
+    if column.null_count == len(column) and not nested:  # Arrow cannot cast every type to every other
         return pa.nulls(len(column), data_type), good, ""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage

@@ -55,9 +55,36 @@ def _struct(column: Any, data_type: Any, null: Flags, convert: Convert) -> tuple
         parts.append(made)
         bad |= wrong
         why = reason or why
-    fields = [field.with_nullable(True) for field in data_type]
-    found = pa.StructArray.from_arrays(parts, fields=fields, mask=pa.array(null))
-    return found.cast(data_type) if found.type != data_type else found, bad, why
+    absent = null | bad
+    parts = [made if field.nullable else _filled(made, absent) for made, field in zip(parts, data_type, strict=True)]
+    valid = pa.array(~absent).buffers()[1]  # from_arrays() would look at members of structs that are NULL, too
+    return pa.Array.from_buffers(data_type, len(column), [valid], children=parts), bad, why
+
+
+def _filled(member: Any, absent: Flags) -> Any:
+    """Return a member that may not be NULL, with a value where its struct is: writers of files refuse NULL there, too.
+
+    absent: which structs are NULL.
+    """
+    nulls = absent & flags(member.is_null())
+    if not nulls.any():
+        return member
+    index = np.where(nulls, len(member), np.arange(len(member)))
+    return pa.concat_arrays([member, pa.array([_any_value(member.type)], member.type)]).take(pa.array(index))
+
+
+def _any_value(data_type: Any) -> Any:
+    types = pa.types
+    if types.is_struct(data_type):
+        return {field.name: _any_value(field.type) for field in data_type}
+    if types.is_list(data_type) or types.is_map(data_type):
+        return []
+    if types.is_fixed_size_binary(data_type):
+        return bytes(data_type.byte_width)
+    if types.is_boolean(data_type):
+        return False
+    text = types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type)
+    return "" if text or types.is_binary(data_type) or types.is_large_binary(data_type) else 0
 
 
 def _offsets(lengths: Ints, null: Flags) -> Any:
