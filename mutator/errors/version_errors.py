@@ -47,8 +47,8 @@ VERSIONS: dict[int, dict[str, str]] = {
             "its rows; the earliest changes are those after version {earliest}, and the newest version is {newest}"
         ),
         "table.time": (
-            "{path}: at {time} there was no version that is left; the earliest is {earliest}, of {since}, and the newest is "
-            "{newest}, of {until}"
+            "{path}: at {time} there was no version that is left; the earliest is {earliest}, of {since}, and the "
+            "newest is {newest}, of {until}"
         ),
         "table.time.text": "{text} is not a time; write it in ISO 8601, for example 2026-01-31T12:00:00Z",
         "table.columns.partition": (
