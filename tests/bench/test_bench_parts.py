@@ -267,7 +267,7 @@ def test_a_small_workload_has_few_partitions():
 # --- everything
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 def test_a_loop_of_spark_sql_merges_each_table(spark, tmp_path, monkeypatch):
     monkeypatch.setattr("bench.contenders.spark_sql.session", lambda scratch: spark)
     monkeypatch.setattr("bench.contenders.spark_sql.SparkSql.stop", lambda self: None)

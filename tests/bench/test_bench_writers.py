@@ -10,7 +10,7 @@ from bench.writers import APART, Race, line, new_tables, race
 
 
 @pytest.mark.processes
-@pytest.mark.rest
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("apart", [False, True])
 def test_writers_share_the_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])

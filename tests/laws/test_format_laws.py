@@ -124,7 +124,7 @@ def test_a_feed_of_another_format_gives_the_same_records(world, file_format, fee
         assert run_all(work / "two", world, file_format, feed_format=feed_format) == expected
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("file_format", COLUMNS)
 def test_the_same_feed_again_changes_nothing(file_format, tmp_path):
     for seed in range(15):

@@ -128,7 +128,7 @@ def race(path: str, seconds: float) -> int:
 
 @pytest.mark.rest
 def test_a_short_race(tmp_path: Path) -> None:
-    race(str(tmp_path / "t"), 6)
+    race(str(tmp_path / "t"), 4)
 
 
 @pytest.mark.soak

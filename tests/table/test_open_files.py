@@ -28,7 +28,7 @@ VERSIONS, LIMIT = 80, 64
 SETTINGS = {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS}
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.processes
 @pytest.mark.parametrize("whole", [1 << 16, 0])
 def test_a_table_may_have_more_versions_than_a_process_open_files(tmp_path: Path, whole: int) -> None:

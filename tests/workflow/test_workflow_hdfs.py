@@ -71,7 +71,7 @@ def test_a_commit_without_permission_is_known_to_have_failed(base, hdfs, monkeyp
     works_again(base)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("quota", [("-setQuota", "2", "-clrQuota"), ("-setSpaceQuota", "1", "-clrSpaceQuota")])
 def test_a_commit_over_a_quota_is_known_to_have_failed(base, hdfs, quota):
     log = f"{base.removeprefix(hdfs)}/_mutator/log"

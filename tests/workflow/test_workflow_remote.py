@@ -270,7 +270,7 @@ def is_merged(base, name):
     return any(part.name == name for version in Log(base).all() for part in version.feed)
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 def test_two_processes_on_one_base(root):
     base, commits = new_base(f"{root}/base", 1), 4
     children = [FRESH.Process(target=worker, args=(base, own, commits), daemon=True) for own in (1, 2)]
