@@ -13,6 +13,7 @@ from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
+from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags
 
 _INVALID = "has a value that is invalid for its type, such as text that is not UTF-8"
@@ -60,7 +61,7 @@ def read_range(file_range: FileRange, schema: Any) -> Iterator[Any]:
                         raise error("schema.field", path=file_range.path, field=one.name, what=what)
                     columns.append(made)
                 else:
-                    columns.append(pa.nulls(count, one.type))
+                    columns.append(nulls(count, one.type))
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except NotReadable as fault:
         raise error("damaged", path=file_range.path, why=fault) from None

@@ -691,6 +691,20 @@ def test_a_member_is_added_where_a_record_is_null(tmp_path, engine, file_format,
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("file_format", ["avro", "parquet"])
+def test_a_record_is_added_whose_members_may_not_be_null(tmp_path, engine, file_format):
+    work = Work(tmp_path, engine)
+    work.settings |= {"allow.empty.master": "true", "output.format": file_format}
+    work.put_avro("feed1/f_1", avro(("id", "long"), ("at", "long")), [{"id": 1, "at": 1}, {"id": 2, "at": 1}])
+    work.run(feed="feed1", master="none")
+    inner = {"type": "record", "name": "t", "fields": [{"name": "y", "type": "string"}]}
+    given = {"x": 7, "t": {"y": "v"}}
+    work.put_avro("feed2/f_2", optional_record(("x", "long"), ("t", inner)), [{"id": 1, "at": 2, "s": given}])
+    work.run(feed="feed2", master="out1")
+    assert {row["id"]: row["s"] for row in work.rows()} == {1: given, 2: None}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_member_that_does_not_fit_is_a_reject(tmp_path, engine):
     work = Work(tmp_path, engine)
     work.settings |= {"allow.empty.master": "true", "reject.policy": "quarantine"}

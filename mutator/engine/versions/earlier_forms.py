@@ -15,6 +15,7 @@ import pyarrow as pa
 from mutator.dataset.versions.checkpoint import DEFAULTS, State, defaults_of
 from mutator.formats.content import NotReadable
 from mutator.formats.values.convert import converted
+from mutator.formats.values.nested import nulls
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.rows.run_fields import DEFAULTS as DATASET_DEFAULTS
 from mutator.plan.rows.run_fields import parse_default
@@ -79,7 +80,7 @@ class Forms:
                 continue
             value = self.value(form, field)
             if value is None:
-                columns.append(pa.nulls(rows.num_rows, field.type))
+                columns.append(nulls(rows.num_rows, field.type))
             else:
                 columns.append(pa.repeat(_as(value, field)[0], rows.num_rows))
         return pa.table(columns, schema=wanted) if len(wanted) else rows
@@ -120,7 +121,7 @@ def _as_far_as(column: Any, field: Any) -> Any:
     try:
         return converted(column, field.type, True)[0]
     except pa.ArrowNotImplementedError:  # no value of one type is one of the other
-        return pa.nulls(len(column), field.type)
+        return nulls(len(column), field.type)
 
 
 def _as(column: Any, field: Any) -> Any:

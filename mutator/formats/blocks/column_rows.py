@@ -21,6 +21,7 @@ from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.contract import Dialect, RowBatch
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
+from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
@@ -231,7 +232,7 @@ def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flag
     for wanted in layout.result:
         if layout.schema.get_field_index(wanted.name) < 0:
             default = layout.defaults.get(wanted.name)
-            columns.append(pa.nulls(len(batch), wanted.type) if default is None else pa.repeat(default[0], len(batch)))
+            columns.append(nulls(len(batch), wanted.type) if default is None else pa.repeat(default[0], len(batch)))
             continue
         bad_values = BadRows()
         if not trusted:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.values.json_text import from_json
-from mutator.formats.values.nested import converted_nested
+from mutator.formats.values.nested import converted_nested, nulls
 from mutator.formats.values.time_text import parse_times
 from mutator.rules.byte_columns import Flags, offsets_of
 from mutator.rules.order_columns import flags
@@ -39,7 +39,7 @@ def converted(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str
         return column, good, ""
     nested = pa.types.is_nested(column.type) and pa.types.is_nested(data_type)
     if column.null_count == len(column) and not nested:  # Arrow cannot cast every type to every other
-        return pa.nulls(len(column), data_type), good, ""
+        return nulls(len(column), data_type), good, ""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     plain = normal_type(column.type)

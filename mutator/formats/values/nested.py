@@ -73,6 +73,21 @@ def _filled(member: Any, absent: Flags) -> Any:
     return pa.concat_arrays([member, pa.array([_any_value(member.type)], member.type)]).take(pa.array(index))
 
 
+def nulls(count: int, data_type: Any) -> Any:
+    """Return NULL values. Members of structs that may not be NULL have some value, as those that ``_filled`` makes.
+
+    >>> nulls(2, pa.struct([pa.field("a", pa.int64(), nullable=False)])).field("a").null_count
+    0
+    """
+    if not pa.types.is_struct(data_type):
+        return pa.nulls(count, data_type)
+    members = [
+        nulls(count, field.type) if field.nullable else pa.repeat(pa.scalar(_any_value(field.type), field.type), count)
+        for field in data_type
+    ]
+    return pa.Array.from_buffers(data_type, count, [pa.array(np.zeros(count, np.bool_)).buffers()[1]], children=members)
+
+
 def _any_value(data_type: Any) -> Any:
     types = pa.types
     if types.is_struct(data_type):
@@ -97,7 +112,7 @@ def missing_member(field: Any, count: int) -> Any:
     """Return the values of a member that structs lack: its default, or NULL."""
     default = (field.metadata or {}).get(DEFAULT_OF_MEMBER)
     if default is None:
-        return pa.nulls(count, field.type)
+        return nulls(count, field.type)
     return pa.repeat(pa.array([_of_json(json.loads(default), field.type)], field.type)[0], count)
 
 
