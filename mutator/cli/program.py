@@ -194,7 +194,7 @@ def _bug(fault: Exception) -> int:
 
 
 def _print_stop(arguments: argparse.Namespace) -> None:
-    """Say that a signal has stopped a command, and what there is."""
+    """Print that a signal has stopped a command, and which results exist."""
     committed: AfterCommit | None = arguments.committed
     left = arguments.when_stopped if committed is None else committed.text()
     print(f"mutator: stopped from outside; {left}", file=sys.stderr)

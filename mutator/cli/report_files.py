@@ -133,12 +133,12 @@ class ReportFiles:
             committed.files.remove(path)
 
     def start(self) -> None:
-        """Say that the work begins, which may be later than the command does."""
+        """Send the event that the work begins."""
         if self._events is not None:
             self.warnings += self._sent(self._events.start)
 
     def started(self, work: Callable[..., Result]) -> Callable[..., Result]:
-        """Return a function that says that the work begins, and does it."""
+        """Return a function that sends the event that the work begins, and then does the work."""
 
         def start_and_work(*given: Any) -> Result:
             self.start()

@@ -40,7 +40,7 @@ def merge_bucket(
     """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
-    key. changed: called with each row that changes, before and after; None where there is none. won: called with the
+    key. changed: called with each row that changes, before and after, or None. won: called with the
     outcome and the precedence of each winner. full: the feed is a full snapshot. replaced: the feed replaces all
     records. horizon, expire_before: None where tombstones never expire. spellings: gets the keys of records, and those
     that are inserted. absences: by which the feed meets tombstones, unless it is a full snapshot.

@@ -112,7 +112,7 @@ class _Changes:
         self._bytes = 0
 
     def append(self, before: bytes | None, after: bytes | None) -> None:
-        """Add a row before and after a change; None where there is none."""
+        """Add a row before and after a change: None before an insert, and after a delete."""
         for kind, row in ((DELETE if after is None else BEFORE, before), (INSERT if before is None else AFTER, after)):
             if row is not None:
                 self._kinds.append(kind)

@@ -99,7 +99,7 @@ def markup(head: bytes) -> str | None:
     start = len(text) - len(text.lstrip())
     try:
         _, end = json.JSONDecoder().raw_decode(text, start)
-    except ValueError as fault:  # the bytes end within a document, or it is none
+    except ValueError as fault:  # the bytes end within a document, or are no JSON
         is_cut = "Unterminated" in str(fault) or getattr(fault, "pos", 0) > len(text.rstrip()) - _LITERAL
         return "JSON" if is_cut else None
     except RecursionError:

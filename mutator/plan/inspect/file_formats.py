@@ -26,7 +26,7 @@ def check_formats(side: str, sources: Iterable[Source], merged: Sequence[str] = 
     frequent = [name for name, files in by_format.items() if len(files) == most]
     if len(frequent) > 1:
         frequent = [name for name in frequent if name == otherwise]
-    usual = next((name for name in (*_possible(merged[-1:]), *frequent) if name in by_format), None)
+    usual = next((name for name in (*(_possible(merged[-1]) if merged else ()), *frequent) if name in by_format), None)
     odd = [source for name, files in by_format.items() if name != usual for source in files]
     counts = ", ".join(f"{len(files)} {name}" for name, files in sorted(by_format.items()))
     what = f"the {side} has files of several formats ({counts})"
@@ -41,10 +41,9 @@ def check_formats(side: str, sources: Iterable[Source], merged: Sequence[str] = 
     raise error("format", path=odd[0].path, what=what, cure=cure)
 
 
-def _possible(names: Sequence[str]) -> Sequence[str]:
-    """Return the formats that files of some names may have."""
-    found = []
-    for name in names:
-        promised = format_of_name(name, named=True)
-        found += ["text", "escaped"] if promised is None else [promised, "text"] if promised == "csv" else [promised]
-    return found
+def _possible(name: str) -> tuple[str, ...]:
+    """Return the formats that a file of a name may have."""
+    promised = format_of_name(name, named=True)
+    if promised is None:
+        return ("text", "escaped")
+    return (promised, "text") if promised == "csv" else (promised,)

@@ -78,7 +78,8 @@ def probe_file(
         return _probe_text(config, storage, source)
     if is_delimited:
         _check_encoding(source, head)
-    return _probe_schema(config, storage, source, field_names, head)
+    is_packed = wanted is not None and compression is not None
+    return _probe_schema(config, storage, source, field_names, b"" if is_packed else head)
 
 
 def format_of_name(name: str, named: bool) -> str | None:
@@ -207,11 +208,9 @@ def _csv_line_end(storage: Storage, source: Source, dialect: Dialect) -> str:
     try:
         with closing(_blocks(storage, source.path, source.compression)) as content:
             ending = lines.line_end(content)
-        if ending != lines.CR:
+        if ending != lines.CR or ends_lines(_first_block(storage, source.path, source.compression), dialect.escape):
             return ending
-        return (
-            ending if ends_lines(_first_block(storage, source.path, source.compression), dialect.escape) else lines.LF
-        )
+        return lines.LF
     except CorruptStream:  # the reader says so
         return lines.LF
 
@@ -219,7 +218,7 @@ def _csv_line_end(storage: Storage, source: Source, dialect: Dialect) -> str:
 def _probe_schema(
     config: Config, storage: Storage, source: Source, field_names: tuple[str, ...], first: bytes
 ) -> Source:
-    """Probe a file whose fields have names. first: its first bytes."""
+    """Probe a file whose fields have names. first: bytes at the beginning of its uncompressed content, if known."""
     file_format, delimited = source.file_format, not FILE_FORMATS[source.file_format].typed
     if delimited:
         _check_delimited(config, source)
@@ -230,7 +229,7 @@ def _probe_schema(
         dialect = replace(dialect, escape=config.csv_escape)
 
     ending = lines.LF if delimited else ""
-    if file_format == "csv" and (source.compression is not None or b"\n" not in first):
+    if file_format == "csv" and b"\n" not in first:
         ending = _csv_line_end(storage, source, dialect)
 
     def read(dialect: Dialect) -> tuple[FileSchema, bytes]:

@@ -168,11 +168,6 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
     )
 
 
-def controls_of(found: Arrivals) -> tuple[Arrived, ...]:
-    """Return the control files that vouch for the feed files that are ready."""
-    return tuple(arrived(ready.control) for ready in found.ready if ready.control is not None)
-
-
 def arrived(entry: Entry) -> Arrived:
     """Return the log's record of a feed file that has arrived: name, size, time, tag."""
     return Arrived(entry.name, entry.bytes, entry.modified, entry.tag)
