@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
     from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
 
-PRODUCER = "https://pypi.org/project/spark-mutator"
+PRODUCER = "urn:spark-mutator:runs"  # names the program, not a page
 _TIMEOUT = 5.0  # seconds of one request
 _PATIENCE = 10.0  # seconds that a command waits at its end
 _ADDRESSES, _CONFIGURATIONS = ("http://", "https://"), (".yml", ".yaml")
