@@ -40,6 +40,7 @@ settings.register_profile(
 settings.load_profile("mutator")
 
 MEMORY = Path("/dev/shm")  # a file system without a disk: its calls take half as long
+PACKAGE = Path(__file__).parents[1] / "mutator"
 # Tests that share a server or a JVM, which take seconds to start, all run in one worker.
 GROUPS = {"hdfs": "hdfs", "hive": "hive", "spark": "sc", "s3": "s3"}
 # The tests of calls to the disk; test_power_failure has a model disk, whose power fails.
@@ -59,6 +60,13 @@ def has_room(directory: Path) -> bool:
         return False
     found = os.statvfs(directory)
     return found.f_bavail * found.f_frsize >= 6 << 30 and not found.f_flag & os.ST_NOEXEC
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the modules without examples, of which pytest would look at every name."""
+    if collection_path.suffix == ".py" and PACKAGE in collection_path.parents:
+        return ">>> " not in collection_path.read_text(encoding="utf-8") or None
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers

@@ -16,12 +16,18 @@ FILE = "MUTATOR_SECONDS"  # environment variable: path of the JSON file that get
 
 def seconds_of(process: int) -> float:
     """Return the user and system time of a process, its children that ended, and those that run."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
-        children = b"".join(path.read_bytes() for path in Path(f"/proc/{process}/task").glob("*/children"))
-    except OSError:  # it just ended, or the system has no /proc
+    fields = _read(Path(f"/proc/{process}/stat")).rpartition(b")")[2].split()
+    if not fields:  # it just ended, or the system has no /proc
         return sum(os.times()[:4]) if process == os.getpid() else 0
+    children = b"".join(map(_read, Path(f"/proc/{process}/task").glob("*/children")))  # of each thread
     return sum(map(int, fields[11:15])) / _TICKS + sum(map(seconds_of, map(int, children.split())))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # the process or the thread ended
+        return b""
 
 
 class ProcessorTime:

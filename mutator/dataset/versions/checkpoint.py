@@ -302,7 +302,7 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
     Raises ValueError for other bytes, ``checksummed_json.Newer`` for those of a newer program.
     """
     try:
-        table = pq.read_table(pa.BufferReader(content))
+        table = pq.ParquetFile(pa.BufferReader(content)).read()
         members = checksummed_json.parse((table.schema.metadata or {})[_STATE], _FORMAT, _FORMAT_VERSION)
         known = KnownFeed(tuple(FeedFile(**file) for file in members["feed"]))
         state = State(
@@ -328,7 +328,7 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
 def read_contents(content: bytes) -> Any:
     """Return the columns ``CONTENTS`` of the live files. Raises ValueError for other bytes."""
     try:
-        return pq.read_table(pa.BufferReader(content), columns=list(CONTENTS))
+        return pq.ParquetFile(pa.BufferReader(content)).read(list(CONTENTS))
     except (pa.ArrowException, OSError) as fault:
         raise ValueError(str(fault)) from None
 
@@ -365,7 +365,7 @@ def written_masks(masks: Sequence[tuple[str, Ints, Ints, Any]]) -> bytes:
 def read_masks(content: bytes) -> dict[str, tuple[Ints, Ints, Any]]:
     """Return (hidden rows, touched rows, order values of these) of each file that has any. Raises ValueError."""
     try:
-        table = pq.read_table(pa.BufferReader(content)).select(_MASKS.names).cast(_MASKS).combine_chunks()
+        table = pq.ParquetFile(pa.BufferReader(content)).read(_MASKS.names).cast(_MASKS).combine_chunks()
     except (pa.ArrowException, OSError, KeyError) as fault:
         raise ValueError(str(fault)) from None
     lists = [table.column(name).combine_chunks() for name in _MASKS.names[1:]]

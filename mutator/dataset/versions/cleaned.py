@@ -144,6 +144,6 @@ def written_list(files: Any) -> bytes:
 def read_list(content: bytes) -> Any:
     """Return the named files of a list, a pa.Table of ``NAMED``. Raises ValueError for other bytes."""
     try:
-        return pq.read_table(pa.BufferReader(content)).select(NAMED.names).cast(NAMED)
+        return pq.ParquetFile(pa.BufferReader(content)).read(NAMED.names).cast(NAMED)
     except (pa.ArrowException, OSError, KeyError) as fault:
         raise ValueError(str(fault)) from None
