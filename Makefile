@@ -10,8 +10,8 @@ WITH_JAVA := .ci/java.sh
 # Three at a time where many tests wait for a server or for a process to start; else as many as two cores can run.
 WORKERS := 3
 PYTEST = -m pytest -n $(WORKERS) --dist loadgroup
-UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engine pipeline workflow bridge cli) \
-	tests/test_architecture.py tests/test_package.py mutator
+UNIT := $(addprefix tests/,errors rules storage config formats dataset plan engine pipeline) \
+	tests/test_architecture.py mutator
 
 # Each of these variables could select a Spark or Python outside the virtual environment.
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
@@ -53,8 +53,8 @@ test: venv java  ## one case of each engine, join, format and protocol, in five 
 	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "not (rest or soak)"
 
 test-rest: export MUTATOR_EFFORT = rest
-test-rest: venv java hadoop browser lint  ## the tests that `make test` leaves out, and the laws with more examples
-	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "(rest or law) and not soak"
+test-rest: venv java hadoop browser lint  ## all tests that are neither in `make test` nor in the soak
+	$(WITH_JAVA) $(VENV)/bin/python $(PYTEST) -m "rest and not soak"
 
 test-all: test test-rest  ## everything but the soak, as CI runs it
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, is_hypothesis_test, seed, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -83,8 +83,6 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
                 item.add_marker(pytest.mark.server)
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.law)
-            if EFFORT == "rest":  # other examples than those of `make test`
-                seed(EXAMPLES)(getattr(item.obj, "__func__", item.obj))
         if {"sc", "hive"} & needs:
             item.add_marker(pytest.mark.jvm)
         if {"hdfs", "hive"} & needs:  # their JVMs need half a minute of processor time to start

@@ -1,7 +1,4 @@
-"""The number of cases that a long test draws: all in the soak, else a share of them.
-
-`make test` and `make test-rest` both take a tenth of a law's examples, from different seeds.
-"""
+"""The number of cases that a long test draws: all in the soak, else a share of them; of a law's examples a tenth."""
 
 from __future__ import annotations
 

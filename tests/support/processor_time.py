@@ -36,14 +36,17 @@ class ProcessorTime:
     def __init__(self) -> None:
         self.tests = Counter[str]()
         self.rest = 0.0  # of starting, importing and collecting, in all processes
+        self._seen = 0.0  # at the end of the test before, or of the collection
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Measure a test with its fixtures: what they start for several tests counts for the first."""
-        before = seconds_of(os.getpid())
-        self.rest = self.rest or before
+        if not self._seen:
+            self._seen = self.rest = seconds_of(os.getpid())
         result = yield
-        self.tests[item.nodeid] += max(seconds_of(os.getpid()) - before, 0)
+        seconds = seconds_of(os.getpid())
+        self.tests[item.nodeid] += max(seconds - self._seen, 0)
+        self._seen = seconds
         return result
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
