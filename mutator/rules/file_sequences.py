@@ -39,6 +39,25 @@ _FIRST_DATE = re.compile(_DATE)
 _EPOCH = re.compile(r"(?<!\d)1[4-9]\d{8}(?:\d{3})?(?!\d)")  # from 2014 on: lower numbers are IDs more often
 _SECONDS = 10  # digits of seconds since 1970
 _YEARS = ("19", "20", "21")
+_YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20|21)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>0[1-9]|[12]\d|3[01])"
+_HOUR, _MINUTE, _SECOND = r"(?P<hour>[01]\d|2[0-3])", r"(?P<minute>[0-5]\d)", r"(?P<second>[0-5]\d)"
+_IN_SEVERAL_NUMBERS = (  # 2026_01_31, 202601_31, 2026_01_31_23_59_00, 20260131_23_59, 31_01_2026, 01_31_2026
+    rf"(?<!\d){_YEAR}[-_]?{_MONTH}_{_DAY}",
+    rf"(?<!\d){_YEAR}[-_.]?{_MONTH}[-_.]?{_DAY}[-_T]{_HOUR}[-_]?{_MINUTE}_{_SECOND}",
+    rf"(?<!\d){_YEAR}[-_.]?{_MONTH}[-_.]?{_DAY}[-_T]{_HOUR}_{_MINUTE}",
+    rf"(?<!\d){_DAY}[-_.]{_MONTH}_{_YEAR}",
+    rf"(?<!\d){_MONTH}[-_.]{_DAY}_{_YEAR}",
+)
+_COARSE_DATES = (  # 202612 and 2026_12, 261231, 2026365, 31DEC2026, 2026
+    rf"(?<!\d){_YEAR}[-_.]?{_MONTH}(?!\d)",
+    rf"(?<!\d)(?P<year>[1-4]\d){_MONTH}{_DAY}(?!\d)",
+    r"(?<!\d)(?P<year>20\d\d)(?P<yearday>[0-3]\d\d)(?!\d)",
+    rf"(?<!\d){_DAY}[-_]?(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[-_]?{_YEAR}(?!\d)",
+    r"(?<!\d)(?P<year>20[1-3]\d)(?!\d)",
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_END = r"(?=\.|$)"
+_SHORT, _NEAR = 6, 5  # digits of a date with a year of two digits; most years between the names of one delivery
 
 
 @dataclass(frozen=True)
@@ -145,6 +164,8 @@ def contradiction(names: Iterable[str]) -> tuple[str, str | None] | None:
     '01012027 and 31122026 are dates that do not begin with the year'
     >>> contradiction(["orders_2027010112.csv", "orders_20270102.csv"])[0]
     '2027010112 and 20270102 are times of different forms'
+    >>> contradiction(["orders_2026_01_31.csv"])[0]
+    'orders_2026_01_31.csv ends with a date or a time in several numbers'
     >>> contradiction(["orders_20261231_2.csv", "orders_20261231_3.csv", "orders_20270101_4.csv"])
     """
     by_words: dict[tuple[str, ...], list[str]] = {}
@@ -152,17 +173,32 @@ def contradiction(names: Iterable[str]) -> tuple[str, str | None] | None:
         if file_names.sequence(name) is not None and not file_names.is_data_file(name):
             by_words.setdefault(file_names.words(name), []).append(name)
     for group in by_words.values():
-        found = _later_dates(group) or _day_first(group) or _other_forms(group)
+        found = _in_several_numbers(group) or _later_dates(group) or _day_first(group) or _other_forms(group)
         if found is not None:
             return found
     return None
+
+
+def _in_several_numbers(names: Sequence[str]) -> tuple[str, str | None] | None:
+    """Find names that end with a date or a time, of which the number after the last _ is the last part alone."""
+    fitting = [form for form in _IN_SEVERAL_NUMBERS if all(re.search(f"{form}$", _stem(name)) for name in names)]
+    if not fitting:
+        return None
+    # Of two forms, which is the day is not known.
+    pattern = fitting[0] + _END if len(fitting) == 1 else None
+    return f"{names[0]} ends with a date or a time in several numbers", pattern
 
 
 def _later_dates(names: Sequence[str]) -> tuple[str, str | None] | None:
     """Find a name with an older date and a higher number than another one."""
     if all(_time_of(_last(name)) for name in names):
         return None  # the numbers are times themselves
-    dated = sorted((date, file_names.sequence(name) or 0, name) for name in names if (date := _date_of(_head(name))))
+    dates, coarse = [_date_of(_head(name)) for name in names], None
+    if not any(dates):
+        dates, coarse = _coarse_dates(names)
+    dated = sorted(
+        (date, file_names.sequence(name) or 0, name) for name, date in zip(names, dates, strict=True) if date
+    )
     highest: tuple[int, str] | None = None
     for number, (date, sequence, name) in enumerate(dated):
         before = dated[number - 1] if number else None
@@ -175,8 +211,23 @@ def _later_dates(names: Sequence[str]) -> tuple[str, str | None] | None:
                 if all(re.search(epoch, _head(one)) for one in names):
                     return why, epoch
             by_date = SequencePattern("date")
-            return why, "date" if all(by_date.sequence(one) is not None for one in names) else None
+            return why, "date" if all(by_date.sequence(one) is not None for one in names) else coarse
     return None
+
+
+def _coarse_dates(names: Sequence[str]) -> tuple[list[str | None], str | None]:
+    """Return the dates in the beginnings of names that all have one in the same form, and a pattern that finds them."""
+    for form in _COARSE_DATES:
+        found = [match for name in names if (match := re.search(form, _head(name), re.IGNORECASE))]
+        if len(found) < len(names):
+            continue
+        parts = [one.groupdict() for one in found]
+        for one in parts:
+            if one.get("name"):
+                one["month"] = f"{_MONTHS.index(one['name'].lower()) + 1:02}"
+        dates = ["".join(one.get(part) or "" for part in ("year", "month", "day", "yearday")) for one in parts]
+        return [*dates], None if {"yearday", "name"} & {*parts[0]} else f"{form}.*_(?P<number>\\d+){_END}"
+    return [None] * len(names), None
 
 
 def _day_first(names: Sequence[str]) -> tuple[str, str | None] | None:
@@ -184,6 +235,8 @@ def _day_first(names: Sequence[str]) -> tuple[str, str | None] | None:
     lasts = [_last(name) for name in names]
     if len(set(lasts)) < 2 or any(_time_of(last) for last in lasts):  # one alone may be a counter
         return None
+    if all(len(last) == _SHORT for last in lasts):
+        return _short_years(lasts)
     found = [re.fullmatch(r"(\d\d)(\d\d)(\d{4})(?:\d{2}){0,3}", last) for last in lasts]
     for form, days, months in (("day", 1, 2), ("month", 2, 1)):
         if all(one and _is_date(one[3], one[months], one[days]) for one in found):
@@ -193,6 +246,20 @@ def _day_first(names: Sequence[str]) -> tuple[str, str | None] | None:
             pattern = rf"_{named}(?P<year>\d{{4}}){clock}"
             return f"{first} and {second} are dates that do not begin with the year", pattern
     return None
+
+
+def _short_years(lasts: Sequence[str]) -> tuple[str, str | None] | None:
+    """Find numbers such as 311226, whose years are near each other only if the day or the month comes first."""
+    found = []
+    for parts in (("year", "month", "day"), ("day", "month", "year"), ("month", "day", "year")):
+        dates = [dict(zip(parts, (last[:2], last[2:4], last[4:]), strict=True)) for last in lasts]
+        years = [int(date["year"]) for date in dates if _is_date("20", date["month"], date["day"])]
+        if len(years) == len(lasts) and max(years) - min(years) <= _NEAR:
+            found.append("_" + "".join(rf"(?P<{part}>\d\d)" for part in parts) + _END)
+    if not found or found[0].startswith("_(?P<year>"):
+        return None
+    first, second = lasts[:2]
+    return f"{first} and {second} are dates that do not begin with the year", found[0] if len(found) == 1 else None
 
 
 def _other_forms(names: Sequence[str]) -> tuple[str, str | None] | None:

@@ -4,10 +4,12 @@
 [(4, 5)]
 
 Sequences that all are dates, such as 20260430, are counted by days, so the next one is 20260501; those with hours,
-minutes or seconds are counted by these.
+minutes or seconds are counted by these, and those without days by months.
 
 >>> gaps([20260429, 20260430], [20260501]), gaps([20260430], [20260503]), gaps([2026123123], [2027010101])
 ([], [(20260501, 20260502)], [(2027010100, 2027010100)])
+>>> gaps([202511, 202512], [202601]), gaps([202512], [202603])
+([], [(202601, 202602)])
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,7 +71,14 @@ def counts_files(before: Sequence[int], fresh: Sequence[int], missing: Sequence[
     return sum(_number(last, unit) - _number(first, unit) + 1 for first, last in missing) <= len(known)
 
 
-_UNITS = {8: (86_400, "%Y%m%d"), 10: (3_600, "%Y%m%d%H"), 12: (60, "%Y%m%d%H%M"), 14: (1, "%Y%m%d%H%M%S")}
+_MONTHS = (0, "%Y%m")  # they have no length in seconds
+_UNITS = {
+    6: _MONTHS,
+    8: (86_400, "%Y%m%d"),
+    10: (3_600, "%Y%m%d%H"),
+    12: (60, "%Y%m%d%H%M"),
+    14: (1, "%Y%m%d%H%M%S"),
+}
 _YEARS = ("19", "20", "21")
 
 
@@ -92,14 +101,18 @@ def _number(sequence: int, unit: tuple[int, str] | None) -> int:
     """Return a sequence as a number in which neighbours differ by 1."""
     if unit is None:
         return sequence
-    return int(datetime.strptime(str(sequence), unit[1]).replace(tzinfo=UTC).timestamp()) // unit[0]
+    time = datetime.strptime(str(sequence), unit[1]).replace(tzinfo=UTC)
+    return 12 * time.year + time.month - 1 if unit == _MONTHS else int(time.timestamp()) // unit[0]
 
 
 def _after(sequence: int, steps: int, unit: tuple[int, str] | None) -> int:
     """Return the sequence that is some steps after another one."""
     if unit is None:
         return sequence + steps
-    return int(datetime.fromtimestamp((_number(sequence, unit) + steps) * unit[0], UTC).strftime(unit[1]))
+    number = _number(sequence, unit) + steps
+    if unit == _MONTHS:
+        return 100 * (number // 12) + number % 12 + 1
+    return int(datetime.fromtimestamp(number * unit[0], UTC).strftime(unit[1]))
 
 
 def gaps_text(missing: Sequence[tuple[int, int]]) -> str:

@@ -9,6 +9,8 @@ from mutator.rules.file_sequences import contradiction, parse_pattern, preset_of
 
 START = datetime(2026, 12, 30, 22, 15, tzinfo=UTC)
 CLOCK = r"(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)"
+YEAR, MONTH, DAY = r"(?P<year>(?:19|20|21)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>0[1-9]|[12]\d|3[01])"
+TIME, END = r"(?P<hour>[01]\d|2[0-3])[-_]?(?P<minute>[0-5]\d)", r"(?=\.|$)"
 FORMS = {  # how a producer names its file number n of a day or an hour -> the pattern that must be proposed
     "{t:%Y_%m_%d}_{ms}_{rest}.txt": r"(?<!\d)(?P<number>1\d{12})(?!\d)",
     "{s}_{rest}.csv": r"(?<!\d)(?P<number>1\d{9})(?!\d)",
@@ -19,11 +21,26 @@ FORMS = {  # how a producer names its file number n of a day or an hour -> the p
     "o_{t:%Y%m%d}_part-{hour:05}.csv": "date",
     "o_{t:%Y%m%d}_{t:%H%M%S}.csv": "date",
     "orders_{t:%d%m%Y}{t:%H%M%S}.txt": r"_(?P<day>\d\d)(?P<month>\d\d)(?P<year>\d{4})" + CLOCK,
+    "o_{t:%Y_%m_%d_%H_%M_%S}.txt": rf"(?<!\d){YEAR}[-_.]?{MONTH}[-_.]?{DAY}[-_T]{TIME}_(?P<second>[0-5]\d){END}",
+    "o_{t:%Y%m}_{of_month}.csv.gz": rf"(?<!\d){YEAR}[-_.]?{MONTH}(?!\d).*_(?P<number>\d+){END}",
+    "o_{t:%y%m%d}_{hour}.csv": rf"(?<!\d)(?P<year>[1-4]\d){MONTH}{DAY}(?!\d).*_(?P<number>\d+){END}",
+    "o_{t:%Y}_{of_month}.csv": rf"(?<!\d)(?P<year>20[1-3]\d)(?!\d).*_(?P<number>\d+){END}",
     "LOAD{n:08X}.csv": "dms",
     "{t:%Y%m%d-%H%M%S}{n:03}.csv": "dms",
     "orders+3+{n:010}.json": "connect-offset",
 }
+DAILY = {  # how a producer names its file of a day -> the pattern; None: it must ask
+    "o_{t:%Y_%m_%d}.txt": rf"(?<!\d){YEAR}[-_]?{MONTH}_{DAY}{END}",
+    "o_{t:%Y-%m_%d}.txt": rf"(?<!\d){YEAR}[-_]?{MONTH}_{DAY}{END}",
+    "o_{t:%d_%m_%Y}.csv.gz": rf"(?<!\d){DAY}[-_.]{MONTH}_{YEAR}{END}",
+    "o_{t:%m-%d_%Y}.csv": rf"(?<!\d){MONTH}[-_.]{DAY}_{YEAR}{END}",
+    "o_{t:%d%m%y}.txt": rf"_(?P<day>\d\d)(?P<month>\d\d)(?P<year>\d\d){END}",
+    "o_{t:%m%d%y}.txt": rf"_(?P<month>\d\d)(?P<day>\d\d)(?P<year>\d\d){END}",
+    "o_{t:%Y%j}_{rest}.txt": None,
+    "o_{t:%d%b%Y}_{rest}.txt": None,
+}
 RIGHT = [
+    "o_{t:%y%m%d%H}.txt",
     "acct_{account}_{n}.txt",
     "ups_{n}.txt",
     "ups_{t:%Y%m%d%H}.txt",
@@ -33,8 +50,10 @@ RIGHT = [
 ]
 
 
-def names_of(form):
-    times = [START + timedelta(hours=n) for n in range(40)]
+def names_of(form, **step):
+    times = [
+        START + timedelta(**{unit: number * n for unit, number in (step or {"hours": 1}).items()}) for n in range(40)
+    ]
     values = [
         {
             "t": t,
@@ -42,6 +61,7 @@ def names_of(form):
             "rest": (7 * n + 3) % 10,
             "account": 1_234_567_890 - n,
             "hour": t.hour,
+            "of_month": 24 * t.day + t.hour,
             "s": int(t.timestamp()),
             "ms": int(t.timestamp()) * 1000,
         }
@@ -61,6 +81,22 @@ def test_the_proposed_pattern_gives_the_order_of_the_producer(form, pattern):
     assert sequences == sorted(sequences)
     assert len(set(sequences)) == len(names)
     assert max(sequences) < 2**63
+
+
+@pytest.mark.parametrize(("form", "pattern"), DAILY.items())
+def test_names_with_a_date_of_a_day(form, pattern):
+    names = names_of(form, days=1)
+
+    assert contradiction(random.Random(7).sample(names, len(names)))[1] == pattern
+    sequences = list(map(parse_pattern(pattern).sequence, names)) if pattern else []
+    assert sequences == sorted(set(sequences))
+
+
+@pytest.mark.parametrize(
+    "names", [["o_31_01_2026.csv"], ["o_01_02_2026.csv", "o_02_02_2026.csv"], ["o_2026_01_31.csv"]]
+)
+def test_a_date_in_several_numbers_needs_no_other_name(names):
+    assert "ends with a date" in contradiction(names)[0]
 
 
 @pytest.mark.parametrize("form", RIGHT)

@@ -77,7 +77,8 @@ def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) 
     """Raise DataError for a header that is read as a record."""
     if not sample.rows or not all(map(may_be_name, sample.rows[0])) or _has_op_code(config, sample):
         return
-    first, rest = sample.rows[0], [row for row in sample.rows[1:] if len(row) == len(sample.rows[0])]
+    first = sample.rows[0]
+    rest = [row for row in sample.rows[1:] if len(row) == len(first) and row != first]  # files may have been joined
     if len({value.lower() for value in first}) < len(first) or _has_usual_id(sample, samples):
         return
     contrary = [at for at in range(len(first)) if all_numbers_or_times(row[at] for row in rest)]
@@ -117,7 +118,8 @@ def _names_the_id(sample: Sample, first: Row, others: Sequence[Row]) -> bool:
 
 def _other_ids(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
     """Return the IDs of the other rows of a file, and of other files if it has no more."""
-    return sample.ids[1:] or _ids_of_others(sample, samples)
+    own = sample.ids[:1]
+    return [other for other in sample.ids[1:] if [other] != own] or _ids_of_others(sample, samples)
 
 
 def _ids_of_others(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
