@@ -16,7 +16,10 @@ _KEPT = MOST_CODES + 8
 _COUNTED = 1000
 _SHORTEST_TIME = 8  # 20260131
 PRESENT = b"not null"  # the code of a row with any value in a field that marks deletes
-_NULLS = {b"", b"null", b"none", b"nil", b"nan", b"nat", b"n/a", b"na", b"\\n", b"-", b"false", b"0", b"0000-00-00"}
+_NO_TIME = re.compile(  # times with which tools write that a record was not deleted
+    rb"(?:0000|0001|9999)-\d\d-\d\d.*|(?:1900|1970)-01-01(?:[T ]00:00(?::00)?(?:\.0+)?(?:Z|[+-]00:?00)?)?"
+)
+_NULLS = {b"", b"null", b"none", b"nil", b"nan", b"nat", b"n/a", b"na", b"\\n", b"-", b"false", b"0"}
 SHOWN_BYTES = 64  # of a code, in messages
 _DELETE_NAMES = {b"d", b"del", b"delete", b"deleted", b"deletion", b"remove", b"removed", b"rm"}
 _UPSERT_NAMES = {
@@ -115,13 +118,13 @@ def named_like_op_codes(name: str) -> bool:
 
 
 def presence(value: bytes) -> bytes:
-    """Return the op code of a value in a field that marks a delete by any value: empty for words that mean NULL.
+    """Return the op code of a value in a field that marks a delete by any value: empty for what means NULL.
 
-    >>> presence(b"2026-01-31"), presence(b"NULL"), presence(b"0000-00-00 00:00:00")
-    (b'not null', b'', b'')
+    >>> presence(b"2026-01-31"), presence(b"NULL"), presence(b"0000-00-00 00:00:00"), presence(b"9999-12-31")
+    (b'not null', b'', b'', b'')
     """
-    plain = value.strip().lower().removesuffix(b" 00:00:00")
-    return b"" if plain in _NULLS else PRESENT
+    plain = value.strip().lower()
+    return b"" if plain in _NULLS or _NO_TIME.fullmatch(plain.upper()) else PRESENT
 
 
 def delete_marks(name: str, values: Collection[bytes]) -> set[bytes]:
@@ -137,12 +140,12 @@ def delete_marks(name: str, values: Collection[bytes]) -> set[bytes]:
 
 
 def is_delete_time(name: str, values: Collection[bytes]) -> bool:
-    """Return whether a field has the times of deletes, and no value in the rows that are no deletes.
+    """Return whether a field has the times of deletes, and no value, or one that means NULL, in the other rows.
 
-    >>> is_delete_time("deletedAt", {b"", b"2026-01-31T10:00:00Z"}), is_delete_time("deleted_at", {b""})
+    >>> is_delete_time("deletedAt", {b"null", b"2026-01-31T10:00:00Z"}), is_delete_time("deleted_at", {b""})
     (True, False)
     """
-    parts, found = _parts(name), {value for value in values if value.strip()}
+    parts, found = _parts(name), {value for value in values if presence(value)}
     is_named = _says_deleted(parts) and bool({parts[0], parts[-1]} & _TIMES)
     return is_named and bool(found) and all(value[:1].isdigit() and len(value) >= _SHORTEST_TIME for value in found)
 

@@ -11,6 +11,33 @@ from itertools import pairwise
 from typing import Any
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# The beginnings of the months that German, French, Spanish, Italian, Portuguese and Dutch write otherwise.
+_OTHER_MONTHS = {
+    "mär",
+    "mrz",
+    "mrt",
+    "mai",
+    "mei",
+    "okt",
+    "dez",
+    "fév",
+    "avr",
+    "jui",
+    "aoû",
+    "déc",
+    "ene",
+    "abr",
+    "ago",
+    "dic",
+    "gen",
+    "mag",
+    "giu",
+    "lug",
+    "set",
+    "ott",
+    "fev",
+    "out",
+}
 _CLOCK = (
     r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp])?"
     r"(?:\.?[Mm]\.?)?\s*(?:Z|UTC|GMT|[A-Z]{3,4}|[+-]\d\d:?\d\d)?"
@@ -21,28 +48,31 @@ _YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})[-/.](?P<month>\d{{1,2}})[-/.](?P<d
 _NAMED = tuple(
     re.compile(_WEEKDAY + form)
     for form in (
-        rf"(?P<day>\d{{1,2}})[-\s/.](?P<month>[A-Za-z]{{3,9}})[-\s/.,]+(?P<year>\d{{4}}|\d\d){_TIME}",
-        rf"(?P<month>[A-Za-z]{{3,9}})[-\s.]+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-,\s]\s*(?P<year>\d{{4}}){_TIME}",
-        rf"(?P<month>[A-Za-z]{{3,9}})\s+(?P<day>\d{{1,2}})\s+{_CLOCK}\s+(?P<year>\d{{4}})",
+        rf"(?P<day>\d{{1,2}})[-\s/.](?P<month>[^\W\d_]{{3,10}}\.?)[-\s/.,]+(?P<year>\d{{4}}|\d\d){_TIME}",
+        rf"(?P<month>[^\W\d_]{{3,10}}\.?)[-\s.]+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-,\s]\s*(?P<year>\d{{4}}){_TIME}",
+        rf"(?P<month>[^\W\d_]{{3,10}}\.?)\s+(?P<day>\d{{1,2}})\s+{_CLOCK}\s+(?P<year>\d{{4}})",
     )
 )
 _SHORT_YEAR_FIRST = re.compile(rf"(?P<year>\d\d)[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}}){_TIME}")
 _DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})[-/.](?P<month>\d{{1,2}})[-/.](?P<year>\d{{4}}|\d\d){_TIME}")
 _MONTH_FIRST = re.compile(rf"(?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})[-/.](?P<year>\d{{4}}|\d\d){_TIME}")
+_PERIOD = re.compile(r"(?:[QqWwKk]|[Kk][Ww])\s?(?P<number>\d\d?)[-\s/.]+(?P<year>\d{4})")  # Q4 2026, KW 52/2026
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")  # of PostgreSQL
 _NUMBERS = re.compile(r"(\d+)")
 _NOON, _CENTURY = 12, 2000
+_NEAR = 5  # years between the values of most deliveries
 _LONGEST = 64  # characters of a position in a log
 
 
 def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
     """Return the form of all values, a value and another one that is newer, though it counts as older as text.
 
-    Names of months and positions of several widths are no order of text, even if these values are in order by chance.
-    Return None if the values are in order, or have no such form in common.
+    Dates that do not begin with the year and positions of several widths have another order than text, even if these
+    values are in order by chance; of one value, both are that value. Return None if the values are in order, or have
+    no such form in common.
     """
     texts = [value.decode("utf-8", "backslashreplace").strip() for value in sorted(set(values))]
-    if _is_in_order(texts, _date(_SHORT_YEAR_FIRST)):
+    if _begin_with_short_years(texts):
         return None
     for form, parse in _FORMS:
         try:
@@ -51,21 +81,33 @@ def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
             continue
         if form == _WITHIN and len({shape for shape, _ in found}) > 1:
             return None
-        never = form == _NAMED_MONTHS or (form == _OF_POSTGRES and len(set(map(len, texts))) > 1)
+        if form in _NEVER or (form == _OF_POSTGRES and len(set(map(len, texts))) > 1):
+            return form, texts[min(1, len(texts) - 1)], texts[0]
         for (one, other), (text, next_text) in zip(pairwise(found), pairwise(texts), strict=True):
-            if one > other or never:
+            if one > other:
                 return form, next_text, text
-        if form != _DAYS_FIRST:  # these may begin with the month as well
-            return None
+        return None
     return None
 
 
-def _is_in_order(texts: Sequence[str], parse: Callable[[str], Any]) -> bool:
-    try:
-        found = [parse(text) for text in texts]
-    except ValueError:
+def _begin_with_short_years(texts: Sequence[str]) -> bool:
+    """Return whether all are dates such as 26-12-31, in their order; 31.12.26 and 01.01.27 have nearer years."""
+    found, other = _parsed(texts, _date(_SHORT_YEAR_FIRST)), _parsed(texts, _date(_DAY_FIRST))
+    if found is None or found != sorted(found):
         return False
-    return found == sorted(found)
+    return other is None or _years(found) <= max(_NEAR, _years(other))
+
+
+def _parsed(texts: Sequence[str], parse: Callable[[str], tuple[int, ...]]) -> list[tuple[int, ...]] | None:
+    try:
+        return [parse(text) for text in texts]
+    except ValueError:
+        return None
+
+
+def _years(dates: Sequence[tuple[int, ...]]) -> int:
+    years = [year for year, *_ in dates]
+    return max(years, default=0) - min(years, default=0)
 
 
 def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
@@ -76,7 +118,7 @@ def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
         if match is None:
             raise ValueError
         part = match.groupdict()
-        month = int(part["month"]) if part["month"].isdigit() else 1 + _MONTHS.index(part["month"][:3].lower())
+        month = int(part["month"]) if part["month"].isdigit() else _month(part["month"][:3].lower())
         year, day, hour = int(part["year"]), int(part["day"]), int(part["hour"] or 0)
         if not (1 <= month <= 12 and 1 <= day <= 31 and hour <= 24):
             raise ValueError
@@ -86,6 +128,11 @@ def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
         return year, month, day, hour, int(part["minute"] or 0), int(part["second"] or 0), *_fraction(part["fraction"])
 
     return parse
+
+
+def _month(beginning: str) -> int:
+    """Return the number of a month; 1 in another language than English. Raises ValueError for other words."""
+    return 1 if beginning in _OTHER_MONTHS else 1 + _MONTHS.index(beginning)
 
 
 def _fraction(digits: str | None) -> tuple[int]:
@@ -99,21 +146,32 @@ def _log_position(text: str) -> tuple[int, int]:
     return int(match[1], 16), int(match[2], 16)
 
 
+def _period(text: str) -> tuple[int, int]:
+    match = _PERIOD.fullmatch(text)
+    if match is None:
+        raise ValueError
+    return int(match["year"]), int(match["number"])
+
+
 def _numbers_within(text: str) -> tuple[str, tuple[int, ...]]:
     """Return the text around numbers, and these: of positions such as mysql-bin.000009:154 and of GTIDs."""
     parts = _NUMBERS.split(text)
-    if len(parts) < 3 or len(text) > _LONGEST or parts[-3].endswith("."):  # the last number may be a fraction
-        raise ValueError
+    is_release = len(parts) > 5 and {*parts[2:-1:2]} == {"."}  # 1.10.0
+    if len(parts) < 3 or len(text) > _LONGEST or (parts[-3].endswith(".") and not is_release):
+        raise ValueError  # the last number may be a fraction
     return "\0".join(parts[::2]), tuple(map(int, parts[1::2]))
 
 
 _OF_POSTGRES, _NAMED_MONTHS = "positions in the log of PostgreSQL", "dates with the names of months"
-_DAYS_FIRST, _WITHIN = "dates that begin with the day", "positions with numbers in them"
+_DAYS_FIRST, _MONTHS_FIRST = "dates that begin with the day", "dates that begin with the month"
+_PERIODS, _WITHIN = "quarters or weeks before their year", "positions with numbers in them"
+_NEVER = (_NAMED_MONTHS, _DAYS_FIRST, _MONTHS_FIRST, _PERIODS)  # the order of text is not theirs in any two years
 _FORMS: tuple[tuple[str, Callable[[str], Any]], ...] = (
     (_OF_POSTGRES, _log_position),
     ("dates that begin with the year", _date(_YEAR_FIRST)),
     (_NAMED_MONTHS, _date(*_NAMED)),
     (_DAYS_FIRST, _date(_DAY_FIRST)),
-    ("dates that begin with the month", _date(_MONTH_FIRST)),
+    (_MONTHS_FIRST, _date(_MONTH_FIRST)),
+    (_PERIODS, _period),
     (_WITHIN, _numbers_within),
 )

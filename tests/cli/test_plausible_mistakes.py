@@ -143,6 +143,23 @@ def test_names_of_deletes_without_a_setting(job, name, setting):
     assert job.run({**CONFIG, "deleted.record.file.pattern": "none"}).counts["feed deleted"] == 0
 
 
+@pytest.mark.parametrize("directory", ["deletes", "op=delete", "removed"])
+def test_a_directory_of_deletes_without_a_setting(job, directory):
+    """Its name says as much as that of a file, and the cure is one."""
+    place = job.root / directory
+    place.mkdir()
+    (place / "f_1.txt").write_bytes(b"a,1,200\n")
+    job.put("ups_prod_1.txt")
+    feed = [str(place), str(job.feed)]
+    named = f"{directory.removeprefix('op=')}_f_1.txt"
+    prefix = named.partition("_")[0]
+
+    job.refused(DataError, f"{directory}/f_1.txt: named like deletes", f"use names such as {named} and ", feed=feed)
+    (place / "f_1.txt").rename(place / named)
+    settings = {**CONFIG, "deleted.record.file.prefix": prefix, "max.delete.fraction": "1"}
+    assert job.run(settings, feed=feed).counts["feed deleted"] == 1
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

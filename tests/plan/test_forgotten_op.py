@@ -45,6 +45,8 @@ def merge(directory: Path, feed: Any, file_format: str | None = None, **settings
         ({"_PEERDB_IS_DELETED": [1, 0]}, {"op": "_PEERDB_IS_DELETED", "delete_codes": "1"}),
         ({"del_flag": ["Y", "N"]}, {"op": "del_flag", "delete_codes": "Y"}),
         ({"_sdc_deleted_at": ["2026-01-31 10:00:00", None]}, {"op": "_sdc_deleted_at", "delete.when": "not null"}),
+        ({"deleted_at": ["9999-12-31", "2026-01-31"]}, {"op": "deleted_at", "delete.when": "not null"}),
+        ({"deleted_on": ["2026-01-31T10:00:00", "NULL"]}, {"op": "deleted_on", "delete.when": "not null"}),
         ({"deletedAt": [None, datetime(2026, 1, 31, tzinfo=UTC)]}, {"op": "deletedAt", "delete.when": "not null"}),
     ],
 )

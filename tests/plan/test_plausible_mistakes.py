@@ -397,6 +397,11 @@ def test_text_order_on_numbers(job):
         ("Fri, 27 Nov 2026 10:00:00 +0000", "Tue, 01 Dec 2026 09:00:00 +0000", "dates with the names of months"),
         ("11/27/26", "01/02/27", "dates that begin with the month"),
         ("03.12.2025", "02.02.2026", "dates that begin with the day"),
+        ("01.12.2025", "15.12.2025", "dates that begin with the day"),  # in order this month
+        ("31.12.26", "01.01.27", "dates that begin with the day"),
+        ("27-Dez-2026", "02-Mai-2027", "dates with the names of months"),
+        ("Q4 2026", "Q1 2027", "quarters or weeks before their year"),
+        ("1.9.0", "1.10.0", "positions with numbers in them"),
         ("15-01-2026 10:00", "02-02-2026 10:00", "dates that begin with the day"),
         ("2026-11-27 11:59:00 AM", "2026-11-27 01:00:00 PM", "dates that begin with the year"),
         ("11/27/2026 9:59 am", "11/27/2026 1:00 pm", "dates that begin with the month"),
@@ -454,7 +459,6 @@ def test_order_values_of_other_units(job, settings, master, feed, forms):
         ({}, [b"0", b"1427761080"], [b"1787761080000"]),  # no form in common
         (AS_TEXT, [b"10", b"11"], [b"12"]),
         (AS_TEXT, [b"v9", b"v10"], [b"9"]),
-        (AS_TEXT, [b"01.12.2025"], [b"02.12.2025", b"15.12.2025"]),
         (AS_TEXT, [b"26-11-30"], [b"26-12-01"]),
         (AS_TEXT, [b"2026-01-31-10.15.00.45"], [b"2026-01-31-10.15.00.5"]),
         (AS_TEXT, [b"01HF9ZZ"], [b"01HG10A"]),
@@ -530,17 +534,31 @@ def warnings_of_ids(job, master, feed):
     return first.warnings
 
 
+def in_typed_files(directory, file_format, *tables):
+    """Return the directories of a master and a feed of a format, or the tables if it is None."""
+    if file_format is None:
+        return tables
+    for name, table in zip(("master", "feed"), tables, strict=True):
+        (directory / name).mkdir()
+        (directory / name / f"f.{file_format}").write_bytes(file_of(file_format, table))
+    return directory / "master", directory / "feed"
+
+
 @pytest.mark.parametrize("file_format", ["parquet", "avro", None])
 def test_ids_in_another_form_in_typed_files_and_tables(tmp_path, file_format):
     tables = [pa.table({"id": ids, "at": [at] * 2}) for at, ids in enumerate((["11", "12"], ["11.0", "x"]))]
-    places = tables
-    if file_format is not None:
-        places = [tmp_path / name for name in ("master", "feed")]
-        for place, table in zip(places, tables, strict=True):
-            place.mkdir()
-            (place / f"f.{file_format}").write_bytes(file_of(file_format, table))
-    (warning,) = mutator.merge(master=places[0], feed=places[1], key="id", order_by="at").warnings
+    master, feed = in_typed_files(tmp_path, file_format, *tables)
+    (warning,) = mutator.merge(master=master, feed=feed, key="id", order_by="at").warnings
     assert "'11.0' in the feed, '11' in the master" in warning
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro", "orc", None])
+@pytest.mark.parametrize("master", ["27-NOV-26", None])
+def test_order_values_of_typed_files_and_tables(tmp_path, file_format, master):
+    tables = [pa.table({"id": ["1"], "at": pa.array([at], "string")}) for at in (master, "01-DEC-26")]
+    master, feed = in_typed_files(tmp_path, file_format, *tables)
+    with pytest.raises(ConfigError, match="all in the first rows are dates with the names of months"):
+        mutator.merge(master=master, feed=feed, key="id", order_by="at", order_type="string")
 
 
 def test_ids_and_order_values_of_a_managed_master(job):

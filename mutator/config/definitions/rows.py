@@ -97,7 +97,8 @@ ROWS = (
                 one_of("code", "not null"),
                 "code",
                 "which rows are deletes, by `op.code.field.ordinal`: those with a delete `code`; or those with any "
-                "value in that field, such as a `deleted_at`, so `not null`",
+                "value in that field, such as a `deleted_at`, so `not null`. Words such as `NULL` count as NULL, as do "
+                "`1970-01-01`, `1900-01-01` and years 0, 1 and 9999",
             ),
             Setting(
                 "upsert.op.code",

@@ -50,7 +50,8 @@ def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[
 
 
 def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[str]) -> None:
-    """Raise DataError for such names."""
+    """Raise DataError for such names, of files and of their directories."""
+    check_delete_directories(config, feed)
     named = named_like_deletes(config, feed, others)
     if not named:
         return
@@ -64,6 +65,21 @@ def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[
     otherwise = "rename the files" if given else "-D deleted.record.file.pattern=none"
     known = " and ".join(given) or "no setting says that they contain deletes"
     raise error("delete.names", paths=file_names.first_few([*named]), known=known, cure=cure, otherwise=otherwise)
+
+
+def check_delete_directories(config: Config, feed: Sequence[Source]) -> None:
+    """Raise DataError for feed files in a directory with a word for deletes, whose rows are read as upserts."""
+    if config.op_field is not None or config.full or config.delete_pattern == _NO_FILE:
+        return
+    for source in feed:
+        directory = file_names.base_name(source.path.rpartition("/")[0])
+        word = file_names.delete_word(directory) or file_names.delete_word_within(directory)
+        if word and not source.is_table and not is_delete_source(config, source):
+            named = f"{word.strip('-_.=').lower()}_{source.name}"
+            cure = f"names such as {named} and {option('deleted.record.file.prefix', named.partition('_')[0])}"
+            known, otherwise = "no setting says that a directory has deletes", "-D deleted.record.file.pattern=none"
+            shown = f"{directory}/{source.name}"
+            raise error("delete.names", paths=shown, known=known, cure=cure, otherwise=otherwise)
 
 
 def delete_pattern(named: Mapping[str, str], known: str | None = None) -> str:

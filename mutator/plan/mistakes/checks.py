@@ -23,10 +23,9 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     check_op_codes(config, samples)
     check_forgotten_op(config, survey)
     check_partition_directories(config, survey)
-    known = survey.manifest
     return (
         *role_warnings(config, survey),
-        *order_warnings(config, known, samples),
+        *order_warnings(config, survey, samples),
         *id_warnings(config, survey, samples),
         *backslash_warnings(config, samples),
     )

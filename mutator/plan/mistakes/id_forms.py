@@ -7,23 +7,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from unicodedata import is_normalized
 
-import pyarrow as pa
-
 from mutator.config import Config
 from mutator.errors.display import key_text, value_in_quotes
-from mutator.formats.files.registry import FILE_FORMATS
-from mutator.plan.inspect.first_rows import first_rows
 from mutator.plan.inspect.heads import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.mistakes.samples import Row, Sample
+from mutator.plan.mistakes.samples import Row, Sample, typed_texts
 from mutator.rules.id_spellings import INVISIBLE, have_spellings, plain_id
 
 DIFFER = (
     "IDs of the feed and the master differ in their spelling alone (blanks, quotes, case, zeros, the form of numbers "
     "or UUIDs, invisible characters or accents)"
 )
-_ROWS = 200  # of a typed file
 _ENOUGH = 3  # IDs of a side that show its form
 _FRACTION = re.compile(rb"[+-]?[0-9]+\.[0-9]*0*")
 _EXPONENT = re.compile(rb"[+-]?[0-9.]+[eE][+-]?[0-9]+")
@@ -83,17 +78,9 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
 
 def _typed_ids(config: Config, sources: Sequence[Source]) -> Iterator[Row]:
     """Yield the first IDs of tables and of small typed files whose ID fields are all text."""
-    for source in sources[:FILES]:
-        schema = None if source.file_schema is None else source.file_schema.schema
-        if schema is None or not FILE_FORMATS[source.file_format].typed or source.bytes > _TYPED_BYTES:
-            continue
-        if len({*schema.names}) < len(schema):
-            continue  # the plan refuses it
-        at = [schema.get_field_index(one) if isinstance(one, str) else one for one in config.id_fields]
-        if all(0 <= one < len(schema) and pa.types.is_string(schema.field(one).type) for one in at):
-            columns = first_rows(source, None, most_rows=_ROWS).columns
-            ids = [columns.get(schema.names[one], ()) for one in at]
-            yield from (tuple(value or b"" for value in row) for row in zip(*ids, strict=True))
+    small = [source for source in sources[:FILES] if source.bytes <= _TYPED_BYTES]
+    for _, rows in typed_texts(small, config.id_fields):
+        yield from rows
 
 
 def _by_normal_form(rows: Sequence[Row]) -> dict[Row, Row] | None:

@@ -15,7 +15,9 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import quoted_value
-from mutator.plan.mistakes.samples import Sample
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.mistakes.samples import Sample, typed_texts
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.text_orders import out_of_order
@@ -25,15 +27,19 @@ _DECIMAL = re.compile(rb"[+-]?\d{1,30}(?:\.\d{1,30})?")
 _ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)")
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _DATES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_TYPED_FILES = 16  # of a side, whose first rows are read
 _SMALL = 300_000  # a thousandth of the seconds from 1970 to 1979
 
 
-def order_warnings(config: Config, known: Manifest | None, samples: Sequence[Sample]) -> Iterator[str]:
-    """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default.
-
-    known: the master's manifest.
-    """
-    by_file = [(sample, values) for sample in samples if (values := _order_values(sample))]
+def order_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default."""
+    known = survey.manifest
+    by_file = [(sample.source, values) for sample in samples if (values := _order_values(sample))]
+    if config.order_type == "string" and config.order_field is not None:
+        for sources in (survey.master[:_TYPED_FILES], survey.feed[:_TYPED_FILES]):
+            for source, rows in typed_texts(sources, [config.order_field]):
+                by_file.append((source, [value for (value,) in rows if value]))
+        by_file = [(source, values) for source, values in by_file if values]
     every = [value for _, values in by_file for value in values]
     if not every:
         return
@@ -135,25 +141,25 @@ def _zone_warnings(values: Sequence[bytes]) -> Iterator[str]:
 
 
 def _other_form(
-    by_file: Sequence[tuple[Sample, Sequence[bytes]]], form_of: Callable[[Sequence[bytes]], str | None]
+    by_file: Sequence[tuple[Source, Sequence[bytes]]], form_of: Callable[[Sequence[bytes]], str | None]
 ) -> Iterator[str]:
     """Yield a warning if the values of a feed file have another form than those of the master or another feed file.
 
     form_of: returns the form of all values, for messages; None if they have none in common.
     """
-    known: tuple[str, Sample, bytes] | None = None
-    for sample, values in by_file:
+    known: tuple[str, Source, bytes] | None = None
+    for source, values in by_file:
         form = form_of(values)
         if form is None:
             continue
         if known is not None and form != known[0]:
             yield (
-                f"the order values of {sample.source.name} look like {form} ({quoted_value(values[0])}), and those of "
-                f"{known[1].source.name} like {known[0]} ({quoted_value(known[2])}): they are compared as they "
+                f"the order values of {source.name} look like {form} ({quoted_value(values[0])}), and those of "
+                f"{known[1].name} like {known[0]} ({quoted_value(known[2])}): they are compared as they "
                 "are, so one of them always wins"
             )
             return
-        known = known or (form, sample, values[0])
+        known = known or (form, source, values[0])
 
 
 def _form(values: Sequence[bytes]) -> str | None:

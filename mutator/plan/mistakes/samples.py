@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
+from pyarrow import types
+
 from mutator.config import Config
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import may_have_ids_alone
+from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.heads import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -80,6 +83,22 @@ def samples_of(config: Config, survey: Survey) -> tuple[Sample, ...]:
                 ids_alone = side == "feed" and may_have_ids_alone(config, source)
                 samples.append(Sample(source, side, stored, header, rows, positions, ids_alone))
     return tuple(samples)
+
+
+def typed_texts(sources: Sequence[Source], fields: Sequence[str | int]) -> Iterator[tuple[Source, list[Row]]]:
+    """Yield the first rows of tables and typed files in which all of some fields are text; NULL is empty."""
+    for source in sources[:FILES]:
+        schema = None if source.file_schema is None else source.file_schema.schema
+        if schema is None or not FILE_FORMATS[source.file_format].typed or len({*schema.names}) < len(schema):
+            continue  # the plan refuses a name twice
+        at = [schema.get_field_index(one) if isinstance(one, str) else one for one in fields]
+        if not all(0 <= one < len(schema) and types.is_string(schema.field(one).type) for one in at):
+            continue
+        names = [schema.names[one] for one in at]
+        batch = first_batch(source, names, _ROWS)
+        if batch is not None:
+            columns = ([(value or "").encode() for value in batch.column(name).to_pylist()] for name in names)
+            yield source, list(zip(*columns, strict=True))
 
 
 def _sampled_master(survey: Survey) -> list[Source]:

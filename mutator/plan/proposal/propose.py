@@ -8,7 +8,7 @@ from typing import Any
 from mutator.config import Config, parse
 from mutator.dataset.manifest import is_without_key
 from mutator.errors.display import counted, hidden_values
-from mutator.plan.inspect.delete_files import named_like_deletes
+from mutator.plan.inspect.delete_files import check_delete_directories, named_like_deletes
 from mutator.plan.proposal.choice import Choice, Proposal
 from mutator.plan.proposal.file_forms import COUNT, DELIMITER, FEED_FORMAT, FORMAT, MASTER_FORMAT, file_forms
 from mutator.plan.proposal.inputs import Given, find_inputs, read_tables
@@ -141,6 +141,7 @@ def _operations(inputs: Inputs, layout: Layout, given: Given, config: Config, op
         return op_choices(inputs, op, layout.label(op))
     config = replace(config, delete_prefix=None, delete_pattern=None, op_field=None)
     master = given.master.sources if given.master is not None else ()
+    check_delete_directories(config, given.feed.sources)
     named = named_like_deletes(config, given.feed.sources, [source.name for source in master])
     others = sorted({source.name for source in given.feed.sources} - named.keys())
     choice = prefix_choice(named, others) or possible_prefix(others)
