@@ -83,7 +83,7 @@ ALLOW_EMPTY = _allowed(
 )
 REPLACE_DAMAGED = _allowed("--replace-damaged", "let an insert overwrite replace files that cannot be read")
 INSERT_OVERWRITE = (
-    _overwrite("insert_overwrite", "the partitions that the feed has mutations of"),
+    _overwrite("insert_overwrite", "the partitions of the feed's winners"),
     _overwrite("insert_overwrite_table", "everything"),
     ALLOW_EMPTY,
     REPLACE_DAMAGED,

@@ -155,7 +155,7 @@ _OF_OVERWRITES = (
 )
 INSERT_OVERWRITE = Command(
     "insert-overwrite",
-    "replace the partitions that feed files have mutations of; without partitions, everything",
+    "replace the partitions of the winners of feed files; without partitions, everything",
     _OF_OVERWRITES,
     partial(_merge, "insert_overwrite"),
     when_stopped="no version was committed",

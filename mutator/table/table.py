@@ -132,7 +132,7 @@ class Table(KeptTable):
         open_runner: OpenRunner | None = None,
         **settings: object,
     ) -> ApplyReport:
-        """Replace the partitions that data have mutations of, in a new version; return the report.
+        """Replace the partitions of the winners of data, in a new version; return the report.
 
         A table without partitions is replaced as a whole. Data without rows change nothing. All arguments are as for
         ``apply``. replace_damaged=True: also rows whose files are damaged, and whose keys are not known.

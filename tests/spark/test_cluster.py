@@ -102,7 +102,7 @@ def test_an_environment_is_shipped_as_the_page_says(master, package, tmp_path):
     required = [one for one in metadata.requires("spark-mutator") if "extra ==" not in one and "pyspark" not in one]
     link_packages(packages_of(driver), required)
     python = re.search(r"PYSPARK_DRIVER_PYTHON=(\S.*?) PYSPARK_PYTHON=(\S+)", page)
-    assert (python[1], python[2]) == ("$(command -v python)", "./env/bin/python")
+    assert (python[1], python[2]) == ("$PWD/.venv/bin/python", "./env/bin/python")
 
     words = ["--py-files", package, "--archives", f"{tmp_path / 'env.tar.gz'}#env", ROOT / "jobs" / "bulk_mutate.py"]
     words += ["--config", SAMPLE / "bumu.properties", "--engine", "blocks", "--master", SAMPLE / "master"]

@@ -58,6 +58,9 @@ class CsvFiles:
             names = [_name(field) for field in fields]
             if "" in names:
                 raise HeaderFault(f"its header has no name for field {names.index('')} (they count from 0)")
+            if len({*names}) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise HeaderFault(f"its first row is read as a header, and has the name {twice!r} twice")
             return FileSchema(pa.schema([(name, pa.string()) for name in names]), False, True, end, bom)
         return FileSchema(headerless_schema(len(fields), dialect.names), False, bool(dialect.names), 0, bom)
 

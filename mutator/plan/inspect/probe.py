@@ -39,8 +39,9 @@ _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # content, a
 
 _LONE_CR = re.compile(r"\r(?!\n)")
 _NAME_ALL = (
-    "name every field (pandas leaves the name of its index empty: write with index=False), or set input.format=text "
-    "and header.lines=1, and give fields by ordinal"
+    "give each field a name of its own (pandas leaves that of its index empty: write with index=False), or set "
+    "input.format=text and header.lines=1, and give fields by ordinal; if the first row is a record, set field.names "
+    "to the names of the fields in order, and header.lines=0"
 )
 
 # Suffixes of compressions that are not supported, or that no file of text has.
