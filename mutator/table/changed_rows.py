@@ -6,7 +6,7 @@ and a new image of one key are an update. Tombstones are no rows: a delete is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.masks import Masks, index_of, older_rows, own_rows
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TableFile, TableVersion
+from mutator.engine.versions.earlier_forms import Forms
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
@@ -86,6 +87,7 @@ class ChangedRows:
         self._away = set[str]()  # files of the earlier snapshot that were removed, and not added again
         self._written: list[Images] = []  # rows that other versions added, if some version moved rows, oldest first
         self._withdrawn = set[str]()  # files of versions that have withdrawn rows
+        self._again: dict[str, TableFile] = {}  # files of the earlier snapshot in which a restore shows more values
         self._chain = versions
 
     def batches(self) -> Iterator[Any]:
@@ -141,6 +143,8 @@ class ChangedRows:
         self._check_keys(versions)
         self._moved = any(version.action in (COMPACT, RESTORE) for version in versions)
         self._restored = any(version.action == RESTORE for version in versions)
+        if self._restored:
+            self._find_values_again()
         masks = self._before.masks
         for version in versions:
             self._committed[version.number] = microseconds_of(version.committed)
@@ -191,6 +195,17 @@ class ChangedRows:
                 out = own_rows(self._after.table, index)
                 self._written += [self._of_version(file, version.number, out) for file in new.values()]
 
+    def _find_values_again(self) -> None:
+        """Find the files of the earlier snapshot with values that only the later one shows: all of their rows change.
+
+        The fields were removed before the earlier snapshot, and a restore undid that.
+        """
+        forms, known = Forms(self._after.state, self._after.table), Forms(self._before.state, self._before.table)
+        names = {*forms.schema().names} - {*known.schema().names}
+        self._old_rows.absent.update(names)
+        if names:
+            self._again = self._files.of_schemas(lambda form: any(forms.has(form, name) for name in names))
+
     def _check_keys(self, versions: Sequence[TableVersion]) -> None:
         """Raise StateError if a version has replaced records whose keys were not known."""
         for version in versions:
@@ -205,7 +220,7 @@ class ChangedRows:
         new = {file.path: file for file in version.files if file.role == DATA}
         masked = (before.files() | after.files()) - self._away - removed.keys() - new.keys()
         both = {path: file for path, (file, _) in self._added.items() if path in masked} | self._files.find(masked)
-        parts = differing_rows(removed.values(), both.values(), new.values(), before, after)
+        parts = self._differing(removed, both, new, before, after)
         hidden, shown = (self._at(rows, version.number) for rows in parts)
         if self._several:  # else they are compared later
             hidden, shown = self._without_equal(hidden, shown)
@@ -232,10 +247,25 @@ class ChangedRows:
     def _difference(self) -> tuple[list[Images], list[Images]]:
         """Return the rows that only one of the snapshots has, of each of them."""
         before, after = self._before.masks, self._after.masks
-        removed = self._files.find(self._away).values()
-        both = self._files.find((before.files() | after.files()) - self._away).values()
-        old, new = differing_rows(removed, both, [file for file, _ in self._added.values()], before, after)
-        return self._at(old), self._at(new)
+        removed = self._files.find(self._away)
+        both = self._files.find((before.files() | after.files()) - self._away)
+        new = {path: file for path, (file, _) in self._added.items()}
+        old_rows, new_rows = self._differing(removed, both, new, before, after)
+        return self._at(old_rows), self._at(new_rows)
+
+    def _differing(
+        self,
+        removed: Mapping[str, TableFile],
+        both: Mapping[str, TableFile],
+        new: Mapping[str, TableFile],
+        before: Masks,
+        after: Masks,
+    ) -> tuple[list[tuple[TableFile, Ints]], list[tuple[TableFile, Ints]]]:
+        """Return what ``differing_rows`` does, and all rows of the files with more values."""
+        kept = self._again.keys() - removed.keys() - new.keys() - self._away
+        again = [self._again[path] for path in sorted(kept)]
+        others = [file for path, file in both.items() if path not in kept]
+        return differing_rows([*removed.values(), *again], others, [*new.values(), *again], before, after)
 
     def _at(self, rows: Sequence[tuple[TableFile, Ints]], version: int = 0) -> list[Images]:
         return [self._images(file, positions, self._keys_at(file, positions), version) for file, positions in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,15 @@ class DataFiles:
         others = [path for path in paths if path not in found and path in self._rows]
         rows = np.array([self._rows[path] for path in others], np.int64)
         return found | dict(zip(others, files_of(self._columns, rows), strict=True))
+
+    def of_schemas(self, wanted: Callable[[int], bool]) -> dict[str, TableFile]:
+        """Return the data files of the version whose schema, a number, is wanted."""
+        schemas = self._columns.column("schema").to_numpy()
+        numbers = np.array([number for number in np.unique(schemas).tolist() if wanted(number)], schemas.dtype)
+        rows = np.array(list(self._rows.values()), np.int64)
+        rows = np.sort(rows[np.isin(schemas[rows], numbers)])
+        found = {file.path: file for file in files_of(self._columns, rows)}
+        return found | {path: file for path, file in self._added.items() if wanted(file.schema)}
 
     def follow(self, version: TableVersion) -> None:
         """Go on to the next version."""

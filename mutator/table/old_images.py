@@ -19,6 +19,7 @@ from mutator.dataset.versions.key_index import decoded_keys
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import unequal
 from mutator.formats.values.convert import converted
+from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.partition_paths import values_of
 from mutator.rules.typed_values import canonical
@@ -35,13 +36,14 @@ class OldImageReader(ImageReader):
     replaced: set[str] = field(default_factory=set)  # paths of files whose rows an overwrite removed or hid
     lost: set[str] = field(default_factory=set)  # those of them whose rows could not be read so far
     start: int = 0  # version of the earlier snapshot
+    absent: set[str] = field(default_factory=set)  # fields that the earlier snapshot lacks, though its files have them
 
     def batches(self, images: Images) -> Iterator[tuple[int, Any]]:
         """Yield as ``ImageReader.batches`` does; from where a file is damaged on, images with keys alone."""
         done = 0
         try:
             for first, batch in super().batches(images):
-                yield first, batch
+                yield first, self._without_absent(batch)
                 done = first + batch.num_rows
         except MutatorError as fault:
             if fault.kind != "table.file" or images.file.path not in self.replaced:
@@ -52,6 +54,15 @@ class OldImageReader(ImageReader):
                 raise
             self.lost.add(images.file.path)
             yield done, rest
+
+    def _without_absent(self, batch: Any) -> Any:
+        if self.absent.isdisjoint(batch.schema.names):
+            return batch
+        columns = [
+            nulls(batch.num_rows, one.type) if one.name in self.absent else column
+            for one, column in zip(batch.schema, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _with_keys_alone(self, images: Images) -> Any:
         """Return images, a pa.RecordBatch; None if what is known of a row does not identify its record."""
