@@ -122,8 +122,8 @@ VERSIONS: dict[int, dict[str, str]] = {
             "depend on it"
         ),
         "table.log.lost": (
-            "{path}: this log entry is missing, although {witness} is of version {version} or a later one; restore it "
-            "from a copy of the table, or if {witness} is of another table, remove that file"
+            "{path}: this log entry is missing, although {witness} is of version {version} or later; restore it, or "
+            "the archive that had it, from a copy of the table, or if {witness} is of another table, remove that file"
         ),
         "table.log.replaced": (
             "{path}: this log entry {what} since this process opened the table; if the table was removed or created "

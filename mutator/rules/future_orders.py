@@ -7,8 +7,8 @@
 False
 """
 
+import re
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ Future = tuple[int, Any]  # the number of order values in the future, and the lo
 
 _DAY = 86_400
 _MARGIN = _DAY  # seconds: zones and clocks differ
+_ISO_DATE = re.compile(rb"(?:19|20|21|22|99)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?![0-9])")
 _DIGITS = (8, 12, 14)  # of dates and times that are written as numbers
 
 
@@ -30,7 +31,7 @@ def future_of(order_type: str, column: Any, now: int, most: Any = None) -> Futur
     Numbers count in the unit of the lowest one: seconds since 1970 or a finer unit, or digits of dates. now:
     milliseconds since 1970. most: the highest order value that is allowed, which replaces the present.
     """
-    if not len(column) or (most is None and order_type not in ("long", "decimal", "timestamp")):
+    if not len(column):
         return None
     low, high = (to_value(order_type, bound.as_py()) for bound in pc.min_max(column).values())
     bound = _bound(low, now) if most is None else most
@@ -47,7 +48,7 @@ def future_of_values(values: Sequence[Any], now: int, most: Any = None) -> Futur
     (1, 7452000000)
     """
     bound = most
-    if most is None and values and isinstance(values[0], int | Decimal | tuple):
+    if most is None and values:
         bound = _bound(min(values), now)
     later = [value for value in values if value > bound] if bound is not None else []
     return (len(later), min(later)) if later else None
@@ -58,6 +59,8 @@ def _bound(low: Any, now: int) -> Any:
     seconds = now // 1000 + _MARGIN
     if isinstance(low, tuple):
         return seconds, b""
+    if isinstance(low, bytes):  # text; a day and all of its times are before its "~"
+        return f"{date_of(seconds // _DAY):%Y-%m-%d}~".encode() if _ISO_DATE.match(low) else None
     unit = epoch_unit(low)
     if unit is not None:
         factor = RANGES[unit][0] // RANGES["seconds"][0]
@@ -73,7 +76,7 @@ def _is_date(digits: str) -> bool:
         parse_timestamp(f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}".encode())
     except ValueError:
         return False
-    return digits[:2] in ("19", "20", "21")
+    return digits[:2] in ("19", "20", "21", "22") or digits.startswith("9999")
 
 
 def joined(parts: Sequence[Future | None]) -> Future | None:

@@ -20,7 +20,9 @@ _UUID = re.compile(r"(?:urn:uuid:)?\{?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4}
 _TEXTS = {"text", "bytes"}  # types of ID fields, as manifests have them; others have one spelling
 _MOST_BYTES = 64  # of a value that has other spellings
 _HEX = 32  # digits of a UUID
-INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+# Joiners, marks of the direction of writing, and variation selectors.
+_FORMATTING = "\u00ad\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\ufeff"
+INVISIBLE = dict.fromkeys([*map(ord, _FORMATTING), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10)])
 _EXACT = Context(prec=150)
 _BLANKS = re.compile(r"\s+")
 

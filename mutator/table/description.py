@@ -19,7 +19,7 @@ from mutator.errors import suppressed
 from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned
 from mutator.rules.partition_fields import text_of as text_of_fields
-from mutator.rules.truth_table import FEED_OUTCOMES
+from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 from mutator.storage import entries_of
 from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
 from mutator.table.printed_report import PrintedReport
@@ -134,7 +134,8 @@ def versions_text(entries: Iterator[VersionEntry]) -> str:
     heads = ("version", "kind", "committed", *FEED_OUTCOMES, "records", "hidden", "files", "bytes", "seconds")
     rows: list[tuple[str, ...]] = [heads]
     for one in entries:
-        outcomes = (f"{one.counts.get(f'feed {name}', 0):,}" for name in FEED_OUTCOMES)
+        counts = {**one.counts, "feed deleted": records_deleted(one.counts)}
+        outcomes = (f"{counts.get(f'feed {name}', 0):,}" for name in FEED_OUTCOMES)
         sizes = (one.records, one.rows_hidden, one.files_added, one.bytes)
         numbers = (f"{number:,}" for number in sizes)
         rows.append(

@@ -123,6 +123,8 @@ def test_a_delete_prefix_that_is_the_whole_word(job):
         ("20260201_deletes.txt", r"pattern=_deletes\."),
         ("products-deleted.txt", r"pattern=\-deleted\."),
         ("prodDeleted_3.txt", "pattern=dDeleted_"),
+        ("orders_tombstones.txt", r"pattern=_tombstones\."),
+        ("erased_7.txt", "prefix=erased"),
     ],
 )
 def test_names_of_deletes_without_a_setting(job, name, setting):

@@ -86,7 +86,20 @@ def test_a_feed_that_corrects_the_spelling_gets_no_warning(tmp_path, place, at_o
 
 
 @pytest.mark.parametrize(
-    "value", ["11.0", "+5", "007", "1.50", "1e3", "Ann ", "é", "\u200bx", "6F9619FF8B86D011B42D00CF4FC964FF"]
+    "value",
+    [
+        "11.0",
+        "+5",
+        "007",
+        "1.50",
+        "1e3",
+        "Ann ",
+        "é",
+        "\u200bx",
+        "x\u200f",
+        "\ufe0fx",
+        "6F9619FF8B86D011B42D00CF4FC964FF",
+    ],
 )
 def test_other_spellings_are_spellings(value):
     others = other_spellings(value.encode())

@@ -520,8 +520,18 @@ AS_TIMES = {**CONFIG, "temporal.ordering.field.type": "timestamp"}
         (CONFIG, 20260101, 22060201),
         ({**CONFIG, "temporal.ordering.field.type": "decimal"}, f"{NOW}.5", f"{NOW + 200_000}.5"),
         (AS_TIMES, "2026-01-01T10:00:00Z", "2206-02-01"),
+        (CONFIG, 20260101, 99991231),
+        ({**CONFIG, "temporal.ordering.field.type": "string"}, "2026-01-01T10:00:00", "2206-02-01T10:00:00"),
     ],
-    ids=["seconds", "milliseconds", "digits", "decimal", "timestamp"],  # each worker begins at another second
+    ids=[
+        "seconds",
+        "milliseconds",
+        "digits",
+        "decimal",
+        "timestamp",
+        "far digits",
+        "text",
+    ],  # each worker begins at another second
 )
 def test_order_values_in_the_future(job, settings, past, future):
     job.put("ups_1.txt", table_of(30, lambda n: f"k{n}", lambda n: 1, lambda n: future if n < 3 else past))
@@ -533,7 +543,9 @@ def test_order_values_in_the_future(job, settings, past, future):
     highest = {**settings, "order.max": str(past)}
     shown = job.refused(DataError, "3 rows of the feed would win", settings=highest, output=str(job.root / "other"))
     assert "set a higher order.max" in shown
-    job.refused(ConfigError, "order.max: 'x'", settings={**settings, "order.max": "x"}, output=str(job.root / "other"))
+    if settings.get("temporal.ordering.field.type") != "string":
+        wrong = {**settings, "order.max": "x"}
+        job.refused(ConfigError, "order.max: 'x'", settings=wrong, output=str(job.root / "other"))
     job.put("ups_1.txt", table_of(3, lambda n: f"k{n}", lambda n: 1, lambda n: past))
     for more in ({}, {"order.max": str(future)}):
         output = str(job.root / f"out{len(more)}")
@@ -547,7 +559,7 @@ def test_rows_of_many_codes_are_ignored(job):
     assert (counts["feed rows"], counts["feed no mutations"]) == (1, 399)
 
 
-@pytest.mark.parametrize("null", ["", "NULL", r"\N", "0000-00-00 00:00:00"])
+@pytest.mark.parametrize("null", ["", "NULL", r"\N", "0000-00-00 00:00:00", "9999-12-31", "1970-01-01T00:00:00Z"])
 def test_a_time_of_a_delete_marks_it(job, null):
     job.put("base.txt", b"k0,1,100\n", "master")
     job.put("ups_1.txt", coded("2026-01-31 10:00:00", null, null))

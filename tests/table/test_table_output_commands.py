@@ -57,6 +57,17 @@ def test_parquet_needs_a_file(table: str, capsys: Any) -> None:
     assert "--output" in capsys.readouterr().err
 
 
+def test_the_log_counts_deletes_by_absence(table: str, capsys: Any) -> None:
+    Path("snapshot.csv").write_text("id,name,at,op\nc,,3,I\n")
+    words = "--feed snapshot.csv -D sync.mode=full -D max.absence.fraction=1 -D max.delete.fraction=1 -D runner=local"
+    assert main(f"table apply {table} {words}".split()) == 0
+
+    head, *versions = printed(capsys, f"table log {table}").splitlines()
+
+    shown = dict(zip(head.split(), versions[-1].split(), strict=False))
+    assert (shown["inserted"], shown["deleted"], shown["records"]) == ("1", "1", "1")
+
+
 def test_an_export_is_a_dataset(table: str, capsys: Any) -> None:
     report = json.loads(printed(capsys, f"table export {table} out --version 1 --json"))
     assert (report["version"], report["rows"], report["tombstones"], report["kept"]) == (1, 2, 0, 0)

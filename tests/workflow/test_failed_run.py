@@ -241,6 +241,7 @@ def test_a_signal_and_a_faster_run_are_no_failures(tmp_path, monkeypatch):
     place = Place(tmp_path / "base", BY_FIELD)
     (place.path / "master" / "part.txt").write_text("1,1,a\n")
     place.arrive(TEXT, "1,2,U,b")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts programs in the background without it
     monkeypatch.setattr("mutator.workflow.directory.run_phases.Run.verify", lambda _: signal.raise_signal(2))
     with pytest.raises(KeyboardInterrupt):
         place.run()
