@@ -749,6 +749,13 @@ def test_headers_with_odd_names(header, form, key, order, note, capsys):
     assert (values.count(b"v9"), values.count(b"1710000000"), values.count(b"1700000003")) == (1, 1, 0)
 
 
+def test_a_header_that_joined_files_repeat(capsys):
+    write("master/a.csv", "id,name\n1,lamp\n2,desk\n")
+    write("feed/b_1.csv", "id,name\n1,L\nid,name\n2,D\n")
+    settings = init("--master", "master", "--feed", "feed")[1]
+    assert (settings["key"], settings["header"]) == ("id", True)
+
+
 def test_first_rows_that_are_records():
     """The same record begins both sides: it is no header."""
     write("master/a.txt", numbered("{0},v{1},{2}"))

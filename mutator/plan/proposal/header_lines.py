@@ -52,7 +52,7 @@ def _has_names(row: Row, rest: Sequence[Row], twins: int) -> bool:
     if any(is_number_or_time(value) for value in row) or (len(row) == 1 and not names_an_id(row[0], [b"1"])):
         return False
     for at in range(len(row)):
-        below = [other[at] for other in rest]
+        below = [other[at] for other in rest if other != row]  # files may have been joined with their headers
         if all_numbers_or_times(below) or names_an_id(row[at], below):
             return True
     return twins > 0 and row not in rest and any(names_an_id(value, [b"1"]) for value in row)
