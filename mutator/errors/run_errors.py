@@ -103,7 +103,8 @@ RUNS: dict[int, dict[str, str]] = {
         "partition.directories": (
             "{path}: partitioned.by is {fields}, but {directory} is not that: {why}. A master with partition fields in "
             "the names of directories alone, as Hive and Spark write it, is merged with mutator bridge run --from "
-            "{path}; or correct partitioned.by"
+            "{path}, if it is Parquet, ORC or Avro, and these fields are text in the feed; write another master anew "
+            "with these fields in its rows; or correct partitioned.by"
         ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },

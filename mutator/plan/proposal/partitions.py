@@ -30,8 +30,9 @@ def partition_choice(tables: Sequence[Table], feed: Sequence[Table]) -> Choice |
         why = f"the feed has {', '.join(alone)}, and the master has it in the names of its directories alone"
         question = (
             f"Are the values of {', '.join(alone)} those in the names of the master's directories, as Hive and Spark "
-            "write them? Then merge with mutator bridge run --from, which keeps such directories: a run of this "
-            "configuration stops."
+            "write them? Then merge with mutator bridge run --from, which keeps such directories of Parquet, ORC and "
+            "Avro files, with these fields as text in the feed; write another master anew, with them in its rows. A "
+            "run of this configuration stops."
         )
         return Choice(PARTITIONED_BY, None, why, [(",".join(names), "the fields")], question, True)
     directories = {table.directory for table in inside}
