@@ -756,6 +756,17 @@ def test_a_header_that_joined_files_repeat(capsys):
     assert (settings["key"], settings["header"]) == ("id", True)
 
 
+def test_fields_of_avro_that_have_other_names_by_aliases():
+    fields = [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}, {"name": "ts", "type": "long"}]
+    newer = [{"name": "cust_id", "type": "long", "aliases": ["id"]}, *fields[1:]]
+    for path, form, count in (("master/m.avro", fields, 30), ("feed/f_1.avro", newer, 2)):
+        rows = [{form[0]["name"]: n, "name": f"{path[0]}{n}", "ts": 1_700_000_000 + 9 * n} for n in range(count)]
+        Path(path).parent.mkdir()
+        with Path(path).open("wb") as stream:
+            fastavro.writer(stream, fastavro.parse_schema({"type": "record", "name": "r", "fields": form}), rows)
+    assert init("--master", "master", "--feed", "feed")[1]["key"] == "cust_id"
+
+
 def test_first_rows_that_are_records():
     """The same record begins both sides: it is no header."""
     write("master/a.txt", numbered("{0},v{1},{2}"))

@@ -16,6 +16,7 @@ from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files import lines
 from mutator.formats.files.registry import FILE_FORMATS
+from mutator.plan.inspect.avro_aliases import with_aliases
 from mutator.plan.inspect.control_files import set_apart
 from mutator.plan.inspect.feed_files import check_entry, entries_below, feed_entries, visible
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
@@ -220,9 +221,13 @@ def read_tables(given: Given, config: Config, *, named: bool) -> tuple[list[Tabl
     headers: dict[str, tuple[bytes, ...] | None] = {}
     if given.dialect is not None and given.dialect.unusable_names is None:
         headers = dict(zip(given.delimited, given.dialect.headers, strict=True))
+    both = with_aliases(master, given.feed.sources, None, None, keeps_names=False)
+    renamed = {source.path: dict(source.renamed) for source in (*both.master, *both.feed)}
     return (
-        _tables(config, master, config.master_format, headers, named, given.master.path if given.master else ""),
-        _tables(config, given.feed.sources, config.feed_format, headers, named, ""),
+        _tables(
+            config, master, config.master_format, headers, named, given.master.path if given.master else "", renamed
+        ),
+        _tables(config, given.feed.sources, config.feed_format, headers, named, "", renamed),
     )
 
 
@@ -233,6 +238,7 @@ def _tables(
     headers: Mapping[str, tuple[bytes, ...] | None],
     named: bool,
     base: str,
+    renamed: Mapping[str, Mapping[str, str]],
 ) -> list[Table]:
     tables = []
     left = _SIDE_ROWS
@@ -248,15 +254,18 @@ def _tables(
         left = max(left - rows.count, 1000)
         directory = posixpath.dirname(source.path.removeprefix(base).lstrip("/")) if base else ""
         names = headers.get(source.path) if source.file_format == "text" else None
-        tables.append(_table(source, rows, names, directory if "=" in directory else ""))
+        tables.append(_table(source, rows, names, directory if "=" in directory else "", renamed[source.path]))
     return tables
 
 
-def _table(source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, directory: str) -> Table:
+def _table(
+    source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, directory: str, renamed: Mapping[str, str]
+) -> Table:
     types: dict[str, Any] = {}
     if source.file_schema is not None and FILE_FORMATS[source.file_format].typed:
-        types = {field.name: column_order_type(field.type, "string") for field in source.file_schema.schema}
-    columns = {name: list(values) for name, values in rows.columns.items()}
+        fields = source.file_schema.schema
+        types = {renamed.get(one.name, one.name): column_order_type(one.type, "string") for one in fields}
+    columns = {renamed.get(name, name): list(values) for name, values in rows.columns.items()}
     if names is not None and len(names) == len(columns):
         columns = dict(zip(map(plain_text, names), columns.values(), strict=True))
     return Table(source.name, columns, rows.count, source.sequence, directory, types, rows.others)
