@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,11 @@ class OpCodes:
 
     def among(self, codes: Collection[bytes]) -> Flags:
         """Return which rows have one of some codes."""
-        known = np.array([value in codes for value in self.values], np.bool_)
+        return self.where(codes.__contains__)
+
+    def where(self, wanted: Callable[[bytes], bool]) -> Flags:
+        """Return which rows have a code that is wanted."""
+        known = np.array([wanted(value) for value in self.values], np.bool_)
         found: Flags = known[self.numbers] if len(known) else np.zeros(0, np.bool_)
         return found
 

@@ -7,6 +7,7 @@
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from mutator.errors.display import value_in_quotes
@@ -75,6 +76,16 @@ def meaning_of(code: bytes, field: Any = None) -> str | None:
         if plain in names:
             return meaning
     return None
+
+
+@lru_cache(1024)
+def is_truncate(code: bytes, field: Any = None) -> bool:
+    """Return whether a code says that all records go. Such a row has no ID, and is no mutation of a record.
+
+    >>> is_truncate(b"TRUNCATE"), is_truncate(b"5"), is_truncate(b"5", "hvr_op")
+    (True, False, True)
+    """
+    return meaning_of(code, field) == "truncate"
 
 
 def looks_like_delete(code: bytes, delete_codes: Collection[bytes], field: Any = None) -> bool:

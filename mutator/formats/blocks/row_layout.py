@@ -16,7 +16,7 @@ from typing import Any
 
 from mutator.errors.display import counted, quoted
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.op_codes import presence
+from mutator.rules.op_codes import is_truncate, presence
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
@@ -53,6 +53,11 @@ class RowLayout:
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
     placed: bool = False  # deletes need values for the partition fields, too
     deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
+
+    def is_no_mutation(self, code: bytes) -> bool:
+        """Return whether a row with a code is no mutation of a record; the codes of truncates stop the run later."""
+        is_open = self.upsert_codes is None and self.deletes_allowed and code not in self.delete_codes
+        return code in self.ignore_codes or (is_open and is_truncate(code, self.op_field))
 
     @property
     def lacks_partition(self) -> bool:
@@ -102,7 +107,7 @@ def compile_reader(layout: RowLayout) -> Reader:
                 f"has {counted(count, 'field')} and should have {width if width is not None else f'{needed} or more'}"
             )
         code = None if op is None else presence(items[op]) if layout.marks_deletes else items[op]
-        if code in layout.ignore_codes:
+        if code is not None and layout.is_no_mutation(code):
             raise NoMutation(code)
         if lacks_partition:
             raise Unreadable(_NOT_PLACED)

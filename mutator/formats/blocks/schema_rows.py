@@ -16,6 +16,7 @@ from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.op_code_columns import OpCodes
+from mutator.rules.op_codes import is_truncate
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
@@ -61,6 +62,11 @@ class RowRules:
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
     placed: bool = False  # deletes need values for the partition fields, too
 
+    def is_no_mutation(self, code: bytes) -> bool:
+        """Return whether a row with a code is no mutation of a record; the codes of truncates stop the run later."""
+        is_open = self.upsert_codes is None and self.deletes_allowed and code not in self.delete_codes
+        return code in self.ignore_codes or (is_open and is_truncate(code, self.op_field))
+
     def operations_of(self, column: Any, count: int, bad_rows: BadRows) -> tuple[Flags, Flags, OpCodes | None]:
         """Return which rows are deletes, which are ignored, and their op codes; note rows with a forbidden code.
 
@@ -76,7 +82,7 @@ class RowRules:
         if self.upsert_codes is not None:
             unknown = ~delete & ~codes.among(self.upsert_codes)
             bad_rows.note(unknown, f"field {name} (op code) is not a known code")
-        return delete, codes.among(self.ignore_codes), codes
+        return delete, codes.where(self.is_no_mutation), codes
 
     def partitions_of(self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> RowPartitions | None:
         """Return the partitions of rows, None if the file lacks a source; note rows without a partition that they need.

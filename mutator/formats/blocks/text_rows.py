@@ -303,7 +303,7 @@ def _block(
     codes = codes.presence() if codes is not None and layout.marks_deletes else codes
     if op is not None and codes is not None:
         delete, good = _operations(op, codes, lines, layout)
-        ignored = codes.among(layout.ignore_codes)
+        ignored = codes.where(layout.is_no_mutation)
     parsed: Any = None
     partitions: RowPartitions | None = None
     if trusted:
