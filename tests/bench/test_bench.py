@@ -487,9 +487,9 @@ def test_a_small_run_of_the_bridge(only, count, tmp_path):
     assert len({result["more"]["text bytes"] for result in moved}) == 1
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.jvm
-@pytest.mark.parametrize("server", ["s3", pytest.param("hdfs", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("server", ["s3", "hdfs"])
 def test_a_small_file_to_a_server_and_back(server, tmp_path):
     command = [sys.executable, "-m", "bench", "--size", "smoke", "--work", server, "--repeat", "2", "--out", tmp_path]
 

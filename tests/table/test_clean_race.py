@@ -126,11 +126,6 @@ def race(path: str, seconds: float) -> int:
     return found[3] + found[4]
 
 
-@pytest.mark.rest
-def test_a_short_race(tmp_path: Path) -> None:
-    race(str(tmp_path / "t"), 4)
-
-
 @pytest.mark.soak
 def test_a_race_of_minutes(tmp_path: Path) -> None:
     assert race(str(tmp_path / "t"), 300)
