@@ -151,6 +151,14 @@ def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, mo
     assert not read
 
 
+def test_the_statistics_of_a_row_group_do_not_know_nan(tmp_path, monkeypatch):
+    monkeypatch.setattr(apply, "_INLINE_FEED", 0)
+    table = table_of(tmp_path / "t")
+    put(table, tmp_path / "a.parquet", [{"id": n, "ts": 1, "rate": rate} for n, rate in enumerate((5.0, float("nan")))])
+
+    assert [row["id"] for row in rows_of(table.scan(["id"], "rate != 5"))] == [1]
+
+
 def test_a_filter_on_the_whole_key_reads_only_files_and_row_groups_with_the_key(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_GROUP_ROWS", 4)
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)

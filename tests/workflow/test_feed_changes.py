@@ -94,7 +94,13 @@ def rewriting_at(point, text="a,9,U\n"):
     return act
 
 
-def test_file_rewritten_after_the_commit_goes_back_and_is_merged_by_the_next_run(place, monkeypatch):
+@pytest.mark.parametrize("control", ["", ".ctl"])
+def test_file_rewritten_after_the_commit_goes_back_and_is_merged_by_the_next_run(place, monkeypatch, control):
+    """So does its control file, without which the next run would wait for it."""
+    if control:
+        place.settings = place.settings | {"feed.control.suffix": control}
+        for name in ("ups_2.txt", "ups_3.txt"):
+            place.arrive(name + control, "1")
     act = rewriting_at("commit.done")
     act.base = place.path
     monkeypatch.setattr(run_phases, "failpoint", act)
@@ -104,8 +110,9 @@ def test_file_rewritten_after_the_commit_goes_back_and_is_merged_by_the_next_run
     assert (first.version, first.rewritten) == (1, ("ups_2.txt",))
     assert first.warnings == ("ups_2.txt was rewritten after version 1 had its content, and is back in incr/",)
     assert place.rows() == ["a,2", "b,3", "c,1", "d,1"]
-    assert place.names(f"archive/{first.run}") == ["_rewritten.json", "ups_3.txt"]
-    assert place.names("incr") == ["ups_2.txt"]
+    controls = [f"ups_3.txt{control}"] * bool(control), [f"ups_2.txt{control}"] * bool(control)
+    assert place.names(f"archive/{first.run}") == ["_rewritten.json", "ups_3.txt", *controls[0]]
+    assert place.names("incr") == ["ups_2.txt", *controls[1]]
     assert problems_of(place) == (), "the file went back by design, and is no damage"
     assert place.run().version == 2
     assert place.rows()[0] == "a,9"
