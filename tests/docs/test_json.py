@@ -124,6 +124,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough(keep=12)
 @pytest.mark.parametrize(("heading", "commands"), CASES)
 def test_the_page_names_the_members(place, capsys, heading, commands):
     for words in commands:

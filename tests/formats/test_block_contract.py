@@ -19,7 +19,6 @@ import pytest
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 
-import mutator
 from mutator.dataset.side_columns import read_sequences, read_tombstones
 from mutator.errors import MutatorError
 from mutator.formats.blocks.contract import unequal
@@ -40,9 +39,9 @@ from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
 from mutator.rules.truth_table import check_sums
 from tests.support import local_engine, model
 from tests.support.effort import law
+from tests.support.package_source import of_the_source, trees
 from tests.support.packed_format import PackedBlockType, fields, framed, frames, moment
 
-ENGINE = Path(mutator.__file__).resolve().parent / "engine"
 STAMP = pa.timestamp("us")
 SUFFIX = ".packed"
 SOME_ORDER_TYPES = ["long", "timestamp", "sequence"]
@@ -441,9 +440,11 @@ def test_unequal_agrees_with_python(rng, data_type):
 
 
 def modules():
-    return {path.relative_to(ENGINE).as_posix(): ast.parse(path.read_text()) for path in sorted(ENGINE.rglob("*.py"))}
+    names = {name: name.removeprefix("engine.").replace(".", "/") for name in trees() if name.startswith("engine.")}
+    return {shown: trees()[name] for name, shown in names.items()}
 
 
+@of_the_source
 def test_the_engine_imports_no_format():
     allowed = {f"mutator.formats.blocks.{name}" for name in ("contract", "registry", "changed_rows")}
     allowed.add("mutator.formats.content")
@@ -461,6 +462,7 @@ def test_the_engine_imports_no_format():
     assert found == set()
 
 
+@of_the_source
 def test_the_engine_gets_its_block_type_from_the_plan():
     found = []
     for name, tree in modules().items():
@@ -470,6 +472,7 @@ def test_the_engine_gets_its_block_type_from_the_plan():
     assert found == []
 
 
+@of_the_source
 def test_the_engine_names_no_format():
     words = {*BLOCK_TYPES, *FILE_FORMATS, *(file_format.suffix for file_format in FILE_FORMATS.values())}
     words -= {"text", ".parquet"}  # common words; "avro" because all side files are Avro, whatever the data is

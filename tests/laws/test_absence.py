@@ -95,6 +95,7 @@ class Place:
         return {row["id"]: row["at"] for row in mutator.Dataset(self.path).to_arrow().to_pylist()}
 
 
+@pytest.mark.thorough(keep=5)
 @pytest.mark.parametrize("name", PLACES)
 def test_a_delta_meets_the_snapshot_and_a_snapshot_the_record(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

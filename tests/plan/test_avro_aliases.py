@@ -75,6 +75,7 @@ def renamed(**names):
     return {"type": "record", "name": "r", "fields": made}
 
 
+@pytest.mark.thorough(keep=9)
 @pytest.mark.parametrize(
     ("engine", "settings"), [("blocks", {}), ("records", {}), ("blocks", {"partitioned.by": "place"})]
 )

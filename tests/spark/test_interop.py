@@ -266,6 +266,7 @@ def test_files_of_spark_are_read(spark, file_format, tmp_path):
     assert found == plain(EXPECTED)
 
 
+@pytest.mark.rest
 def test_parquet_of_spark_with_its_old_timestamps_is_read(spark, tmp_path):
     frame = spark.sql("SELECT 1 AS id, 1L AS at, timestamp'0900-01-01 00:00:00.123456' AS seen")
     spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
