@@ -202,9 +202,9 @@ class ChangedRows:
         """
         forms, known = Forms(self._after.state, self._after.table), Forms(self._before.state, self._before.table)
         names = {*forms.schema().names} - {*known.schema().names}
-        self._old_rows.absent.update(names)
         if names:
             self._again = self._files.of_schemas(lambda form: any(forms.has(form, name) for name in names))
+            self._old_rows.absent.update(dict.fromkeys(self._again, names))
 
     def _check_keys(self, versions: Sequence[TableVersion]) -> None:
         """Raise StateError if a version has replaced records whose keys were not known."""

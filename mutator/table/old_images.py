@@ -36,14 +36,15 @@ class OldImageReader(ImageReader):
     replaced: set[str] = field(default_factory=set)  # paths of files whose rows an overwrite removed or hid
     lost: set[str] = field(default_factory=set)  # those of them whose rows could not be read so far
     start: int = 0  # version of the earlier snapshot
-    absent: set[str] = field(default_factory=set)  # fields that the earlier snapshot lacks, though its files have them
+    # Path of a file -> the fields whose values it has, but the earlier snapshot does not show.
+    absent: dict[str, set[str]] = field(default_factory=dict)
 
     def batches(self, images: Images) -> Iterator[tuple[int, Any]]:
         """Yield as ``ImageReader.batches`` does; from where a file is damaged on, images with keys alone."""
         done = 0
         try:
             for first, batch in super().batches(images):
-                yield first, self._without_absent(batch)
+                yield first, self._without_absent(images.file.path, batch)
                 done = first + batch.num_rows
         except MutatorError as fault:
             if fault.kind != "table.file" or images.file.path not in self.replaced:
@@ -55,11 +56,12 @@ class OldImageReader(ImageReader):
             self.lost.add(images.file.path)
             yield done, rest
 
-    def _without_absent(self, batch: Any) -> Any:
-        if self.absent.isdisjoint(batch.schema.names):
+    def _without_absent(self, path: str, batch: Any) -> Any:
+        absent = self.absent.get(path)
+        if absent is None:
             return batch
         columns = [
-            nulls(batch.num_rows, one.type) if one.name in self.absent else column
+            nulls(batch.num_rows, one.type) if one.name in absent else column
             for one, column in zip(batch.schema, batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
