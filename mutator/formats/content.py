@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
+from mutator.errors.display import quoted_value
+
 
 class NotReadable(ValueError):
     """The content is not of its format, or a row that was valid when it was written is damaged; the text says why."""
@@ -15,6 +17,15 @@ class HeaderFault(NotReadable):
 
 class Unfit(NotReadable):
     """An intact row cannot be converted to what this run needs; the text says why."""
+
+
+class OtherHeader(NotReadable):
+    """An intact file goes on with a header whose fields have another order or case; the text says where."""
+
+    def __init__(self, offset: int, row: bytes) -> None:
+        """Describe a row at a byte offset."""
+        shown = quoted_value(row, 60)
+        super().__init__(f"the row at byte {offset} has the names of the header in another order or case ({shown})")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from mutator.errors import ConfigError, DataError
 from mutator.formats.files.lines import CR, LF
 from mutator.plan.inspect.heads import RecordedStream, first_bytes, head_of
 from tests.support.columns_data import file_of
-from tests.support.job import Job, rows
+from tests.support.job import ENGINES, Job, rows
 from tests.support.named_runs import TYPED, Work
 
 BY_NAME = {"id.field.ordinals": "0", "deleted.record.file.prefix": "del", "max.delete.fraction": "1"}
@@ -714,6 +714,21 @@ def test_a_header_in_the_middle_of_a_file_is_ignored(job, mark, ending, named):
     counts = job.run(settings).counts
     assert (counts["feed inserted"], counts["feed rows"], counts["feed ignored"]) == (3, 3, 3)
     assert job.run({**settings, "header.check": "false"}, output=str(job.root / "all")).counts["feed rows"] == 4
+
+
+@pytest.mark.parametrize("again", [b"name,id", b"ID,Name"])
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_second_header_in_another_order_or_case(job, engine, named, again):
+    """The rows after it would be read as other fields. A record of the same length passes."""
+    job.engine = engine
+    job.put("f_1.csv" if named else "f_1.txt", b"id,name\ndin,mea\n" + again + b"\nb,2\n")
+    settings = {"id.field.ordinals": "id" if named else "0", "header.lines": "1", "allow.empty.master": "true"}
+
+    says = f"the row at byte 16 has the names of the header in another order or case ('{again.decode()}')"
+    message = job.refused(DataError, "f_1.", says, settings=settings)
+    assert message.endswith("split the file before that row; or, if it is a record, set header.check=false")
+    assert job.run({**settings, "header.check": "false"}, output=str(job.root / "all")).counts["feed rows"] == 3
 
 
 # --- directories of partitions

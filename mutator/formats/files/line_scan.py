@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mutator.formats.content import Reject, Window
-from mutator.formats.files.lines import CR, LF, UTF8_BOM
+from mutator.formats.content import OtherHeader, Reject, Window
+from mutator.formats.files.lines import CR, LF, UTF8_BOM, has_names_of
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
 NEWLINE = 10
@@ -151,6 +151,23 @@ def _equal(data: Bytes, starts: Ints, ends: Ints, line: bytes) -> Ints:
     return np.concatenate(found)
 
 
+def _check_other_headers(data: Bytes, starts: Ints, ends: Ints, offset: int, line: bytes, header: Flags) -> None:
+    """Raise OtherHeader for a line with the names of the header in another order or case. header: the known ones."""
+    if not line:
+        return
+    used = np.zeros(256, np.bool_)
+    used[np.frombuffer(line.lower() + line.upper(), np.uint8)] = True
+    rows = np.flatnonzero((ends - starts == len(line)) & ~header)
+    for at in range(len(line)):
+        if not len(rows):
+            return
+        rows = rows[used[data[starts[rows] + at]]]
+    for start, end in zip(starts[rows].tolist(), ends[rows].tolist(), strict=True):
+        row = data[start:end].tobytes()
+        if has_names_of(row, line):
+            raise OtherHeader(offset + start, row)
+
+
 def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:
     """Return the bytes of the rows, their offsets in the file and line numbers; None if nothing is to be removed."""
     starts, ends = table.starts.copy(), table.ends.copy()
@@ -163,6 +180,7 @@ def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Win
     if offset == 0 and window.bom and len(starts):
         starts[0] += len(UTF8_BOM)
     header[_equal(data, starts, ends, window.header)] = True
+    _check_other_headers(data, starts, ends, offset, window.header, header)
     keep = (ends > starts) & ~header
     if keep.all() and starts[0] == 0 and np.array_equal(ends, table.ends):
         return None

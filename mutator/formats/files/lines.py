@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from mutator.formats.content import Content, Window
+from mutator.formats.content import Content, OtherHeader, Window
 
 LF = "lf"  # LF or CRLF
 CR = "cr"
@@ -38,6 +38,7 @@ _CONTROLS = frozenset(range(32)) - frozenset(b"\t\r\n\f" + _SEPARATORS)
 
 _JSON = re.compile(r"\s*(?:\{\s*(?:\"|\})|\[\s*[\[\]{\"])")
 _LITERAL = 10  # more characters than a name such as "false" has
+_WORD = re.compile(rb"\w+")
 _MARKUP = re.compile(rb"\s*<(?:(\?xml\b)|!doctype html\b|html\b)", re.IGNORECASE)
 
 
@@ -178,6 +179,15 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
             yield offset, last  # without a line end, a CR belongs to the row
 
 
+def has_names_of(row: bytes, header: bytes) -> bool:
+    """Return whether a row has the words of a header, in any order and case.
+
+    >>> has_names_of(b"Name,ID,ts", b"id,name,ts")
+    True
+    """
+    return sorted(_WORD.findall(row.lower())) == sorted(_WORD.findall(header.lower()))
+
+
 def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:
     """Yield (line number from 1, byte offset, row) for each line of a window; a header or blank line has no row.
 
@@ -190,4 +200,6 @@ def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:
             offset, row = len(UTF8_BOM), row[len(UTF8_BOM) :]
         if window.header and row.endswith(window.header):
             is_header = is_header or row.removeprefix(UTF8_BOM) == window.header
+        elif not is_header and len(row) == len(window.header) and has_names_of(row, window.header):
+            raise OtherHeader(offset, row)
         yield number, offset, None if is_header or not row else row
