@@ -198,8 +198,8 @@ def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:
         is_header = offset < window.header_end
         if offset == 0 and window.bom:
             offset, row = len(UTF8_BOM), row[len(UTF8_BOM) :]
-        if window.header and row.endswith(window.header):
-            is_header = is_header or row.removeprefix(UTF8_BOM) == window.header
-        elif not is_header and len(row) == len(window.header) and has_names_of(row, window.header):
-            raise OtherHeader(offset, row)
+        if window.header and not is_header:
+            is_header = row.endswith(window.header) and row.removeprefix(UTF8_BOM) == window.header
+            if not is_header and len(row) == len(window.header) and has_names_of(row, window.header):
+                raise OtherHeader(offset, row)
         yield number, offset, None if is_header or not row else row
