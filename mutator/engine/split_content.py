@@ -23,7 +23,7 @@ from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
 from mutator.errors import MutatorError, error
 from mutator.formats.blocks.contract import Batch
-from mutator.formats.content import OtherHeader, Unfit
+from mutator.formats.content import OtherHeader, Unfit, unreadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
@@ -33,7 +33,6 @@ from mutator.storage.compression import CorruptStream
 RECEIPT, REJECT, DAMAGE, TALLY, FILTER = range(5)
 
 _FILTERED = 1 << 20  # keys of one filter
-_SPLIT = "split the file before that row; or, if it is a record, set header.check=false"
 LedgerElement = tuple[tuple[int, tuple[()], int, tuple[int, int]], Any]
 
 
@@ -53,8 +52,7 @@ def damage(path: str, why: object, kind: str = "manifest.damage") -> Damage:
 def damaged(file: Input, why: object) -> Damage:
     """Return the exception of a damaged input."""
     if isinstance(why, OtherHeader):
-        what = f"{why}, as in files that were joined, so the values after it would be read as those of other fields"
-        return Damage(Fault(file.source.path, error("format", path=file.source.path, what=what, cure=_SPLIT)))
+        return Damage(Fault(file.source.path, unreadable(file.source.path, why)))
     kind = "damaged" if file.source.checksum is None else "manifest.damage"
     return damage(file.source.path, why, "schema.value" if isinstance(why, Unfit) else kind)
 

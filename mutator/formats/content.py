@@ -4,7 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
+from mutator.errors import MutatorError, error
 from mutator.errors.display import quoted_value
+
+_SPLIT = "split the file before that row; or, if it is a record, set header.check=false"
 
 
 class NotReadable(ValueError):
@@ -26,6 +29,14 @@ class OtherHeader(NotReadable):
         """Describe a row at a byte offset."""
         shown = quoted_value(row, 60)
         super().__init__(f"the row at byte {offset} has the names of the header in another order or case ({shown})")
+
+
+def unreadable(path: str, fault: Exception) -> MutatorError:
+    """Return the error of an input file in which a reader found a fault."""
+    if not isinstance(fault, OtherHeader):
+        return error("damaged", path=path, why=fault)
+    what = f"{fault}, as in files that were joined, so the values after it would be read as those of other fields"
+    return error("format", path=path, what=what, cure=_SPLIT)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
-from mutator.formats.content import NotReadable, Window
+from mutator.formats.content import NotReadable, Window, unreadable
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.convert import converted
@@ -64,7 +64,7 @@ def read_range(file_range: FileRange, schema: Any) -> Iterator[Any]:
                     columns.append(nulls(count, one.type))
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except NotReadable as fault:
-        raise error("damaged", path=file_range.path, why=fault) from None
+        raise unreadable(file_range.path, fault) from None
 
 
 def _as_type(column: Any, data_type: Any, typed: bool) -> tuple[Any, Flags, str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mutator.formats.content import OtherHeader, Reject, Window
-from mutator.formats.files.lines import CR, LF, UTF8_BOM, has_names_of
+from mutator.formats.content import Reject, Window
+from mutator.formats.files.lines import CR, LF, UTF8_BOM, repeats_header
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
 NEWLINE = 10
@@ -138,34 +138,25 @@ def padded(chunk: bytes, window: Window) -> tuple[Bytes, bool]:
     return np.frombuffer(b"".join((chunk, b"" if terminated else b"\n", PAD)), np.uint8), terminated
 
 
-def _equal(data: Bytes, starts: Ints, ends: Ints, line: bytes) -> Ints:
-    """Return the numbers of the lines that are equal to a line, or to it after a byte order mark."""
-    found = [np.zeros(0, np.int64)]
-    for text in (line, UTF8_BOM + line) if line else ():
-        rows = np.flatnonzero(ends - starts == len(text))
-        for at, byte in enumerate(text):
+def _repeated_headers(data: Bytes, starts: Ints, ends: Ints, offset: int, line: bytes) -> list[int]:
+    """Return the numbers of the lines that are the header once more. Raises OtherHeader.
+
+    offset: of the data in the file.
+    """
+    found: list[int] = []
+    used = np.zeros(256, np.bool_)  # nearly every other row has a byte that the header has not, in either case
+    used[np.frombuffer(line.lower() + line.upper() + UTF8_BOM, np.uint8)] = True
+    for length in (len(line), len(UTF8_BOM) + len(line)):
+        rows = np.flatnonzero(ends - starts == length)
+        for at in range(length):
             if not len(rows):
                 break
-            rows = rows[data[starts[rows] + at] == byte]
-        found.append(rows)
-    return np.concatenate(found)
-
-
-def _check_other_headers(data: Bytes, starts: Ints, ends: Ints, offset: int, line: bytes, header: Flags) -> None:
-    """Raise OtherHeader for a line with the names of the header in another order or case. header: the known ones."""
-    if not line:
-        return
-    used = np.zeros(256, np.bool_)
-    used[np.frombuffer(line.lower() + line.upper(), np.uint8)] = True
-    rows = np.flatnonzero((ends - starts == len(line)) & ~header)
-    for at in range(len(line)):
-        if not len(rows):
-            return
-        rows = rows[used[data[starts[rows] + at]]]
-    for start, end in zip(starts[rows].tolist(), ends[rows].tolist(), strict=True):
-        row = data[start:end].tobytes()
-        if has_names_of(row, line):
-            raise OtherHeader(offset + start, row)
+            rows = rows[used[data[starts[rows] + at]]]
+        for row in rows.tolist():
+            start = int(starts[row])
+            if repeats_header(data[start : start + length].tobytes(), line, offset + start):
+                found.append(row)
+    return found
 
 
 def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:
@@ -179,8 +170,9 @@ def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Win
     header = starts + offset < window.header_end
     if offset == 0 and window.bom and len(starts):
         starts[0] += len(UTF8_BOM)
-    header[_equal(data, starts, ends, window.header)] = True
-    _check_other_headers(data, starts, ends, offset, window.header, header)
+    if window.header:
+        rows = np.flatnonzero(~header)
+        header[rows[_repeated_headers(data, starts[rows], ends[rows], offset, window.header)]] = True
     keep = (ends > starts) & ~header
     if keep.all() and starts[0] == 0 and np.array_equal(ends, table.ends):
         return None

@@ -38,7 +38,8 @@ _CONTROLS = frozenset(range(32)) - frozenset(b"\t\r\n\f" + _SEPARATORS)
 
 _JSON = re.compile(r"\s*(?:\{\s*(?:\"|\})|\[\s*[\[\]{\"])")
 _LITERAL = 10  # more characters than a name such as "false" has
-_WORD = re.compile(rb"\w+")
+_WORD = re.compile(rb"[\w\x80-\xff]+")  # also of letters beyond ASCII
+_NAME = re.compile(rb"[a-zA-Z\x80-\xff]{2}")
 _MARKUP = re.compile(rb"\s*<(?:(\?xml\b)|!doctype html\b|html\b)", re.IGNORECASE)
 
 
@@ -179,13 +180,29 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
             yield offset, last  # without a line end, a CR belongs to the row
 
 
-def has_names_of(row: bytes, header: bytes) -> bool:
-    """Return whether a row has the words of a header, in any order and case.
+def repeats_header(row: bytes, header: bytes, offset: int) -> bool:
+    """Return whether a row is the header of its file once more, also after a byte order mark.
 
-    >>> has_names_of(b"Name,ID,ts", b"id,name,ts")
+    Raises OtherHeader if it has the names of the header in another order or case. Names of digits and single letters
+    may be values in another order: they are not compared.
+
+    >>> repeats_header(b"id,name", b"id,name", 20)
     True
+    >>> repeats_header(b"2024,2025", b"2025,2024", 20)
+    False
     """
-    return sorted(_WORD.findall(row.lower())) == sorted(_WORD.findall(header.lower()))
+    row = row.removeprefix(UTF8_BOM)
+    if row == header:
+        return True
+    if len(row) == len(header) and _NAME.search(header) and _words(row) == _words(header):
+        raise OtherHeader(offset, row)
+    return False
+
+
+def _words(line: bytes) -> tuple[list[bytes], list[int]]:
+    """Return the words of a line and all its bytes, both sorted and in lower case."""
+    lower = line.lower()
+    return sorted(_WORD.findall(lower)), sorted(lower)
 
 
 def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:
@@ -199,7 +216,5 @@ def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:
         if offset == 0 and window.bom:
             offset, row = len(UTF8_BOM), row[len(UTF8_BOM) :]
         if window.header and not is_header:
-            is_header = row.endswith(window.header) and row.removeprefix(UTF8_BOM) == window.header
-            if not is_header and len(row) == len(window.header) and has_names_of(row, window.header):
-                raise OtherHeader(offset, row)
+            is_header = repeats_header(row, window.header, offset)
         yield number, offset, None if is_header or not row else row

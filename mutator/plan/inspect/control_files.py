@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
-from mutator.formats.content import NotReadable
+from mutator.formats.content import NotReadable, unreadable
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -126,7 +126,7 @@ def count_rows(source: Source) -> int:
     try:
         return FILE_FORMATS[source.file_format].count(content, source.dialect)
     except (CorruptStream, NotReadable) as fault:
-        raise error("damaged", path=source.path, why=fault) from None
+        raise unreadable(source.path, fault) from None
 
 
 def _beside(path: str, suffix: str) -> str:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from mutator.dataset.file_content import FileContent
 from mutator.errors import MutatorError
+from mutator.formats.content import OtherHeader, unreadable
 from mutator.formats.files.lines import numbered_rows
 from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
@@ -31,7 +32,7 @@ class FirstRows:
 
 
 def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most_bytes: int = _BYTES) -> FirstRows:
-    """Read the first rows of a file; no rows if it cannot be read.
+    """Read the first rows of a file; no rows if it cannot be read. Raises DataError for a second, other header.
 
     split: splits a row of delimited text; None if the fields of the file have names. most_bytes: of their values.
     """
@@ -40,6 +41,8 @@ def first_rows(source: Source, split: Split | None, most_rows: int = _ROWS, most
         if split is not None:
             return _of_text(source.name, content, split, most_rows, most_bytes)
         return _with_schema(source, content, most_rows, most_bytes)
+    except OtherHeader as fault:
+        raise unreadable(source.path, fault) from None
     except (
         MutatorError,
         ValueError,

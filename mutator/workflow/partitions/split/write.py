@@ -17,12 +17,12 @@ from pyarrow import orc
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.file_content import WHOLE, FileContent, spooled
 from mutator.dataset.split_record import SplitFile, SplitPart
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnOutput
 from mutator.formats.blocks.registry import BLOCK_TYPES
-from mutator.formats.content import NotReadable, Reject
+from mutator.formats.content import NotReadable, Reject, unreadable
 from mutator.formats.files.avro_container import opened
 from mutator.formats.files.contract import Dialect
 from mutator.formats.files.registry import FILE_FORMATS
@@ -58,7 +58,7 @@ def split_file(
                 pieces.add(names[code], chunk.rows.take(pa.array(order[start:end])))
         checksum = content.checksum()
     except (NotReadable, CorruptStream) as fault:
-        raise error("damaged", path=source.path, why=fault) from None
+        raise unreadable(source.path, fault) from None
     parts = [_write(staging, directory, source, output, pieces) for directory in pieces.by_partition]
     return (
         SplitFile(
