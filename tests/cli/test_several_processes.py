@@ -38,7 +38,7 @@ def rows_below(directory: Path) -> list[bytes]:
     return sorted(row for path in paths for row in path.read_bytes().splitlines())
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 def test_partitioned_masters_and_split_feeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = ("--config", SALES / "sales.properties")
     paths = ("--master", SALES / "master", "--feed", SALES / "feed")

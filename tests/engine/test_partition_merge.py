@@ -262,7 +262,7 @@ def test_a_field_of_floats_cannot_give_partitions(tmp_path):
 # -- on Spark
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize(("scope", "seed"), [("table", 1), ("partition", 2)])
 def test_spark_and_the_local_engine_leave_the_same_files(sc, scope, seed):
     """Start with an unmanaged master, which becomes a partitioned one; then run a second time."""

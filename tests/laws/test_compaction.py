@@ -242,7 +242,7 @@ def test_naive_merge_gives_the_same(run):
     assert by_key(run, naive_merge(run)) == run.document("expected.json")["records"]
 
 
-@pytest.mark.rest
+@pytest.mark.soak
 def test_all_cases_on_spark(sc, tmp_path):
     """The engines alternate; two runs at once, because a run mostly waits for its jobs to be planned."""
 

@@ -75,6 +75,7 @@ def test_the_partitions_of_a_dataframe_decide_nothing(spark):
     assert merged[0][0][-1]["name"] == "z"
 
 
+@pytest.mark.thorough(keep=1)
 @pytest.mark.parametrize("as_context", [False, True])
 def test_a_session_is_used_for_any_tables(spark, tmp_path, as_context):
     session = spark.sparkContext if as_context else spark

@@ -51,6 +51,7 @@ def read(spark: SparkSession, table: mutator.Table, **options: Any) -> Any:
     return spark.read.format("mutator").options(**options).load(table.path)
 
 
+@pytest.mark.rest
 def test_versions(spark: SparkSession, table: mutator.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_TASK", 1)
     for version in range(1, 5):

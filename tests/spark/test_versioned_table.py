@@ -51,7 +51,7 @@ def rows_of_version(table: Path, version: int | None = None) -> list[Any]:
     return found
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize("scope", [{}, {"partitioned.by": "shop", "key.scope": "table"}])
 def test_spark_and_this_process_make_the_same_table(
     sc: SparkContext, tmp_path: Path, scope: dict[str, str], monkeypatch: pytest.MonkeyPatch

@@ -76,7 +76,7 @@ def test_an_apply_alone(table: Table, requests: Requests) -> None:
     assert [counted(requests, table, number) for number in range(3)] == [first, ALONE, ALONE]
 
 
-@pytest.mark.rest
+@pytest.mark.soak
 def test_an_apply_to_a_table_of_many_packs(table: Table, requests: Requests) -> None:
     found = [counted(requests, table, number) for number in range(148)]
     assert [one for one in found[-9:] if len(one) == len(ALONE)] == [ALONE] * 8

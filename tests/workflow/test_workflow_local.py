@@ -75,7 +75,7 @@ def no_sync(monkeypatch):
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep="few-exchange", rest=1)
+@pytest.mark.thorough(keep="few-exchange", rest=0)
 @pytest.mark.parametrize(
     "runs", [pytest.param(0, id="first run", marks=pytest.mark.soak), pytest.param(2, id="third run")]
 )

@@ -134,7 +134,7 @@ def test_a_bad_file_is_set_aside_until_it_is_delivered_again(root):
     assert status(path, CONFIG).problems == ()
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.parametrize("step", [SOME, ALL])
 def test_kill_at_every_failpoint(root, step):
     """Kill a real process (kill -9) at each passage of each failpoint; the next command recovers.
