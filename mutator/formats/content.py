@@ -39,6 +39,10 @@ def unreadable(path: str, fault: Exception) -> MutatorError:
     return error("format", path=path, what=what, cure=_SPLIT)
 
 
+# Fields of a file, and the names that they have in this run. A member of a record is preceded by the fields around it.
+Renames = tuple[tuple[tuple[str, ...], str], ...]
+
+
 @dataclass(frozen=True)
 class Window:
     """The part of a file to read: the rows that begin in [start, end). The other fields concern text alone."""
@@ -48,7 +52,7 @@ class Window:
     end: int | None = None  # byte offset; None: the end of the content
     bom: bool = False  # the file begins with a byte order mark
     header_end: int = 0  # byte offset; lines that begin before it are headers
-    renamed: tuple[tuple[str, str], ...] = ()  # fields of the file and the names that they have in this run
+    renamed: Renames = ()
     header: bytes = b""  # equal lines are headers as well, as in a file that was made of others
 
 

@@ -1,10 +1,12 @@
 """Aliases in Avro schemas: a renamed field keeps its values."""
 
+import json
+
 import pyarrow as pa
 import pytest
 
 import mutator
-from tests.support.named_runs import BY_ID, ENGINES, Work
+from tests.support.named_runs import BY_ID, ENGINES, FORMATS, Work, avro
 
 OLD = [{"id": "a", "colour": "red", "at": 1}, {"id": "b", "colour": "blue", "at": 1}]
 NEW = [{"id": "a", "color": "green", "at": 2}]
@@ -122,3 +124,89 @@ def test_a_renamed_op_code_that_no_record_keeps(tmp_path, op, place):
     work.settings["max.delete.fraction"] = "1"
     assert work.run(master="out1", feed="feed2").counts["feed deleted"] == 2
     assert work.run(master="out2", feed="feed3").counts["feed deleted"] == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_aliases_of_all_schemas_count(tmp_path, engine):
+    """A field that was renamed twice, whose newest schema knows the second name alone."""
+    work = Work(tmp_path, engine)
+    work.put_avro("master/m_1", record("colour"), OLD)
+    work.put_avro("feed/f_2", record("color", "colour"), [{"id": "b", "color": "grey", "at": 2}])
+    work.put_avro("feed/f_3", record("shade", "color"), [{"id": "c", "shade": "black", "at": 3}])
+    work.put_avro("feed/f_4", record("shade"), [{"id": "d", "shade": "white", "at": 3}])
+    work.run({"id.field.ordinals": "id"})
+    assert [row["shade"] for row in work.rows()] == ["red", "grey", "black", "white"]
+
+
+WRAPPED = {
+    "record": (lambda schema: schema, lambda value: value),
+    "union": (lambda schema: ["null", schema], lambda value: value),
+    "array": (lambda schema: {"type": "array", "items": schema}, lambda value: [value]),
+    "map": (lambda schema: {"type": "map", "values": ["null", schema]}, lambda value: {"home": value}),
+}
+
+
+def with_place(wrap, name, *aliases, more=()):
+    town = {"name": name, "type": "string", **({"aliases": list(aliases)} if aliases else {})}
+    place = {"type": "record", "name": "place", "fields": [{"name": "zip", "type": "int"}, town, *more]}
+    fields = [("id", "string"), ("place", wrap(place)), ("at", "long")]
+    return {"type": "record", "name": "r", "fields": [{"name": own, "type": one} for own, one in fields]}
+
+
+@pytest.mark.thorough(keep=3)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", WRAPPED)
+@pytest.mark.parametrize("more", [(), ({"name": "land", "type": "string", "default": "x"},)])
+def test_a_renamed_member_keeps_its_values(tmp_path, engine, kind, more):
+    wrap, of = WRAPPED[kind]
+    work = Work(tmp_path, engine)
+    work.put_avro(
+        "feed1/f_1",
+        with_place(wrap, "town"),
+        [{"id": one, "place": of({"zip": 1, "town": one}), "at": 1} for one in "abc"],
+    )
+    work.run({"allow.empty.master": "true"}, feed="feed1", master="none")
+    land = {one["name"]: "y" for one in more}
+    new = [{"id": "a", "place": of({"zip": 2, "city": "A", **land}), "at": 2}]
+    work.put_avro("feed2/f_2", with_place(wrap, "city", "town", more=more), new)
+    work.put_avro("feed2/f_1", with_place(wrap, "town"), [{"id": "d", "place": of({"zip": 1, "town": "d"}), "at": 1}])
+    report = work.run(master="out1", feed="feed2")
+    old = {one["name"]: "x" for one in more}
+    expected = [of({"zip": 1, "city": one, **old}) for one in "bcd"]
+    assert [row["place"] for row in work.rows()] == [new[0]["place"], *expected]
+    assert "field place.town of f_1.avro is read as place.city, by an alias in an Avro schema" in report.notes
+
+
+@pytest.mark.thorough(keep=3)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize("output", FORMATS)
+def test_the_schema_of_the_result_renames_fields_of_all_formats(tmp_path, engine, file_format, output):
+    work = Work(tmp_path, engine, {**BY_ID, "output.format": output})
+    for number, schema in enumerate((record("colour"), record("color", "colour")), 1):
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+    work.put("master/m_1", pa.Table.from_pylist(OLD), file_format)
+    work.put("feed/f_2", pa.Table.from_pylist([{"colour": "green", "id": "a", "at": 2}]), file_format)
+    work.run({"output.schema": str(tmp_path / "1.avsc"), "allow.empty.master": "true"}, feed="master", master="none")
+    for master in ("out1", "master"):
+        work.run({"output.schema": str(tmp_path / "2.avsc")}, master=master)
+        found = [(row["id"], row["color"], int(row["at"])) for row in work.rows()]
+        assert found == [("a", "green", 2), ("b", "blue", 1)]
+
+
+def test_a_type_of_two_fields_has_one_set_of_names(tmp_path):
+    """A record type of two fields, of which only one renames a member, keeps its names."""
+
+    def two(name, member, *aliases):
+        town = {"name": member, "type": "string", "aliases": list(aliases), "default": ""}
+        number = {"name": "zip", "type": "int", "default": 0}
+        return {"type": "record", "name": name, "fields": [number, town]}
+
+    work = Work(tmp_path)
+    old = {"id": "a", "home": {"town": "x"}, "work": {"town": "y"}}
+    work.put_avro("master/m_1", avro(("id", "string"), ("home", two("p", "town")), ("work", "p")), [old])
+    new = avro(("id", "string"), ("home", two("p", "city", "town")), ("work", two("q", "town")))
+    work.put_avro("feed/f_2", new, [{"id": "b", "home": {"city": "X"}, "work": {"town": "Y"}}])
+    work.run({"temporal.ordering.field.ordinal": "-1"})
+    found = work.rows()[0]
+    assert (found["home"]["town"], found["work"]["town"]) == ("x", "y")

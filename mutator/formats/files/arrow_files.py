@@ -1,12 +1,12 @@
 """The parts that formats share whose files Arrow reads: faults, schemas and batch sizes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.formats.content import NotReadable
+from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.contract import FileSchema
 from mutator.rules.schema_evolution import from_text
 
@@ -51,6 +51,18 @@ def _decode_names(field: Any) -> None:
     _ = field.name, getattr(field.type, "tz", None)
     for number in range(field.type.num_fields):
         _decode_names(field.type.field(number))
+
+
+def own_names(window: Window, names: Sequence[str]) -> list[str]:
+    """Return the names that fields of this run have in a file."""
+    own = {new: path[0] for path, new in window.renamed}
+    return [own.get(name, name) for name in names]
+
+
+def with_run_names(window: Window, batch: Any) -> Any:
+    """Return a pa.RecordBatch of a file, with the names that its fields have in this run."""
+    new = {path[0]: name for path, name in window.renamed}
+    return batch.rename_columns([new.get(name, name) for name in batch.schema.names]) if new else batch
 
 
 def batch_rows(rows: int, size: int) -> int:

@@ -6,7 +6,7 @@ its block, shifted left by ``ROW_BITS``, plus the row's number in the block.
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, cast
@@ -15,7 +15,7 @@ import fastavro
 from fastavro.write import Writer
 
 from mutator.errors.display import counted
-from mutator.formats.content import NotReadable, Window
+from mutator.formats.content import NotReadable, Renames, Window
 from mutator.formats.files.avro_schema import collapsed, expanded, parsed, physical, renamed_fields
 
 ROW_BITS = 20  # for the number of a row in its block
@@ -44,12 +44,11 @@ class Container:
     head: bytes  # the header as it would be without logical types
 
 
-def opened(stream: BinaryIO, renamed: Iterable[tuple[str, str]] = ()) -> Container:
-    """Read the header of a file. renamed: fields, and the names to read them by. Raises NotReadable."""
+def opened(stream: BinaryIO, renamed: Renames = ()) -> Container:
+    """Read the header of a file. Raises NotReadable."""
     with faults():
         reader = fastavro.block_reader(stream)
         schema = json.loads(reader.metadata["avro.schema"])
-        schema = renamed_fields(schema, dict(renamed)) if renamed else schema
         codec = reader.metadata.get("avro.codec", "null")
         stream.seek(0)
         head = b""
@@ -58,7 +57,7 @@ def opened(stream: BinaryIO, renamed: Iterable[tuple[str, str]] = ()) -> Contain
             if not (block := stream.read(_STEP)):
                 raise NotReadable("its header has no end")
             head += block
-        made, whole = io.BytesIO(), expanded(schema)
+        made, whole = io.BytesIO(), renamed_fields(expanded(schema), dict(renamed))
         fastavro.writer(made, parsed(physical(whole)), [], codec=codec, sync_marker=sync)
         own = {name: text for name, text in reader.metadata.items() if not name.startswith("avro.")}
         return Container(AvroOutput(schema, codec, own, sync), whole, found + _SYNC, made.getvalue())

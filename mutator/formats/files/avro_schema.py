@@ -368,11 +368,21 @@ def json_value(schema: Any, value: Any) -> Any:
     return value
 
 
-def renamed_fields(native: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return an Avro record whose fields have other names.
+def renamed_fields(schema: Any, names: Mapping[tuple[str, ...], str], path: tuple[str, ...] = ()) -> Any:
+    """Return an expanded schema whose fields have other names. names: by the fields around a field, and itself.
 
-    >>> renamed_fields({"type": "record", "fields": [{"name": "a", "type": "int"}]}, {"a": "b"})["fields"]
+    >>> renamed_fields({"type": "record", "fields": [{"name": "a", "type": "int"}]}, {("a",): "b"})["fields"]
     [{'name': 'b', 'type': 'int'}]
     """
-    fields = [{**field, "name": names.get(field["name"], field["name"])} for field in native["fields"]]
-    return {**native, "fields": fields}
+    if isinstance(schema, list):
+        return [renamed_fields(one, names, path) for one in schema]
+    if isinstance(schema, str):
+        return schema
+    if "fields" not in schema:
+        return _with_parts({**schema}, lambda part: renamed_fields(part, names, path))
+    fields = [(one, (*path, one["name"])) for one in schema["fields"]]
+    made = [
+        {**one, "name": names.get(own, one["name"]), "type": renamed_fields(one["type"], names, own)}
+        for one, own in fields
+    ]
+    return {**schema, "fields": made}

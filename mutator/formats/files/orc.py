@@ -12,7 +12,7 @@ from pyarrow import orc
 
 from mutator.errors.display import counted
 from mutator.formats.content import Content, NotReadable, Unfit
-from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
+from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, own_names, readable, with_run_names
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
 _STRIPE = 64 << 20
@@ -49,11 +49,11 @@ class OrcFiles(ArrowFiles):
             for number in range(file.nstripes):
                 begin = number * file.file_length // file.nstripes
                 if start <= begin and (end is None or begin < end):
-                    stripe = file.read_stripe(number, columns=list(names))
+                    stripe = file.read_stripe(number, columns=own_names(content.window, names))
                     rows = stripe.num_rows
                     size = batch_rows(rows, stripe.nbytes)
                     for first in range(0, rows, size):
-                        batch = stripe.slice(first, size)
+                        batch = with_run_names(content.window, stripe.slice(first, size))
                         positions = np.arange(first, first + batch.num_rows)
                         offsets = (number << _ROW_BITS) + positions
                         yield RowBatch(batch.select(list(names)), offsets, seen + positions + 1, lines=batch.num_rows)

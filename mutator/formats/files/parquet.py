@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, BinaryIO, ClassVar
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 
 from mutator.errors.display import counted
 from mutator.formats.content import Content, NotReadable
-from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, readable
+from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, own_names, readable, with_run_names
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
 
 _GROUP_ROWS = 1 << 16  # of a written row group at most: a row is read without many others
@@ -52,9 +53,10 @@ class ParquetFiles(ArrowFiles):
             groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
             wanted = [start <= _begin(group) and (end is None or _begin(group) < end) for group in groups]
             firsts = list(accumulate((group.num_rows for group in groups), initial=0))
-            seen = 0
+            own, seen = own_names(content.window, names), 0
             for numbers in _together(groups, wanted):
-                yield from _batches(file, numbers, names, firsts[numbers[0]], seen)
+                for found in _batches(file, numbers, own, firsts[numbers[0]], seen):
+                    yield replace(found, batch=with_run_names(content.window, found.batch))
                 seen += firsts[numbers[-1] + 1] - firsts[numbers[0]]
 
     def position(self, offset: int, line: int) -> str:

@@ -1,11 +1,12 @@
 """Aliases of Avro fields: a field of one file is that of another under an older name, as Avro's readers resolve it.
 
-The result has the names of the newest feed file, so older files are read with its names; a master that is not Avro
-keeps its own names, and the feed is read with these.
+The result has the names of ``output.schema``, else those of the newest feed file, so older files are read with these. A
+master that is a table, has partitions or is not Avro keeps its own names, and the feed is read with them. Aliases of
+all schemas of a run count together: a field that was renamed twice may have its first name in one file, and its last
+in another.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +14,10 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
-from mutator.formats.files.avro_schema import renamed_fields
+from mutator.formats.content import Renames
+from mutator.formats.files.avro_schema import collapsed, expanded, renamed_fields
 from mutator.formats.files.contract import FileSchema
+from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 
 
@@ -29,6 +32,18 @@ class BothSides:
     names: Mapping[str, str] = field(default_factory=dict)  # other names of the common fields -> these
 
 
+@dataclass(frozen=True)
+class _Field:
+    """A field of a record, and the fields of the records in it."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    members: tuple["_Field", ...] = ()
+
+
+_Fields = tuple[_Field, ...]
+
+
 def with_aliases(
     master: Sequence[Source],
     feed: Sequence[Source],
@@ -39,45 +54,34 @@ def with_aliases(
 ) -> BothSides:
     """Return the files of both sides, their fields renamed where aliases say so.
 
-    wanted: the schema that the user wants for the result. keeps_names: the master is partitioned, or a table, and keeps
-    its names, as one that is not Avro does.
+    wanted: the schema that the user wants for the result. keeps_names: the master is partitioned, or a table.
     """
-    schemas = [wanted, *(source.file_schema for source in (*feed, *master))]
-    if not any(any(_aliases(schema)) for schema in (*schemas, master_schema)):
+    schemas = [wanted, master_schema, *(source.file_schema for source in (*feed, *master))]
+    if not any(_has_aliases(schema.native) for schema in schemas if schema is not None):
         return BothSides(tuple(master), tuple(feed), master_schema)
+    pool = _Pool(_fields_of(schema) for schema in schemas)
     if not feed:
-        return BothSides(tuple(master), (), master_schema, names=_older_names(master_schema))
-    newest = max(feed, key=lambda one: (-1 if one.sequence is None else one.sequence, one.precedence_name))
+        return BothSides(tuple(master), (), master_schema, names=pool.older_names(master_schema))
+    latest = max(feed, key=lambda one: (-1 if one.sequence is None else one.sequence, one.precedence_name)).file_schema
     is_avro = all(one.file_schema is None or one.file_schema.native is not None for one in master)
     notes: dict[str, None] = {}
     known: dict[str, str] = {}
-    if keeps_names or not is_avro:
+    if keeps_names or not (wanted or is_avro):
         base = master_schema or next((one.file_schema for one in master if one.file_schema is not None), None)
-        base = base or newest.file_schema
+        base = base or latest
     else:
-        base = wanted or newest.file_schema
-        master = [_renamed(one, base, base, notes, known) for one in master]
-        if master_schema is not None and (renames := _renames(master_schema, base)):
+        base = wanted or latest
+        master = [_renamed(one, pool.renames(one.file_schema, base), notes, known) for one in master]
+        if renames := pool.renames(master_schema, base):
+            assert master_schema is not None
             master_schema = _with_names(master_schema, renames)
-            known |= renames
-    latest = newest.file_schema
-    feed = [_renamed(one, base, latest, notes, known) for one in feed]
-    names = _beside(_older_names(latest), base) | _older_names(base) | known
-    return BothSides(tuple(master), tuple(feed), master_schema, tuple(notes), names)
-
-
-def _older_names(schema: FileSchema | None) -> dict[str, str]:
-    """Return the older names that settings may still have, although no file has them, and the names since then."""
-    found = [(alias, name) for name, aliases in _aliases(schema) for alias in aliases]
-    counts = Counter(alias for alias, _ in found)
-    names = set() if schema is None else {*schema.schema.names}
-    return {alias: name for alias, name in found if alias not in names and counts[alias] == 1}
-
-
-def _beside(names: Mapping[str, str], base: FileSchema | None) -> dict[str, str]:
-    """Return the renames of fields that a base lacks, such as an op code that no record keeps."""
-    own = set() if base is None else {*base.schema.names}
-    return {old: new for old, new in names.items() if not own & {old, new}}
+            known |= _outer(renames)
+    found = []
+    for one in feed:  # a field that the base lacks, such as an op code, has its name in the newest file
+        beside = {(old,): new for old, new in _beside(_outer(pool.renames(one.file_schema, latest)), base).items()}
+        found.append(_renamed(one, beside | pool.renames(one.file_schema, base), notes, known))
+    names = _beside(pool.older_names(latest), base) | pool.older_names(base) | known
+    return BothSides(tuple(master), tuple(found), master_schema, tuple(notes), names)
 
 
 def config_with_names(config: Config, names: Mapping[str, str]) -> Config:
@@ -108,50 +112,136 @@ def manifest_with_names(known: Manifest, names: Mapping[str, str]) -> Manifest:
     return replace(known, spec={**known.spec, "key": key, "order": order, "op code": names.get(op, op)})
 
 
-def _aliases(schema: FileSchema | None) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the fields with aliases."""
-    native = None if schema is None else schema.native
-    for one in native.get("fields", ()) if isinstance(native, Mapping) else ():
-        if one.get("aliases"):
-            yield one["name"], one["aliases"]
+class _Pool:
+    """The names of fields in all schemas of a run, and which of them are names of one field."""
+
+    def __init__(self, schemas: Iterable[_Fields]) -> None:
+        self._schemas = [*schemas]
+
+    def older_names(self, schema: FileSchema | None) -> dict[str, str]:
+        """Return the other names of a schema's fields, which settings may have, and the names there."""
+        own = {one.name for one in _fields_of(schema)}
+        named = ((group & own, group - own) for group in _groups(self._schemas))
+        return {other: min(names) for names, others in named if len(names) == 1 for other in others}
+
+    def renames(self, schema: FileSchema | None, base: FileSchema | None) -> dict[tuple[str, ...], str]:
+        """Return the fields of a file that have another name in a base, as ``Renames`` has them."""
+        if schema is None or base is None:
+            return {}
+        found = dict(_renames(_fields_of(schema), _fields_of(base), self._schemas, ()))
+        if schema.native is not None:
+            made = renamed_fields(expanded(schema.native), found)
+            if expanded(collapsed(made)) == made:
+                return found
+        # Members have other names in Avro alone, and those of a type that a file uses twice must agree.
+        return {path: name for path, name in found.items() if len(path) == 1}
 
 
-def _renames(schema: FileSchema, base: FileSchema | None) -> dict[str, str]:
-    """Return the fields that have another name in a base: their names in a file to those in the base."""
-    if base is None or schema.native is None:
-        return {}
-    own, wanted = set(schema.schema.names), set(base.schema.names)
-    olds, news = dict(_aliases(schema)), dict(_aliases(base))
-    found: dict[str, list[str]] = {}
-    for name in wanted - own:
-        others = {*news.get(name, ()), *(one for one, aliases in olds.items() if name in aliases)}
-        for other in (others & own) - wanted:
-            found.setdefault(name, []).append(other)
-    # Two fields with one alias, or one field with two candidates, name nothing.
-    single = {others[0]: name for name, others in found.items() if len(others) == 1}
-    return {other: name for other, name in single.items() if sum(other in one for one in found.values()) == 1}
+def _renames(
+    own: _Fields, base: _Fields, pool: Sequence[_Fields], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the renamed fields of a record of a file. pool: the fields of this record in each schema of the run."""
+    names, wanted = {one.name for one in own}, {one.name for one in base}
+    free, missing = names - wanted, wanted - names
+    pairs = _pairs(free, {one.name: {*one.aliases} for one in base if one.name in missing})
+    groups = _groups(pool)
+    others = {name: {*(one for group in groups if name in group for one in group)} for name in missing - {*pairs}}
+    pairs |= _pairs(free - {*pairs.values()}, others)
+    yield from (((*path, old), new) for new, old in pairs.items())
+    members = {one.name: one.members for one in own}
+    for one in base:
+        name = pairs.get(one.name, one.name)
+        if one.members and members.get(name):
+            same = {one.name, name, *(other for group in groups if one.name in group for other in group)}
+            inner = [other.members for fields in pool for other in fields if other.name in same]
+            yield from _renames(members[name], one.members, inner, (*path, name))
+
+
+def _pairs(free: Collection[str], others: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Return the names of a base with the one free name of a file that each may have.
+
+    Two names with one candidate, or one with two, have none.
+    """
+    found = {name: [one for one in free if one in names] for name, names in others.items()}
+    single = {name: names[0] for name, names in found.items() if len(names) == 1}
+    return {name: one for name, one in single.items() if sum(one in names for names in found.values()) == 1}
+
+
+def _groups(pool: Iterable[_Fields]) -> list[set[str]]:
+    """Return the sets of names that are one field's by the aliases of any schema."""
+    groups: list[set[str]] = []
+    for one in (one for fields in pool for one in fields if one.aliases):
+        joined = {one.name, *one.aliases}
+        apart = [group for group in groups if not group & joined]
+        groups = [*apart, joined.union(*(group for group in groups if group & joined))]
+    return groups
+
+
+def _beside(names: Mapping[str, str], base: FileSchema | None) -> dict[str, str]:
+    """Return the renames of fields that a base lacks, such as an op code that no record keeps."""
+    own = set() if base is None else {*base.schema.names}
+    return {old: new for old, new in names.items() if not own & {old, new}}
+
+
+def _outer(renames: Mapping[tuple[str, ...], str]) -> dict[str, str]:
+    return {path[0]: name for path, name in renames.items() if len(path) == 1}
+
+
+def _has_aliases(native: Any) -> bool:
+    if isinstance(native, Mapping):
+        return bool(native.get("aliases")) or any(map(_has_aliases, native.values()))
+    return isinstance(native, list) and any(map(_has_aliases, native))
+
+
+def _fields_of(schema: FileSchema | None) -> _Fields:
+    """Return the fields of a file, by its own schema if that is Avro's."""
+    if schema is None:
+        return ()
+    if schema.native is not None:
+        return _members(expanded(schema.native))
+    return tuple(_Field(one.name, (), _arrow_members(one.type)) for one in schema.schema)
+
+
+def _members(avro: Any) -> _Fields:
+    """Return the fields of the record that a type is or has as its elements or values."""
+    if isinstance(avro, list):
+        return next(filter(None, map(_members, avro)), ())
+    if isinstance(avro, str):
+        return ()
+    if "fields" in avro:
+        return tuple(
+            _Field(one["name"], tuple(one.get("aliases") or ()), _members(one["type"])) for one in avro["fields"]
+        )
+    return _members(avro.get("items") or avro.get("values") or "null")
+
+
+def _arrow_members(data_type: Any) -> _Fields:
+    if pa.types.is_struct(data_type):
+        return tuple(_Field(one.name, (), _arrow_members(one.type)) for one in data_type)
+    if pa.types.is_map(data_type):
+        return _arrow_members(data_type.item_type)
+    return _arrow_members(data_type.value_type) if pa.types.is_list(data_type) else ()
 
 
 def _renamed(
-    source: Source,
-    base: FileSchema | None,
-    latest: FileSchema | None,
-    notes: dict[str, None],
-    known: dict[str, str],
+    source: Source, names: Mapping[tuple[str, ...], str], notes: dict[str, None], known: dict[str, str]
 ) -> Source:
-    """Return a file with the names of a base; fields that this lacks have the names of the newest feed file."""
-    if source.file_schema is None:
+    """Return a file with other names of fields; adds to the notes and to the known names."""
+    if source.file_schema is None or not names:
         return source
-    names = _beside(_renames(source.file_schema, latest), base) | _renames(source.file_schema, base)
-    if not names:
-        return source
-    known |= names
-    for old, new in names.items():
-        notes[f"field {old} of {source.name} is read as {new}, by an alias in an Avro schema"] = None
-    return replace(source, file_schema=_with_names(source.file_schema, names), renamed=tuple(sorted(names.items())))
+    known |= _outer(names)
+    for path, new in names.items():
+        old, now = ".".join(path), ".".join((*path[:-1], new))
+        notes[f"field {old} of {source.name} is read as {now}, by an alias in an Avro schema"] = None
+    renamed: Renames = tuple(sorted(names.items()))
+    return replace(source, file_schema=_with_names(source.file_schema, names), renamed=renamed)
 
 
-def _with_names(schema: FileSchema, names: Mapping[str, str]) -> FileSchema:
-    fields: list[Any] = [field.with_name(names.get(field.name, field.name)) for field in schema.schema]
-    defaults = {names.get(name, name): value for name, value in schema.defaults.items()}
-    return replace(schema, schema=pa.schema(fields), native=renamed_fields(schema.native, names), defaults=defaults)
+def _with_names(schema: FileSchema, names: Mapping[tuple[str, ...], str]) -> FileSchema:
+    if schema.native is not None:
+        native = collapsed(renamed_fields(expanded(schema.native), names))
+        return FILE_FORMATS["avro"].stored({"schema": native})
+    outer = _outer(names)
+    fields: list[Any] = [one.with_name(outer.get(one.name, one.name)) for one in schema.schema]
+    defaults = {outer.get(name, name): value for name, value in schema.defaults.items()}
+    return replace(schema, schema=pa.schema(fields), defaults=defaults)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.dataset.manifest import Part, SideFile
-from mutator.formats.content import Window
+from mutator.formats.content import Renames, Window
 from mutator.formats.files import lines
 from mutator.formats.files.contract import Dialect, FileSchema
 from mutator.formats.files.registry import FILE_FORMATS
@@ -33,7 +33,7 @@ class Source:
     header: tuple[tuple[str, ...], ...] = ()  # of delimited text: the values of each header line, see ``headers``
     quotes: bool = False  # named .csv and read as delimited text, with quotes in its first block
     is_header_alone: bool = False  # a header with names, and no row
-    renamed: tuple[tuple[str, str], ...] = ()  # fields of an Avro file, and the names that they have in this run
+    renamed: Renames = ()
     is_table: bool = False  # has rows of a table in memory, whose order and name do not belong to the data
     part: Part | None = None  # the file's entry in the manifest
     order_part: SideFile | None = None  # the entry of the file with the sequences of its rows

@@ -222,7 +222,10 @@ def read_tables(given: Given, config: Config, *, named: bool) -> tuple[list[Tabl
     if given.dialect is not None and given.dialect.unusable_names is None:
         headers = dict(zip(given.delimited, given.dialect.headers, strict=True))
     both = with_aliases(master, given.feed.sources, None, None, keeps_names=False)
-    renamed = {source.path: dict(source.renamed) for source in (*both.master, *both.feed)}
+    renamed = {
+        source.path: {path[0]: name for path, name in source.renamed if len(path) == 1}
+        for source in (*both.master, *both.feed)
+    }
     return (
         _tables(
             config, master, config.master_format, headers, named, given.master.path if given.master else "", renamed
