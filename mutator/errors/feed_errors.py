@@ -21,6 +21,10 @@ FEEDS: dict[int, dict[str, str]] = {
             "order comes from the digits after the last '_' of file names, but {why}: {cure}; or, if these digits are "
             "the order, use -D sequence.pattern=last"
         ),
+        "feed.bad": (
+            "{path}: {count} of the feed files cannot be merged, and more may be, so nothing is merged and none is set "
+            "aside. Correct the files or the settings, or move the files away. The first: {why}"
+        ),
         "feed.empty": "{path}: sync.mode=full needs a complete snapshot, but the feed has no rows; {cure}",
         "feed.sequences": (
             "sync.mode=full needs exactly one snapshot, but the feed files have different sequences ({sequences}); run "

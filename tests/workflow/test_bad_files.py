@@ -330,6 +330,20 @@ def test_a_run_that_could_merge_nothing_is_tried_again_when_anything_is_differen
     assert tried.again == (change == "none")
 
 
+def test_a_run_names_the_number_of_files_after_which_it_looks_no_further(
+    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.arrive("ups_1.csv", f"{HEAD}4,2,d\n")
+    names = [f"ups_{number}.csv" for number in range(2, 5)]
+    for name in names:
+        place.arrive(name, BAD["lines_2.csv"][0])
+    monkeypatch.setattr("mutator.workflow.directory.bad_files.TRIES", 2)
+    code, _, err = place.said(capsys, "run")
+    assert (code, place.names("incr")) == (3, {"ups_1.csv", *names})
+    assert f"{place.path}/incr: 2 of the feed files cannot be merged" in err
+    assert f"The first: {place.path}/incr/ups_2.csv: " in err
+
+
 def test_rejects_of_many_files_cost_one_more_merge(tmp_path: Path) -> None:
     text, merges = TextPlace(tmp_path / "base", BY_FIELD | {"op.code.in.master": "true"}), []
     (text.path / "master" / "part_0.txt").write_text("1,0,U\n")

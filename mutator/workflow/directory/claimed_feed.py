@@ -190,6 +190,9 @@ class ClaimedFeed:
             if first is None or is_new(done):
                 return done
             break
+        else:
+            found, incr = len(self.bad), self.base.at("incr")
+            first = error("feed.bad", path=incr, count=found, why=first)
         assert first is not None
         self.bad, self.all_bad = {}, True
         raise first
