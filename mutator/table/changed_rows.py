@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -198,13 +199,23 @@ class ChangedRows:
     def _find_values_again(self) -> None:
         """Find the files of the earlier snapshot with values that only the later one shows: all of their rows change.
 
-        The fields were removed before the earlier snapshot, and a restore undid that.
+        The fields were removed before the earlier snapshot, perhaps added again, and a restore undid that.
         """
         forms, known = Forms(self._after.state, self._after.table), Forms(self._before.state, self._before.table)
-        names = {*forms.schema().names} - {*known.schema().names}
-        if names:
-            self._again = self._files.of_schemas(lambda form: any(forms.has(form, name) for name in names))
-            self._old_rows.absent.update(dict.fromkeys(self._again, names))
+        earlier = {*known.schema().names}
+
+        @cache
+        def again(form: int) -> dict[str, Any]:
+            names = (name for name in forms.schema().names if forms.has(form, name))
+            fields = {name: known.schema().field(name) if name in earlier else None for name in names}
+            return {
+                name: None if field is None else known.value(form, field)
+                for name, field in fields.items()
+                if field is None or not known.has(form, name)
+            }
+
+        self._again = self._files.of_schemas(lambda form: bool(again(form)))
+        self._old_rows.absent.update({path: again(file.schema) for path, file in self._again.items()})
 
     def _check_keys(self, versions: Sequence[TableVersion]) -> None:
         """Raise StateError if a version has replaced records whose keys were not known."""

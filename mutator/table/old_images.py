@@ -36,8 +36,9 @@ class OldImageReader(ImageReader):
     replaced: set[str] = field(default_factory=set)  # paths of files whose rows an overwrite removed or hid
     lost: set[str] = field(default_factory=set)  # those of them whose rows could not be read so far
     start: int = 0  # version of the earlier snapshot
-    # Path of a file -> the fields whose values it has, but the earlier snapshot does not show.
-    absent: dict[str, set[str]] = field(default_factory=dict)
+    # Path of a file -> the fields whose values it has, but the earlier snapshot does not show, and what this has
+    # instead: a pa.Array of one value, or None for NULL.
+    absent: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def batches(self, images: Images) -> Iterator[tuple[int, Any]]:
         """Yield as ``ImageReader.batches`` does; from where a file is damaged on, images with keys alone."""
@@ -60,10 +61,14 @@ class OldImageReader(ImageReader):
         absent = self.absent.get(path)
         if absent is None:
             return batch
-        columns = [
-            nulls(batch.num_rows, one.type) if one.name in absent else column
-            for one, column in zip(batch.schema, batch.columns, strict=True)
-        ]
+        columns = []
+        for one, column in zip(batch.schema, batch.columns, strict=True):
+            value = absent.get(one.name, column)
+            if value is None:
+                column = nulls(batch.num_rows, one.type)
+            elif value is not column:
+                column = pa.repeat(converted(value, one.type, True)[0][0], batch.num_rows)
+            columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
     def _with_keys_alone(self, images: Images) -> Any:

@@ -140,23 +140,29 @@ def test_a_snapshot_that_was_undone_does_not_refuse_an_earlier_one(filled: Table
     assert notes(filled) == ["a8", "b8"]
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_changes_over_a_restore_that_undoes_the_removal_of_a_column(filled: Table, moved: bool) -> None:
+@pytest.mark.parametrize(("moved", "default"), [(False, None), (True, None), (False, ""), (False, "none")])
+def test_changes_over_a_restore_that_undoes_the_removal_of_a_column(
+    filled: Table, moved: bool, default: str | None
+) -> None:
     """The rows of the undone version lack the column, and no later version has begun it.
 
-    The values of its other rows are still in their files, if no compaction has moved the rows.
+    The values of its other rows are still in their files, if no compaction has moved the rows. default: the value, in
+    these rows, of a column that was added again under the same name; "" for NULL, None if it was not.
     """
     feed = rows("b", 9).append_column("at2", pa.array([1])).drop_columns(["note"])
     filled.apply(feed, removed_fields="note")
     if moved:
         filled.compact(everything=True)
+    if default is not None:
+        filled.apply(rows("b", 10).append_column("at2", pa.array([1])), default={"note": default} if default else {})
     removed = filled.version
+    kept = {row["id"]: row["note"] for row in filled.scan().to_pylist()} if default is not None else {}
     filled.restore(3)
     noted = {row["id"]: row["note"] for row in filled.scan().to_pylist()}
     assert len(noted) > 1
     for net in (False, True):
         found = {(row["_change_type"], row["id"], row["note"]) for row in filled.changes(removed, net=net).to_pylist()}
-        before, after = {("update_preimage", key, None) for key in noted}, {*noted.items()}
+        before, after = {("update_preimage", key, kept.get(key)) for key in noted}, {*noted.items()}
         assert found == before | {("update_postimage", key, note) for key, note in after}
     assert list(filled.changes(3, net=True)) == []
 
