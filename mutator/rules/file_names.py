@@ -26,6 +26,10 @@ _DELETES_WITHIN = re.compile(  # "del" alone is a word of Spanish, too, so it mu
     r"(?<!not[_-])(?<!non[_-])(?<![^\W_])(?i:deletes?|deleted|deletions?|removed|removes|removals?|erased|purged|tombstones?|del(?=[\W_\d]*(?:\.\w+)*$))(?![^\W\d_])"
     r"|(?<=[a-z])(?:Deletes?|Deleted|Deletions?|Removed|Removals?|Erased|Purged|Tombstones?)(?![a-z])"
 )
+_DELETE_DIRECTORY = re.compile(
+    r"(?:.*[-_. ])?(?:del|deletes?|deleted|deletions?|removals|tombstones)(?:[-_. ]\d+)*", re.IGNORECASE
+)
+_NEGATIONS = {"no", "non", "not", "without", "excluding", "except", "is", "un"}
 _UPSERTS = {(word,) for word in ("ups", "upsert", "upserts", "upd", "update", "updates", "ins", "insert", "inserts")}
 _UNFINISHED = re.compile(  # hdfs dfs -put, WinSCP, Flink, browsers, editors, and many programs for transfer
     r"\.(?:tmp|temp|part|partial|filepart|in-?progress|crdownload|download|swp|_copying_)$|\.in-?progress\.",
@@ -169,8 +173,26 @@ def delete_word_within(name: str) -> str | None:
     >>> [delete_word_within(name) for name in ("ventas_del_mes_7.csv", "non_deleted_7.csv", "ups_del_7.csv")]
     [None, None, None]
     """
-    found = None if words(name)[:1] in _UPSERTS else _DELETES_WITHIN.search(name)
+    found = None if is_named_like_upserts(name) else _DELETES_WITHIN.search(name)
     return name[max(found.start() - 1, 0) : found.end() + 1] if found else None
+
+
+def is_delete_directory(name: str) -> bool:
+    """Return whether a directory has the name of one for deletes. One of the form FIELD=VALUE has rows of that value.
+
+    >>> [is_delete_directory(name) for name in ("deletes", "orders_deleted_2026", "del_rio", "no_deletes", "op=delete")]
+    [True, True, False, False, False]
+    """
+    return _DELETE_DIRECTORY.fullmatch(name) is not None and _NEGATIONS.isdisjoint(words(name))
+
+
+def is_named_like_upserts(name: str) -> bool:
+    """Return whether a usual word for upserts begins a file's name.
+
+    >>> is_named_like_upserts("ups_7.csv"), is_named_like_upserts("upstream_7.csv")
+    (True, False)
+    """
+    return words(name)[:1] in _UPSERTS
 
 
 def may_be_place(name: str) -> bool:

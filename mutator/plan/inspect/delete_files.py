@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mutator.config import Config
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, option
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
@@ -55,6 +55,25 @@ def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[
     named = named_like_deletes(config, feed, others)
     if not named:
         return
+    raise _names_error(config, file_names.first_few([*named]), named, "")
+
+
+def check_delete_directories(config: Config, feed: Sequence[Source]) -> None:
+    """Raise DataError for feed files in a directory with a name for deletes, whose rows are read as upserts."""
+    if config.op_field is not None or config.full or config.delete_pattern == _NO_FILE:
+        return
+    parents = {source.path: source.path.rpartition("/")[0] for source in feed if not source.is_table}
+    named = {one for one in {*parents.values()} if file_names.is_delete_directory(file_names.base_name(one))}
+    for source in feed:
+        if parents.get(source.path) not in named or file_names.is_named_like_upserts(source.name):
+            continue
+        if not is_delete_source(config, source):
+            directory, name = file_names.base_name(parents[source.path]), f"deletes_{source.name}"
+            raise _names_error(config, f"{directory}/{source.name}", {name: "deletes"}, f"names such as {name} and ")
+
+
+def _names_error(config: Config, paths: str, named: Mapping[str, str], names: str) -> MutatorError:
+    """Return the error of files that are named like deletes. named: as in ``named_like_deletes``."""
     settings = {"prefix": config.delete_prefix, "pattern": config.delete_pattern and config.delete_pattern.pattern}
     given = [f"deleted.record.file.{key} is {value}" for key, value in settings.items() if value is not None]
     word = next(iter(named.values()))
@@ -64,22 +83,7 @@ def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[
         cure = option("deleted.record.file.pattern", delete_pattern(named, settings["pattern"]))
     otherwise = "rename the files" if given else "-D deleted.record.file.pattern=none"
     known = " and ".join(given) or "no setting says that they contain deletes"
-    raise error("delete.names", paths=file_names.first_few([*named]), known=known, cure=cure, otherwise=otherwise)
-
-
-def check_delete_directories(config: Config, feed: Sequence[Source]) -> None:
-    """Raise DataError for feed files in a directory with a word for deletes, whose rows are read as upserts."""
-    if config.op_field is not None or config.full or config.delete_pattern == _NO_FILE:
-        return
-    for source in feed:
-        directory = file_names.base_name(source.path.rpartition("/")[0])
-        word = file_names.delete_word(directory) or file_names.delete_word_within(directory)
-        if word and not source.is_table and not is_delete_source(config, source):
-            named = f"{word.strip('-_.=').lower()}_{source.name}"
-            cure = f"names such as {named} and {option('deleted.record.file.prefix', named.partition('_')[0])}"
-            known, otherwise = "no setting says that a directory has deletes", "-D deleted.record.file.pattern=none"
-            shown = f"{directory}/{source.name}"
-            raise error("delete.names", paths=shown, known=known, cure=cure, otherwise=otherwise)
+    return error("delete.names", paths=paths, known=known, cure=names + cure, otherwise=otherwise)
 
 
 def delete_pattern(named: Mapping[str, str], known: str | None = None) -> str:

@@ -18,6 +18,7 @@ from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.heads import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
+from mutator.rules.typed_values import canonical
 
 _ROWS = 200  # of a file
 
@@ -92,13 +93,20 @@ def typed_texts(sources: Sequence[Source], fields: Sequence[str | int]) -> Itera
         if schema is None or not FILE_FORMATS[source.file_format].typed or len({*schema.names}) < len(schema):
             continue  # the plan refuses a name twice
         at = [schema.get_field_index(one) if isinstance(one, str) else one for one in fields]
-        if not all(0 <= one < len(schema) and types.is_string(schema.field(one).type) for one in at):
+        if not all(0 <= one < len(schema) and _is_text(schema.field(one).type) for one in at):
             continue
         names = [schema.names[one] for one in at]
         batch = first_batch(source, names, _ROWS)
         if batch is not None:
-            columns = ([(value or "").encode() for value in batch.column(name).to_pylist()] for name in names)
+            columns = ([value or b"" for value in canonical(batch.column(name)).to_pylist()] for name in names)
             yield source, list(zip(*columns, strict=True))
+
+
+def _is_text(data_type: Any) -> bool:
+    if types.is_dictionary(data_type):
+        return _is_text(data_type.value_type)
+    is_text = (types.is_string, types.is_large_string, types.is_string_view)
+    return any(is_type(data_type) for is_type in is_text)
 
 
 def _sampled_master(survey: Survey) -> list[Source]:

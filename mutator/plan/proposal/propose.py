@@ -139,9 +139,9 @@ def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, 
 def _operations(inputs: Inputs, layout: Layout, given: Given, config: Config, op: str | None) -> list[Choice]:
     if op is not None:
         return op_choices(inputs, op, layout.label(op))
+    check_delete_directories(replace(config, op_field=None), given.feed.sources)
     config = replace(config, delete_prefix=None, delete_pattern=None, op_field=None)
     master = given.master.sources if given.master is not None else ()
-    check_delete_directories(config, given.feed.sources)
     named = named_like_deletes(config, given.feed.sources, [source.name for source in master])
     others = sorted({source.name for source in given.feed.sources} - named.keys())
     choice = prefix_choice(named, others) or possible_prefix(others)
