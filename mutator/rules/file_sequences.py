@@ -14,7 +14,8 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from datetime import UTC, datetime
+from itertools import pairwise, takewhile
 
 from mutator.rules import file_names
 
@@ -41,8 +42,8 @@ _SECONDS = 10  # digits of seconds since 1970
 _YEARS = ("19", "20", "21")
 _YEAR, _MONTH, _DAY = r"(?P<year>(?:19|20|21)\d\d)", r"(?P<month>0[1-9]|1[0-2])", r"(?P<day>0[1-9]|[12]\d|3[01])"
 _HOUR, _MINUTE, _SECOND = r"(?P<hour>[01]\d|2[0-3])", r"(?P<minute>[0-5]\d)", r"(?P<second>[0-5]\d)"
-_IN_SEVERAL_NUMBERS = (  # 2026_01_31, 202601_31, 2026_01_31_23_59_00, 20260131_23_59, 31_01_2026, 01_31_2026
-    rf"(?<!\d){_YEAR}[-_]?{_MONTH}_{_DAY}",
+_IN_SEVERAL_NUMBERS = (  # 2026_01_31, 2026_01_31_23_59_00, 20260131_23_59, 31_01_2026, 01_31_2026
+    rf"(?<!\d){_YEAR}[-_]{_MONTH}_{_DAY}",
     rf"(?<!\d){_YEAR}[-_.]?{_MONTH}[-_.]?{_DAY}[-_T]{_HOUR}[-_]?{_MINUTE}_{_SECOND}",
     rf"(?<!\d){_YEAR}[-_.]?{_MONTH}[-_.]?{_DAY}[-_T]{_HOUR}_{_MINUTE}",
     rf"(?<!\d){_DAY}[-_.]{_MONTH}_{_YEAR}",
@@ -50,14 +51,14 @@ _IN_SEVERAL_NUMBERS = (  # 2026_01_31, 202601_31, 2026_01_31_23_59_00, 20260131_
 )
 _COARSE_DATES = (  # 202612 and 2026_12, 261231, 2026365, 31DEC2026, 2026
     rf"(?<!\d){_YEAR}[-_.]?{_MONTH}(?!\d)",
-    rf"(?<!\d)(?P<year>[1-4]\d){_MONTH}{_DAY}(?!\d)",
+    rf"(?<!\d)(?P<year>1[5-9]|[23]\d){_MONTH}{_DAY}(?!\d)",
     r"(?<!\d)(?P<year>20\d\d)(?P<yearday>[0-3]\d\d)(?!\d)",
     rf"(?<!\d){_DAY}[-_]?(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[-_]?{_YEAR}(?!\d)",
     r"(?<!\d)(?P<year>20[1-3]\d)(?!\d)",
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _END = r"(?=\.|$)"
-_SHORT, _NEAR = 6, 5  # digits of a date with a year of two digits; most years between the names of one delivery
+_SHORT, _FIRST_YEAR = 6, 15  # digits of a date with a year of two digits; of those that are taken for years
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,10 @@ def contradiction(names: Iterable[str]) -> tuple[str, str | None] | None:
     for group in by_words.values():
         found = _in_several_numbers(group) or _later_dates(group) or _day_first(group) or _other_forms(group)
         if found is not None:
-            return found
+            why, pattern = found
+            every = (name for names in by_words.values() for name in names)
+            fits = pattern and all(SequencePattern(pattern).sequence(name) is not None for name in every)
+            return why, pattern if fits else None
     return None
 
 
@@ -216,17 +220,24 @@ def _later_dates(names: Sequence[str]) -> tuple[str, str | None] | None:
 
 
 def _coarse_dates(names: Sequence[str]) -> tuple[list[str | None], str | None]:
-    """Return the dates in the beginnings of names that all have one in the same form, and a pattern that finds them."""
+    """Return the dates in the beginnings of names that all have one in the same form, and a pattern that finds them.
+
+    A year alone may be any number, unless those of all names are near each other.
+    """
     for form in _COARSE_DATES:
-        found = [match for name in names if (match := re.search(form, _head(name), re.IGNORECASE))]
+        searched = (re.search(form, _head(name), re.IGNORECASE) for name in names)
+        found = [match for match in takewhile(bool, searched) if match is not None]
         if len(found) < len(names):
             continue
         parts = [one.groupdict() for one in found]
+        years = [int(one["year"]) for one in parts]
+        if {*parts[0]} == {"year"} and max(years) - min(years) > 1:
+            continue
         for one in parts:
             if one.get("name"):
                 one["month"] = f"{_MONTHS.index(one['name'].lower()) + 1:02}"
         dates = ["".join(one.get(part) or "" for part in ("year", "month", "day", "yearday")) for one in parts]
-        return [*dates], None if {"yearday", "name"} & {*parts[0]} else f"{form}.*_(?P<number>\\d+){_END}"
+        return [*dates], None if {"yearday", "name"} & {*parts[0]} else f"{form}[^\\d]*_(?P<number>\\d+){_END}"
     return [None] * len(names), None
 
 
@@ -249,12 +260,19 @@ def _day_first(names: Sequence[str]) -> tuple[str, str | None] | None:
 
 
 def _short_years(lasts: Sequence[str]) -> tuple[str, str | None] | None:
-    """Find numbers such as 311226, whose years are near each other only if the day or the month comes first."""
+    """Find numbers such as 311226, whose years are near each other only if the day or the month comes first.
+
+    Other numbers are counters or clocks more often: so the years follow each other, and are not those of far dates, and
+    the days differ.
+    """
     found = []
+    if len({last[:4] for last in lasts}) < 2:
+        return None
+    latest = datetime.now(UTC).year % 100 + 1
     for parts in (("year", "month", "day"), ("day", "month", "year"), ("month", "day", "year")):
         dates = [dict(zip(parts, (last[:2], last[2:4], last[4:]), strict=True)) for last in lasts]
         years = [int(date["year"]) for date in dates if _is_date("20", date["month"], date["day"])]
-        if len(years) == len(lasts) and max(years) - min(years) <= _NEAR:
+        if len(years) == len(lasts) and max(years) - min(years) <= 1 and _FIRST_YEAR <= min(years) <= latest:
             found.append("_" + "".join(rf"(?P<{part}>\d\d)" for part in parts) + _END)
     if not found or found[0].startswith("_(?P<year>"):
         return None

@@ -3,10 +3,13 @@
 >>> out_of_order([b"27-NOV-26", b"01-DEC-26"])
 ('dates with the names of months', '27-NOV-26', '01-DEC-26')
 >>> out_of_order([b"2026-09-30T01:00", b"2026-10-01T01:00"])
+>>> out_of_order([b"10-12-31", b"26-12-31"]), out_of_order([b"1.2.10", b"1.2.11"])
+(None, None)
 """
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -60,6 +63,7 @@ _PERIOD = re.compile(r"(?:[QqWwKk]|[Kk][Ww])\s?(?P<number>\d\d?)[-\s/.]+(?P<year
 _LSN = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")  # of PostgreSQL
 _NUMBERS = re.compile(r"(\d+)")
 _NOON, _CENTURY = 12, 2000
+_FIRST_YEAR = 2015  # of those with two digits, after a day and a month: other numbers are those of releases
 _NEAR = 5  # years between the values of most deliveries
 _LONGEST = 64  # characters of a position in a log
 
@@ -124,7 +128,10 @@ def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
             raise ValueError
         if part["half"] is not None:
             hour = hour % _NOON + (_NOON if part["half"] in "pP" else 0)
-        year += _CENTURY if len(part["year"]) == 2 else 0
+        if len(part["year"]) == 2:
+            year += _CENTURY
+            if match.re in (_DAY_FIRST, _MONTH_FIRST) and not _FIRST_YEAR <= year <= datetime.now(UTC).year + 1:
+                raise ValueError
         return year, month, day, hour, int(part["minute"] or 0), int(part["second"] or 0), *_fraction(part["fraction"])
 
     return parse

@@ -1,12 +1,16 @@
 """Rows of text files: line ends, splits and encodings."""
 
 import random
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.formats.content import OtherHeader, Window
 from mutator.formats.files import lines
+from mutator.formats.files.line_scan import scan
+from tests.support.in_memory import InMemory
 
 
 def naive_rows(data, ending):
@@ -118,3 +122,32 @@ def test_random_bytes_are_binary():
 )
 def test_markup(head, says):
     assert lines.markup(head.encode()) == says
+
+
+HEADER = b"name,Kind,ts"
+ALIKE = st.sampled_from([HEADER, b'"name", Kind,ts ', b"eman,Kind,ts", b"st,name,Kin", b"name,Kin,tsd", b"1,2,3", b""])
+OTHERS = st.sampled_from([b"kind,name,ts", b"NAME,KIND,TS", b"'ts',Kind,name"])
+
+
+@given(st.lists(ALIKE, max_size=9), st.integers(1, 40), st.lists(OTHERS, max_size=1), st.integers(0, 9))
+def test_blocks_and_rows_find_the_same_headers(some, times, other, at):
+    """Many rows are compared with the header by sums of their letters, few of them one by one."""
+    rows = some * times
+    rows[at:at] = other
+    data = b"\n".join([HEADER, *rows, b""])
+    window = Window(lines.LF, header_end=len(HEADER) + 1, header=HEADER)
+
+    def by_rows():
+        return [row for _, _, row in lines.numbered_rows(InMemory(data, window)) if row is not None]
+
+    def by_blocks():
+        found = scan(data, 0, window, ord(","), None)
+        return [found.data[a:b].tobytes() for a, b in zip(found.table.starts, found.table.ends, strict=True)]
+
+    if other:
+        with pytest.raises(OtherHeader) as one:
+            by_rows()
+        with pytest.raises(OtherHeader, match=re.escape(str(one.value))):
+            by_blocks()
+        return
+    assert by_rows() == by_blocks() == [row for row in rows if row and not row.startswith((b"name,Kind,ts", b'"'))]

@@ -22,16 +22,16 @@ FORMS = {  # how a producer names its file number n of a day or an hour -> the p
     "o_{t:%Y%m%d}_{t:%H%M%S}.csv": "date",
     "orders_{t:%d%m%Y}{t:%H%M%S}.txt": r"_(?P<day>\d\d)(?P<month>\d\d)(?P<year>\d{4})" + CLOCK,
     "o_{t:%Y_%m_%d_%H_%M_%S}.txt": rf"(?<!\d){YEAR}[-_.]?{MONTH}[-_.]?{DAY}[-_T]{TIME}_(?P<second>[0-5]\d){END}",
-    "o_{t:%Y%m}_{of_month}.csv.gz": rf"(?<!\d){YEAR}[-_.]?{MONTH}(?!\d).*_(?P<number>\d+){END}",
-    "o_{t:%y%m%d}_{hour}.csv": rf"(?<!\d)(?P<year>[1-4]\d){MONTH}{DAY}(?!\d).*_(?P<number>\d+){END}",
-    "o_{t:%Y}_{of_month}.csv": rf"(?<!\d)(?P<year>20[1-3]\d)(?!\d).*_(?P<number>\d+){END}",
+    "o_{t:%Y%m}_{of_month}.csv.gz": rf"(?<!\d){YEAR}[-_.]?{MONTH}(?!\d)[^\d]*_(?P<number>\d+){END}",
+    "o_{t:%y%m%d}_{hour}.csv": rf"(?<!\d)(?P<year>1[5-9]|[23]\d){MONTH}{DAY}(?!\d)[^\d]*_(?P<number>\d+){END}",
+    "o_{t:%Y}_{of_month}.csv": rf"(?<!\d)(?P<year>20[1-3]\d)(?!\d)[^\d]*_(?P<number>\d+){END}",
     "LOAD{n:08X}.csv": "dms",
     "{t:%Y%m%d-%H%M%S}{n:03}.csv": "dms",
     "orders+3+{n:010}.json": "connect-offset",
 }
 DAILY = {  # how a producer names its file of a day -> the pattern; None: it must ask
-    "o_{t:%Y_%m_%d}.txt": rf"(?<!\d){YEAR}[-_]?{MONTH}_{DAY}{END}",
-    "o_{t:%Y-%m_%d}.txt": rf"(?<!\d){YEAR}[-_]?{MONTH}_{DAY}{END}",
+    "o_{t:%Y_%m_%d}.txt": rf"(?<!\d){YEAR}[-_]{MONTH}_{DAY}{END}",
+    "o_{t:%Y-%m_%d}.txt": rf"(?<!\d){YEAR}[-_]{MONTH}_{DAY}{END}",
     "o_{t:%d_%m_%Y}.csv.gz": rf"(?<!\d){DAY}[-_.]{MONTH}_{YEAR}{END}",
     "o_{t:%m-%d_%Y}.csv": rf"(?<!\d){MONTH}[-_.]{DAY}_{YEAR}{END}",
     "o_{t:%d%m%y}.txt": rf"_(?P<day>\d\d)(?P<month>\d\d)(?P<year>\d\d){END}",
@@ -97,6 +97,33 @@ def test_names_with_a_date_of_a_day(form, pattern):
 )
 def test_a_date_in_several_numbers_needs_no_other_name(names):
     assert "ends with a date" in contradiction(names)[0]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["o_093000.csv", "o_101500.csv"],  # clocks
+        ["o_110150.csv", "o_110151.csv"],  # counters
+        ["o_110126.csv", "o_110127.csv"],
+        ["o_010132.csv", "o_010133.csv"],
+        ["store_2015_7.csv", "store_2020_3.csv"],
+        ["eu_110101_5.csv", "eu_120101_3.csv"],
+        ["o_202601_01.csv"],  # of the month
+    ],
+)
+def test_numbers_that_are_no_dates(names):
+    assert contradiction(names) is None
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["o_2026_9_30.csv", "o_2026_10_1.csv", "o_2027_1_2.csv"],  # the pattern of the years would leave out the months
+        ["o_2026_01_31.csv", "fix_5.csv"],
+    ],
+)
+def test_a_pattern_that_does_not_fit_all_names_is_not_proposed(names):
+    assert contradiction(names)[1] is None
 
 
 @pytest.mark.parametrize("form", RIGHT)

@@ -9,10 +9,22 @@ from typing import Any
 import numpy as np
 
 from mutator.formats.content import Reject, Window
-from mutator.formats.files.lines import CR, LF, UTF8_BOM, repeats_header
+from mutator.formats.files.lines import AROUND_NAMES, CR, LF, UTF8_BOM, header_words, repeats_header
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined
 
 NEWLINE = 10
+_PROBED, _FEW = 16, 64  # bytes of a row that are looked at first; rows that are compared with a header one by one
+
+
+def _letters() -> Any:
+    """Return a number for each byte, so that two texts with the same letters, in any order and case, have one sum."""
+    numbers = np.random.default_rng(0).integers(1 << 63, size=256, dtype=np.uint64)
+    numbers[65:91] = numbers[97:123]
+    numbers[np.frombuffer(AROUND_NAMES + UTF8_BOM, np.uint8)] = 0
+    return numbers
+
+
+_LETTERS = _letters()
 
 
 @dataclass(frozen=True)
@@ -143,20 +155,21 @@ def _repeated_headers(data: Bytes, starts: Ints, ends: Ints, offset: int, line: 
 
     offset: of the data in the file.
     """
-    found: list[int] = []
+    plain, words = header_words(line)
+    least, most = (len(plain), len(line) + 4 * len(words)) if words else (len(line), len(line))
+    rows = np.flatnonzero((ends - starts >= least) & (ends - starts <= most + len(UTF8_BOM)))
     used = np.zeros(256, np.bool_)  # nearly every other row has a byte that the header has not, in either case
-    used[np.frombuffer(line.lower() + line.upper() + UTF8_BOM, np.uint8)] = True
-    for length in (len(line), len(UTF8_BOM) + len(line)):
-        rows = np.flatnonzero(ends - starts == length)
-        for at in range(length):
-            if not len(rows):
-                break
-            rows = rows[used[data[starts[rows] + at]]]
-        for row in rows.tolist():
-            start = int(starts[row])
-            if repeats_header(data[start : start + length].tobytes(), line, offset + start):
-                found.append(row)
-    return found
+    used[np.frombuffer(line.lower() + line.upper() + UTF8_BOM + AROUND_NAMES, np.uint8)] = True
+    for at in range(min(least, _PROBED)):
+        if not len(rows):
+            return []
+        rows = rows[used[data[starts[rows] + at]]]
+    if len(rows) > _FEW:  # equal sums: the same letters, as often
+        sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(_LETTERS[data], dtype=np.uint64)))
+        own = _LETTERS[np.frombuffer(line, np.uint8)].sum(dtype=np.uint64)
+        rows = rows[sums[ends[rows]] - sums[starts[rows]] == own]
+    lines = ((row, int(starts[row]), int(ends[row])) for row in rows.tolist())
+    return [row for row, start, end in lines if repeats_header(data[start:end].tobytes(), line, offset + start)]
 
 
 def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:

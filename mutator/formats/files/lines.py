@@ -11,6 +11,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,6 +41,7 @@ _JSON = re.compile(r"\s*(?:\{\s*(?:\"|\})|\[\s*[\[\]{\"])")
 _LITERAL = 10  # more characters than a name such as "false" has
 _WORD = re.compile(rb"[\w\x80-\xff]+")  # also of letters beyond ASCII
 _NAME = re.compile(rb"[a-zA-Z\x80-\xff]{2}")
+AROUND_NAMES = b"\"' \t"  # quotes and blanks
 _MARKUP = re.compile(rb"\s*<(?:(\?xml\b)|!doctype html\b|html\b)", re.IGNORECASE)
 
 
@@ -181,28 +183,38 @@ def rows(blocks: Iterable[bytes], ending: str, start: int = 0, end: int | None =
 
 
 def repeats_header(row: bytes, header: bytes, offset: int) -> bool:
-    """Return whether a row is the header of its file once more, also after a byte order mark.
+    """Return whether a row is the header of its file once more, also with other quotes or blanks around the names.
 
     Raises OtherHeader if it has the names of the header in another order or case. Names of digits and single letters
-    may be values in another order: they are not compared.
+    may be values: they are not compared.
 
-    >>> repeats_header(b"id,name", b"id,name", 20)
-    True
+    >>> repeats_header(b"id,name", b"id,name", 20), repeats_header(b'"id", "name"', b"id,name", 20)
+    (True, True)
     >>> repeats_header(b"2024,2025", b"2025,2024", 20)
     False
     """
     row = row.removeprefix(UTF8_BOM)
     if row == header:
         return True
-    if len(row) == len(header) and _NAME.search(header) and _words(row) == _words(header):
+    plain, (known, words) = row.translate(None, AROUND_NAMES), header_words(header)
+    if len(plain) != len(known) or not words:
+        return False
+    if plain == known:
+        return True
+    if (
+        len(words) > 1
+        and sorted(_WORD.findall(plain.lower())) == words
+        and sorted(plain.lower()) == sorted(known.lower())
+    ):
         raise OtherHeader(offset, row)
     return False
 
 
-def _words(line: bytes) -> tuple[list[bytes], list[int]]:
-    """Return the words of a line and all its bytes, both sorted and in lower case."""
-    lower = line.lower()
-    return sorted(_WORD.findall(lower)), sorted(lower)
+@lru_cache
+def header_words(header: bytes) -> tuple[bytes, list[bytes]]:
+    """Return a header without quotes and blanks, and its words, sorted and in lower case; none if it has no names."""
+    plain = header.translate(None, AROUND_NAMES)
+    return plain, sorted(_WORD.findall(plain.lower())) if _NAME.search(header) else []
 
 
 def numbered_rows(content: Content) -> Iterator[tuple[int, int, bytes | None]]:

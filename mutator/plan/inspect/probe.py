@@ -260,10 +260,11 @@ def _probe_schema(
     if delimited and names and not header and len(file_schema.schema):
         file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, names), named=True)
     header_line = head[: file_schema.header_end].removeprefix(lines.UTF8_BOM).strip(b"\r\n")
+    has_others = config.header_check and not file_names.is_data_file(source.name)  # a run writes one header a file
     return replace(
         source,
         file_schema=file_schema,
-        header_line=header_line if config.header_check and file_schema.header_end <= len(head) else b"",
+        header_line=header_line if has_others and file_schema.header_end <= len(head) else b"",
         dialect=dialect,
         ending=ending,
         bom=file_schema.bom,

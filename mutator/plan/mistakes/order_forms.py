@@ -91,6 +91,8 @@ def _text_warnings(config: Config, known: Manifest | None, values: Sequence[byte
     if found is not None:
         form, one, other = found
         pair = f"{quoted_value(one.encode())} is compared with {quoted_value(other.encode())} letter by letter"
+        if one == other:
+            pair = f"in the order of text, values such as {quoted_value(one.encode())} do not follow each other in time"
         cure = "have them delivered as numbers or in ISO 8601, as in 2026-01-31T22:15:00Z"
         yield from _wrong_order(config, known, form, pair, cure)
 

@@ -245,19 +245,21 @@ def _tables(
 ) -> list[Table]:
     tables = []
     left = _SIDE_ROWS
-    config = replace(config, header_check=False)
+    unchecked = replace(config, header_check=False)
     for source in sources:
+        names = headers.get(source.path)
         if source.part is None and not FILE_FORMATS[source.file_format].typed:
             entry = Entry(source.path, source.name, source.bytes, "file")
-            source = probe_file(config, storage_for(source.path), entry, wanted, named=named)
+            how = unchecked if names is None else config
+            source = probe_file(how, storage_for(source.path), entry, wanted, named=named)
             if is_data_file(source.name) and source.file_format == "text":
                 source = replace(source, header_end=0)
         split = config.delimiter.split if source.file_format == "text" else None
         rows = first_rows(source, split, min(_ROWS, left), _BYTES)
         left = max(left - rows.count, 1000)
         directory = posixpath.dirname(source.path.removeprefix(base).lstrip("/")) if base else ""
-        names = headers.get(source.path) if source.file_format == "text" else None
-        tables.append(_table(source, rows, names, directory if "=" in directory else "", renamed[source.path]))
+        of_text = names if source.file_format == "text" else None
+        tables.append(_table(source, rows, of_text, directory if "=" in directory else "", renamed[source.path]))
     return tables
 
 
