@@ -27,7 +27,7 @@ _DELETES_WITHIN = re.compile(  # "del" alone is a word of Spanish, too, so it mu
     r"|(?<=[a-z])(?:Deletes?|Deleted|Deletions?|Removed|Removals?|Erased|Purged|Tombstones?)(?![a-z])"
 )
 _DELETE_DIRECTORY = re.compile(
-    r"(?:.*[-_. ])?(?:del|deletes?|deleted|deletions?|removals|tombstones)(?:[-_. ]\d+)*", re.IGNORECASE
+    r"(?:(?:.*[-_. ])?(?:del|deletes?|deleted|deletions?|removals|tombstones)|removed)(?:[-_. ]\d+)*", re.IGNORECASE
 )
 _NEGATIONS = {"no", "non", "not", "without", "excluding", "except", "is", "un"}
 _UPSERTS = {(word,) for word in ("ups", "upsert", "upserts", "upd", "update", "updates", "ins", "insert", "inserts")}
@@ -178,10 +178,10 @@ def delete_word_within(name: str) -> str | None:
 
 
 def is_delete_directory(name: str) -> bool:
-    """Return whether a directory has the name of one for deletes. One of the form FIELD=VALUE has rows of that value.
+    """Return whether a directory has the name of one for deletes.
 
-    >>> [is_delete_directory(name) for name in ("deletes", "orders_deleted_2026", "del_rio", "no_deletes", "op=delete")]
-    [True, True, False, False, False]
+    >>> [is_delete_directory(name) for name in ("deletes", "orders_deleted_2026", "del_rio", "no_deletes")]
+    [True, True, False, False]
     """
     return _DELETE_DIRECTORY.fullmatch(name) is not None and _NEGATIONS.isdisjoint(words(name))
 

@@ -153,13 +153,18 @@ def test_a_directory_of_deletes_without_a_setting(job, directory):
     (place / "f_1.txt").write_bytes(b"a,1,200\n")
     job.put("ups_prod_1.txt")
     feed = [str(place), str(job.feed)]
-    named = f"{directory.removeprefix('op=')}_f_1.txt"
-    prefix = named.partition("_")[0]
-
-    job.refused(DataError, f"{directory}/f_1.txt: named like deletes", f"use names such as {named} and ", feed=feed)
-    (place / "f_1.txt").rename(place / named)
-    settings = {**CONFIG, "deleted.record.file.prefix": prefix, "max.delete.fraction": "1"}
+    says = "use names such as deletes_f_1.txt and -D 'deleted.record.file.prefix=deletes'"
+    job.refused(DataError, f"{directory}/f_1.txt: named like deletes", says, feed=feed)
+    (place / "f_1.txt").rename(place / "deletes_f_1.txt")
+    settings = {**CONFIG, "deleted.record.file.prefix": "deletes", "max.delete.fraction": "1"}
     assert job.run(settings, feed=feed).counts["feed deleted"] == 1
+
+
+@pytest.mark.parametrize("directory", ["status=deleted", "del_rio", "no_deletes", "duplicates_removed"])
+def test_other_directories(job, directory):
+    (job.root / directory).mkdir()
+    (job.root / directory / "f_1.txt").write_bytes(b"a,1,200\n")
+    assert job.run(CONFIG, feed=[str(job.root / directory)]).counts["feed rows"] == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, option
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
+from mutator.rules.op_codes import meaning_of, named_like_op_codes
 
 _NO_FILE = re.compile("(?!)")  # deleted.record.file.pattern=none
 
@@ -63,13 +64,21 @@ def check_delete_directories(config: Config, feed: Sequence[Source]) -> None:
     if config.op_field is not None or config.full or config.delete_pattern == _NO_FILE:
         return
     parents = {source.path: source.path.rpartition("/")[0] for source in feed if not source.is_table}
-    named = {one for one in {*parents.values()} if file_names.is_delete_directory(file_names.base_name(one))}
+    named = {one for one in {*parents.values()} if _is_of_deletes(file_names.base_name(one))}
     for source in feed:
         if parents.get(source.path) not in named or file_names.is_named_like_upserts(source.name):
             continue
         if not is_delete_source(config, source):
             directory, name = file_names.base_name(parents[source.path]), f"deletes_{source.name}"
             raise _names_error(config, f"{directory}/{source.name}", {name: "deletes"}, f"names such as {name} and ")
+
+
+def _is_of_deletes(directory: str) -> bool:
+    """Return whether a directory is named like deletes; one of a partition only if its field is like an op code."""
+    field, is_partition, value = directory.partition("=")
+    if is_partition:
+        return named_like_op_codes(field) and meaning_of(value.encode("utf-8", "surrogateescape"), field) == "delete"
+    return file_names.is_delete_directory(directory)
 
 
 def _names_error(config: Config, paths: str, named: Mapping[str, str], names: str) -> MutatorError:
