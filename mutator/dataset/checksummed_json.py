@@ -72,10 +72,10 @@ def _sealed(text: bytes) -> bytes:
     return text + f'{_SEAL}{checksum.whole(text)}"\n}}\n'.encode("ascii")
 
 
-def parse(data: bytes, name: str, known: int, oldest: int = 1) -> dict[str, Any]:
+def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
     """Return the members of a document. Raises ValueError if a byte differs from what ``dump`` wrote, or Newer.
 
-    known, oldest: the format versions that can be read.
+    known: the format version that can be read.
     """
     try:
         members: dict[str, Any] = json.loads(data)
@@ -85,13 +85,13 @@ def parse(data: bytes, name: str, known: int, oldest: int = 1) -> dict[str, Any]
         raise ValueError(f"it cannot be read: {_why_unreadable(fault)}") from None
     if form == name and isinstance(version, int) and version > known:
         raise Newer(version)
-    # The bytes are checked, not the members: earlier versions of this program wrote other white space.
+    # The bytes are checked, not the members: another program may write other white space.
     if _sealed(data[: data.rfind(_SEAL.encode("ascii"))]) != data:
         raise ValueError(f"its content does not have the checksum {expected}")
     if form != name:
         raise ValueError(f"its format is {form!r} and should be {name!r}")
-    if version < oldest:
-        raise ValueError(f"its format has version {version}, and the oldest that can be read is {oldest}")
+    if version < known:
+        raise ValueError(f"its format has version {version}, which only programs before the first release wrote")
     return members
 
 

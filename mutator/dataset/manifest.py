@@ -16,7 +16,7 @@ from mutator.rules.absences import Absence
 
 # 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
 # 5: "absences", "pattern" of an order by file names
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 DIRECTORY = "_mutator"
 TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest
 PATH = "_mutator/manifest.json"
@@ -140,10 +140,8 @@ def parse(data: bytes, path: str) -> Manifest:
         document["files"] = tuple(DataFile(**part) for part in document["files"])
         document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
-        document.setdefault("copy", None)
-        document.setdefault("changes", False)
-        document["absences"] = tuple((int(time), str(high)) for time, high in document.get("absences", ()))
-        document["feed_settings"] = tuple(FeedSettings(**part) for part in document.get("feed_settings", ()))
+        document["absences"] = tuple((int(time), str(high)) for time, high in document["absences"])
+        document["feed_settings"] = tuple(FeedSettings(**part) for part in document["feed_settings"])
         manifest = Manifest(**checksummed_json.attributes(Manifest, document))
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None

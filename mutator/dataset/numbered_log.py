@@ -76,17 +76,15 @@ class NumberedLog(Generic[Item]):
         members: Callable[[Item], dict[str, Any]],
         damaged: str = "log.damaged",
         newer: str = "log.newer",
-        oldest: int = 1,
     ) -> None:
         """Describe a log; nothing is read yet.
 
         form, version: name and version of the format. parse: makes an entry of its JSON members; raises KeyError,
         TypeError or ValueError for other members. members: undoes it. damaged, newer: the kinds of its errors.
-        oldest: the first version of the format that can be read.
         """
         self._files = ExclusiveFiles(directory, r"([0-9]{20})\.json")
         self._form, self._version, self._damaged, self._newer = form, version, damaged, newer
-        self._parse, self._members, self._oldest = parse, members, oldest
+        self._parse, self._members = parse, members
 
     def path(self, number: int) -> str:
         """Return the path of an entry."""
@@ -134,7 +132,7 @@ class NumberedLog(Generic[Item]):
     def _parsed_by(self, parse: Callable[[dict[str, Any]], _Parsed], number: int, data: bytes) -> _Parsed:
         path = self.path(number)
         try:
-            members = checksummed_json.parse(data, self._form, self._version, self._oldest)
+            members = checksummed_json.parse(data, self._form, self._version)
             if members["number"] != number:
                 raise ValueError(f"it is the entry of version {members['number']}")
             return parse(members)

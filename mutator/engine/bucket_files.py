@@ -185,7 +185,7 @@ class _DataFile(_BucketFile):
         failpoint("task.data.written", self._attempt)
         order = None
         if self._plan.by_file_name:
-            order = f"_mutator/order/{self.path}.parquet"
+            order = f"_mutator/order/{self.path}.order"
             with create(self._plan, self._staging, order) as side:
                 write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
             self.beside.append(side.side_file("order", self.rows, **self._members))
@@ -205,7 +205,7 @@ class _TombstoneFile(_BucketFile):
         if self._staging is None or not table.num_rows:
             return
         if self._writer is None:
-            path = f"_mutator/tombstones/{self._name}.parquet"
+            path = f"_mutator/tombstones/{self._name}.tombstones"
             self._stream = self._stack.enter_context(create(self._plan, self._staging, path))
             self._writer = TombstoneWriter(self._stream, self._plan.key_width)  # type: ignore[arg-type]
             self._stack.callback(self._writer.close)

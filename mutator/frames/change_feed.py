@@ -25,6 +25,11 @@ def change_files(known: Manifest) -> list[SideFile]:
     return sorted((part for part in known.beside if part.role == ROLE), key=lambda part: part.path)
 
 
+def readable_name(part: SideFile) -> str:
+    """Return the name of a file in a directory of changed rows, where other programs read it: it has their ending."""
+    return f"{posixpath.splitext(posixpath.basename(part.path))[0]}.{_format_of(part)}"
+
+
 def schema_of_changes(path: str, part: SideFile) -> Any:
     """Return the pa.Schema of a file of changed rows. path: of its dataset. Raises StorageError."""
     full = posixpath.join(path, part.path)
@@ -75,4 +80,4 @@ def difference_of_changes(path: str, known: Manifest) -> str | None:
 
 
 def _format_of(part: SideFile) -> str:
-    return "avro" if part.path.endswith(".avro") else "parquet"
+    return "avro" if part.path.endswith((".records", ".avro")) else "parquet"

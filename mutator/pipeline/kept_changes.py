@@ -15,7 +15,7 @@ from mutator.engine.blocks.carry import carry_file
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.frames.change_feed import change_files
+from mutator.frames.change_feed import change_files, readable_name
 from mutator.rules import file_names
 from mutator.storage import entries_of, located_to_write, read_if_exists, storage_for
 
@@ -46,7 +46,7 @@ def keep_changes(dataset: str, known: Manifest, directory: str, number: int | No
     storage.make_directory(directory)
     files = []
     for part in change_files(known):
-        name = posixpath.basename(part.path)
+        name = readable_name(part)
         try:
             carry_file(posixpath.join(dataset, part.path), posixpath.join(directory, name), part.checksum)
         except Damage as fault:
@@ -63,7 +63,7 @@ def keep_changes(dataset: str, known: Manifest, directory: str, number: int | No
 def check_free(directory: str, known: Manifest) -> None:
     """Raise StateError for a directory with more than changed rows of a dataset, which a killed run may have left."""
     kept = read_kept_changes(directory)
-    names = {posixpath.basename(part.path) for part in change_files(known)}
+    names = {readable_name(part) for part in change_files(known)}
     others = (one.name for one in entries_of(directory) if not (file_names.is_hidden(one.name) or one.name in names))
     if kept.dataset != known.commit if kept is not None else any(others):
         raise error("output.exists", path=directory)

@@ -15,8 +15,6 @@ def check_spec(path: str, known: Manifest, spec: dict[str, Any]) -> None:
         before, now = known.spec.get(name), spec.get(name)
         if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
             before = {**before, "type": "decimal"}  # the field was widened; every integer is a decimal
-        if name == "order" and before and now and before["by"] == now["by"] == "file name":
-            before = {"pattern": now["pattern"], **before}  # earlier releases did not record it
         if name == SPEC and before is None:
             continue  # a master without partitions becomes a partitioned one
         if before != now and not (name == "width" and before is None):

@@ -189,7 +189,7 @@ def _bases(table: str, plan: CleanPlan, run: str) -> dict[int, str]:
 
 def _written(table: str, plan: CleanPlan, run: str, new: list[str]) -> NamedFiles:
     """Write the list of the files that a plan names. new: to which its path is added."""
-    path, content = f"{DIRECTORY}/cleaned/named-{run}.parquet", written_list(plan.files)
+    path, content = f"{DIRECTORY}/cleaned/named-{run}.list", written_list(plan.files)
     new.append(path)
     storage, full = storage_for(table), posixpath.join(table, path)
     storage.make_directory(posixpath.dirname(full))

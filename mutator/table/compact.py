@@ -222,7 +222,7 @@ class _Compaction:
         return self.version
 
     def _stored(self, content: bytes, number: int) -> Stored:
-        path = f"{DIRECTORY}/hidden/part-{self._plan.run}-{number}.arrow"
+        path = f"{DIRECTORY}/hidden/part-{self._plan.run}-{number}.hidden"
         return stored_here(path, content, whole(content))
 
     def _forget_index(self) -> None:

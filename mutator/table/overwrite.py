@@ -206,7 +206,7 @@ class _Lost:
         content = written_index(tables)
         if content is None or target.table is None:
             return ()
-        return (stored_here(f"{DIRECTORY}/hidden/lost-{self._plan.run}.arrow", content, whole(content)),)
+        return (stored_here(f"{DIRECTORY}/hidden/lost-{self._plan.run}.hidden", content, whole(content)),)
 
 
 def _of_snapshots(snapshot: Snapshot) -> list[str | None]:

@@ -107,7 +107,7 @@ class _Restore:
         if not rows:
             return None
         content = written_masks(rows)
-        return stored_here(f"{DIRECTORY}/hidden/{self._run}.masks.parquet", content, whole(content))
+        return stored_here(f"{DIRECTORY}/hidden/{self._run}.masks", content, whole(content))
 
     def place_masks(self, new: list[str]) -> None:
         """Write the masks into a file if they are too large for the log entry. new: gets the path of the file."""

@@ -26,7 +26,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on
-from mutator.engine.versions.delta_files import Target
+from mutator.engine.versions.delta_files import Target, rows_directory
 from mutator.engine.versions.index_files import Taken, path_in_table, take_over
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
@@ -231,7 +231,7 @@ def _files(plan: Plan, known: Manifest, path: str) -> Iterator[Taken]:
             yield Taken(
                 source=path,
                 part=part,
-                directory=posixpath.join(partition or "", "version_id=1"),
+                directory=rows_directory(partition, 1),
                 partition=partition,
                 bucket=0 if partitioned else part.bucket or 0,
                 schema=schema,

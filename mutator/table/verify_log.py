@@ -256,7 +256,7 @@ class Walk:
         assert self.snapshot is not None
         done, bases = list[str](), {owner_of_base(name) for name in self.snapshot.state.cleaning.left.bases.values()}
         for one in derived:
-            if one.file is not None and one.file.endswith(".parquet"):
+            if one.file is not None and one.file.endswith(".files"):
                 directory, name = posixpath.split(posixpath.join(self.table, one.file))
                 for entry in entries_of(directory):
                     of_version = entry.name.startswith(name.partition("-")[0])  # the file of masks, too

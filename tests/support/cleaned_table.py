@@ -63,7 +63,7 @@ def paths(table: Table) -> set[str]:
 
 def data(table: Table) -> set[str]:
     """Return the paths of the data files of a table."""
-    return {path for path in paths(table) if path.endswith(".parquet") and path.startswith("version_id")}
+    return {path for path in paths(table) if path.endswith(".rows")}
 
 
 def stop(table: str, *_: Any) -> None:

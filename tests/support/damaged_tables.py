@@ -43,14 +43,14 @@ FEED: Rows = [
     (23, 9, "D", ""),
 ]
 ROLES = {
-    "data": "version_id=*/*.parquet",
-    "version index": "_mutator/table/hidden/*.arrow",
-    "key index": "_mutator/table/keys/version_id=*/*.keys",
-    "tombstones": "_mutator/table/tombstones/*.parquet",
+    "data": "_mutator/table/rows/version_id=*/*.rows",
+    "version index": "_mutator/table/hidden/*.hidden",
+    "key index": "_mutator/table/keys/rows/version_id=*/*.keys",
+    "tombstones": "_mutator/table/tombstones/*.tombstones",
     "key index of tombstones": "_mutator/table/keys/_mutator/table/tombstones/*.keys",
     "log": "_mutator/table/log/*.json",
-    "checkpoint": "_mutator/table/checkpoints/*[0-9a-f].parquet",
-    "masks": "_mutator/table/checkpoints/*.masks.parquet",
+    "checkpoint": "_mutator/table/checkpoints/*.files",
+    "masks": "_mutator/table/checkpoints/*.masks",
     "hint": "_mutator/table/hint.json",
 }
 

@@ -31,7 +31,7 @@ OLD = time.time() - 3 * 86_400
 
 def stray(table: Table, run: str = "20200101T000000Z-12345678", when: float = OLD) -> Path:
     """Return a file that a run left, which made no version."""
-    path = Path(table.path) / f"version_id=9/part-00000-{run}.parquet"
+    path = Path(table.path) / f"_mutator/table/rows/version_id=9/part-00000-{run}.rows"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(b"rows")
     os.utime(path, (when, when))
@@ -77,7 +77,7 @@ def test_a_dry_run_shows_each_file_with_the_last_version_that_needed_it(table: T
     found = {one.path: one.last_version for one in report.named if one.reason == "replaced"}
     assert {path: found.get(path) for path in removed} == removed
     assert {one.path: one.last_version for one in report.named if "/keys/" in one.path} == {
-        f"_mutator/table/keys/{path}.keys": last for path, last in removed.items()
+        f"_mutator/table/keys/{path.removeprefix('_mutator/table/')}.keys": last for path, last in removed.items()
     }
     assert {one.reason for one in report.named} == {"replaced", "version gone", "checkpoint"}
     assert sorted(one.last_version or 0 for one in report.named if "/hidden/" in one.path) == [2, 3, 4, 5, 6]
@@ -217,7 +217,7 @@ def test_a_file_that_no_cleaning_has_removed_is_lost(table: Table, kept: str) ->
         table.compact(everything=True)
         table.clean(**AGAIN)
     slow = table.at(7)
-    for path in Path(table.path).glob("version_id=*/*.parquet"):
+    for path in Path(table.path).glob("_mutator/table/rows/version_id=*/*.rows"):
         path.unlink()
     with pytest.raises(MutatorError, match=r"is damaged \(it is missing\)"):
         list(scan_batches(slow))
@@ -392,7 +392,7 @@ def test_a_compaction_starts_over_whose_version_is_cleaned_while_it_reads(
 
 def test_a_compaction_of_damaged_files_starts_once(table: Table) -> None:
     table.apply(rows("ab", 8))
-    for path in Path(table.path).glob("version_id=*/*.parquet"):
+    for path in Path(table.path).glob("_mutator/table/rows/version_id=*/*.rows"):
         path.unlink()
     with pytest.raises(MutatorError, match=r"is damaged \(it is missing\)"):
         table.compact(everything=True)

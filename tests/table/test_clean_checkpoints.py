@@ -63,13 +63,13 @@ def test_the_packs_of_other_writers_stay_with_their_checkpoints(table: Table, mo
 
 def test_the_base_of_the_log_is_verified(table: Table) -> None:
     table.clean(**AGAIN)
-    (base,) = (Path(table.path) / "_mutator/table/checkpoints").glob("*.base.parquet")
+    (base,) = (Path(table.path) / "_mutator/table/checkpoints").glob("*.base.files")
     content = base.read_bytes()
     base.write_bytes(content[:-1])
     assert any(one.file == str(base.relative_to(table.path)) for one in table.verify().differences)
     (Path(table.path) / "_mutator/table/hint.json").unlink()
     base.unlink()
-    for other in (Path(table.path) / "_mutator/table/checkpoints").glob("*.parquet"):
+    for other in (Path(table.path) / "_mutator/table/checkpoints").glob("*.files"):
         other.unlink()
     with pytest.raises(MutatorError, match=r"the checkpoint that the log begins with .* is lost or damaged"):
         Table(table.path)

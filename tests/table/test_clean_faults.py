@@ -51,7 +51,7 @@ def world(kind: str) -> ModelStorage:
         compact()
         put(storage, f"{FEED}/fifth.csv", "id,at,op,name\n1,5,U,e\n")
         apply_to(TABLE, f"{FEED}/fifth.csv")
-        put(storage, f"{TABLE}/version_id=9/{STRAY}", "stray")
+        put(storage, f"{TABLE}/_mutator/table/rows/version_id=9/{STRAY}", "stray")
     return storage
 
 
@@ -106,7 +106,7 @@ def test_a_fault_at_any_call(kind: str, what: str, inline: str, monkeypatch: pyt
             found = Table(TABLE).verify(open_runner=open_runner)
             assert found.problems == ()
             assert not [path for path in files_of(storage) if "named-" in path], number
-            assert f"{TABLE}/version_id=9/{STRAY}" not in storage.tree
+            assert f"{TABLE}/_mutator/table/rows/version_id=9/{STRAY}" not in storage.tree
             log = {posixpath.basename(path) for path in files_of(storage) if "/table/log/" in path}
             assert log == {f"{one:020d}.json" for one in (0, *range(newest - 1, TableLog(TABLE).newest() + 1))}
         number += stride(11)

@@ -98,7 +98,7 @@ def test_a_damaged_base_that_no_version_names_is_derived(table: Table, monkeypat
     table.clean(keep_versions=3, grace="0s")
     files, owners = bases_of(table)
     for path in files:
-        if owner_of_base(path.name) not in owners and path.name.endswith(".masks.parquet"):
+        if owner_of_base(path.name) not in owners and path.name.endswith(".masks"):
             path.unlink()
     assert "its file of masks" in str(table.verify().problems)
     for is_repaired in (False, True):

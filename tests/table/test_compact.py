@@ -129,7 +129,10 @@ def test_a_partition_with_many_rows_has_files_of_its_own(table: Table, monkeypat
         monkeypatch.setattr(module, "OWN", 40)
     before = left(table)
     table.compact(everything=True)
-    assert [path.rpartition("/")[0] for path in files(table)] == ["day=a/version_id=5", "_mutator/table/packed"]
+    assert [path.rpartition("/")[0] for path in files(table)] == [
+        "_mutator/table/rows/day=a/version_id=5",
+        "_mutator/table/packed",
+    ]
     assert left(table) == before
 
 
@@ -270,7 +273,7 @@ def test_a_failed_task_leaves_no_file(table: Table, monkeypatch: Any) -> None:
     before, read = {path for path in Path(table.path).rglob("*") if path.is_file()}, indexed_rows.read_rows
 
     def failing(plan: Any, live: Any, file: Any, positions: Any, entries: Any) -> Any:
-        if any((Path(table.path) / "day=a").glob("version_id=5/*.parquet")):
+        if any((Path(table.path) / "_mutator/table/rows/day=a").glob("version_id=5/*.rows")):
             raise error("storage", path=file.path, why="is gone")
         return read(plan, live, file, positions, entries)
 

@@ -80,7 +80,7 @@ DAMAGES = [flip, flip_footer, cut, lose, swap]
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_data_file_that_is_not_the_one_that_was_written_is_an_error(place, damage):
-    [*_, older, newest] = files(place, "version_id=*/*.parquet")
+    [*_, older, newest] = files(place, "_mutator/table/rows/version_id=*/*.rows")
     assert older.stat().st_size == newest.stat().st_size
     damage(newest, older)
 
@@ -92,7 +92,7 @@ def test_a_data_file_that_is_not_the_one_that_was_written_is_an_error(place, dam
 
 
 def test_a_large_file_that_a_storage_sends_twice_is_verified_twice(place, monkeypatch):
-    [*_, newest] = files(place, "version_id=*/*.parquet")
+    [*_, newest] = files(place, "_mutator/table/rows/version_id=*/*.rows")
     verified = scan.verified_file
 
     def damaged_between(table, stored):
@@ -111,7 +111,7 @@ def test_a_large_file_that_a_storage_sends_twice_is_verified_twice(place, monkey
 
 @pytest.mark.parametrize("damage", [flip, cut, lose, swap])
 def test_a_record_is_never_that_of_a_damaged_file(place, damage):
-    [*_, older, newest] = files(place, "version_id=*/*.parquet")
+    [*_, older, newest] = files(place, "_mutator/table/rows/version_id=*/*.rows")
     damage(newest, older)
 
     table, found, named = Table(str(place)), [], []
@@ -127,7 +127,7 @@ def test_a_record_is_never_that_of_a_damaged_file(place, damage):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_version_index_that_is_not_the_one_that_was_written_is_an_error(place, damage):
-    [*_, older, newest] = files(place, "_mutator/table/indexes/**/*.arrow") or files(place, "_mutator/table/**/*.arrow")
+    [*_, older, newest] = files(place, "_mutator/table/hidden/*.hidden")
     damage(newest, older)
 
     with pytest.raises(StateError, match=newest.name) as fault:
@@ -208,7 +208,7 @@ def test_the_entry_of_another_table_is_an_error(place, tmp_path):
 
 
 @pytest.mark.parametrize("damage", [flip, cut, lose])
-@pytest.mark.parametrize("pattern", ["hint.json", "checkpoints/*2-*.parquet", "checkpoints/*.masks.parquet"])
+@pytest.mark.parametrize("pattern", ["hint.json", "checkpoints/*2-*.files", "checkpoints/*.masks"])
 def test_a_table_works_without_what_is_derived(place, damage, pattern):
     found = files(place, f"_mutator/table/{pattern}")
     assert found

@@ -36,7 +36,7 @@ def exported(table: Path, settings: dict[str, str], output: Path, version: int |
 
 
 def inodes(directory: Path) -> dict[str, int]:
-    return {str(path.relative_to(directory)): path.stat().st_ino for path in directory.rglob("*.parquet")}
+    return {str(path.relative_to(directory)): path.stat().st_ino for path in directory.rglob("part-*")}
 
 
 @law(30)

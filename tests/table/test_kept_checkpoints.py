@@ -65,9 +65,9 @@ def test_checkpoints_are_few_and_opening_an_earlier_version_reads_few_entries() 
 
 def test_checkpoints_with_their_masks_are_removed(table: Table) -> None:
     names = sorted(path.name for path in directory_of(table).iterdir())
-    versions = {int(name[:20]) for name in names if name.endswith(".parquet")}
+    versions = {int(name[:20]) for name in names if name.endswith(".files")}
     assert versions == {8, 10, 12}
-    assert {int(name[:20]) for name in names if name.endswith(".masks.parquet")} == versions
+    assert {int(name[:20]) for name in names if name.endswith(".masks")} == versions
     assert {int(name[:20]) for name in names if name.endswith(".pack")} <= set(range(0, 14, EVERY))
     assert table.verify(open_runner=open_runner).problems == ()
 
@@ -87,7 +87,7 @@ def test_a_checkpoint_that_cannot_be_removed_does_not_matter(table: Table, monke
 def test_a_snapshot_survives_the_removal_of_its_checkpoint(table: Table, number: int) -> None:
     expected = rows_of(Table(table.path)) if number > 12 else table.scan(version=number).to_pylist()
     masks = open_snapshot(table.path, number).masks
-    for path in directory_of(table).glob("*.parquet"):
+    for path in directory_of(table).glob("*.[fm]*s"):
         path.unlink()
     again = open_snapshot(table.path, number).masks
     assert {file: masks.hidden(file).tolist() for file in masks.files()} == {

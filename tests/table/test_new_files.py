@@ -109,7 +109,7 @@ def test_a_damaged_dataset_leaves_no_files_in_the_table(dataset: str, tmp_path: 
     with pytest.raises(MutatorError) as fault:
         Table.create(str(tmp_path / "table"), {}, dataset=str(copied))
     assert fault.value.kind == "manifest.damage"
-    assert not list((tmp_path / "table").glob("version_id=*/*"))
+    assert not list((tmp_path / "table").glob("_mutator/table/rows/version_id=*/*"))
     assert not list((tmp_path / "table").glob("_mutator/table/keys/**/*.keys"))
 
 

@@ -84,7 +84,7 @@ def test_each_version_comes_back(
         earlier.tombstones,
     )
     new = {path for path in stored(filled) if path not in files}
-    assert all(path.endswith(".masks.parquet") for path in new)
+    assert all(path.endswith(".masks") for path in new)
     for version in range(before + 1):  # every version can be read as before
         assert notes(filled, version) == NOTES[min(version, 3)]
     assert filled.verify().problems == ()
@@ -393,9 +393,9 @@ def test_verify_finds_a_wrong_restore(filled: Table, change: Callable[[dict[str,
 def test_verify_finds_lost_masks(filled: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restore, "INLINE", 0)
     filled.restore(2)
-    (path,) = Path(filled.path).rglob("*.masks.parquet")
+    (path,) = Path(filled.path).rglob("*.masks")
     path.write_bytes(path.read_bytes()[:-1])
-    assert ".masks.parquet" in "".join(filled.verify().problems)
+    assert ".masks" in "".join(filled.verify().problems)
     with pytest.raises(MutatorError, match="is damaged"):
         Table(filled.path).scan().to_arrow()
 

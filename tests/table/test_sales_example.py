@@ -64,13 +64,17 @@ def rows_of(table: Table, version: int | None = None) -> dict[int, tuple[str, in
 
 
 def directories(table: Table) -> set[str]:
-    return {str(path.parent.relative_to(table.path)) for path in Path(table.path).rglob("store_id=*/**/*.parquet")}
+    rows = Path(table.path) / "_mutator/table/rows"
+    return {str(path.parent.relative_to(rows)) for path in rows.rglob("*.rows")}
 
 
 def hidden(table: Table) -> dict[str, int]:
     """Return the number of hidden rows of each directory that has any."""
     snapshot = table.snapshot
-    found = {one.path.rpartition("/")[0]: len(snapshot.masks.hidden(one.path)) for one in snapshot.of_role(DATA)}
+    found = {
+        one.path.split("/rows/")[1].rpartition("/")[0]: len(snapshot.masks.hidden(one.path))
+        for one in snapshot.of_role(DATA)
+    }
     return {directory: count for directory, count in found.items() if count}
 
 
@@ -92,7 +96,7 @@ def test_the_published_example(table: Table, runner: Any, tmp_path: Path) -> Non
     begun = {f"{STORE_1}-01/version_id=1", f"{STORE_1}-02/version_id=1"}
     begun |= {f"{STORE_2}-01/version_id=1", f"{STORE_2}-02/version_id=1"}
     assert (rows_of(table), directories(table), hidden(table)) == (FIRST, begun, {})
-    files = {path: path.read_bytes() for path in Path(table.path).rglob("*.parquet*")}
+    files = {path: path.read_bytes() for path in Path(table.path).rglob("*.rows*")}
 
     first = table.apply(str(EXAMPLE / "staging" / "batch_id=1"), open_runner=runner)
     assert {"feed rows": 3, "feed updated": 1, "feed deleted": 1, "feed inserted": 1}.items() <= counts(first).items()

@@ -145,7 +145,7 @@ def test_row_groups_and_partitions_without_wanted_rows_are_not_read(tmp_path, mo
     assert [row["id"] for row in rows_of(table.scan(["id"], "store = 1 and price > 8"))] == [9, 11]
 
     assert len(read) == 2 or len(read) == 1
-    assert all(path.startswith("store=1/") for path in files)
+    assert all("/store=1/" in path for path in files)
     read.clear()
     assert not rows_of(table.scan(["id"], "price > 11"))
     assert not read

@@ -144,7 +144,7 @@ def test_checkpoints_do_not_repeat_what_entries_have(long_chain: tuple[Table, Ta
     assert [int(path.name[:20]) for path in packs] == [EVERY, 2 * EVERY, 3 * EVERY]
     last, before = packs[-1].stat().st_size, packs[-2].stat().st_size
     assert last < 2 * before  # of as many versions
-    (newest,) = directory.glob(f"{3 * EVERY:020d}-*[0-9a-f].parquet")
+    (newest,) = directory.glob(f"{3 * EVERY:020d}-*.files")
     contents = [text for name in ("content", "index_content") for text in pq.read_table(newest)[name].to_pylist()]
     assert max(map(len, contents)) < 100  # characters
 

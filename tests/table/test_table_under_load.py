@@ -142,7 +142,7 @@ def check_size(table: Table, load: Load, world: str) -> None:
         assert sum(1 for _ in snapshot.of_role(role)) <= 2 * (MOST_FILES + 1) * units, role
     # Files of which nothing is live may wait for the next compaction.
     assert hidden <= MOST_HIDDEN * (live + hidden) + 60 * (MOST_FILES + 1), (hidden, live)
-    checkpoints = list(Path(table.path, "_mutator/table/checkpoints").glob("*.parquet"))
+    checkpoints = list(Path(table.path, "_mutator/table/checkpoints").glob("*.files"))
     assert len(checkpoints) <= 4 * max(table.version.bit_length(), 1)
 
 

@@ -82,7 +82,7 @@ def files(table: str, ending: str) -> list[Path]:
 
 
 def data_files(table: str) -> list[Path]:
-    return sorted(Path(table).glob("version_id=*/*.parquet"))
+    return sorted(Path(table).glob("_mutator/table/rows/version_id=*/*.rows"))
 
 
 def flip(path: Path, at: int = 6) -> None:
@@ -104,7 +104,7 @@ DAMAGES = [
     (lambda table: files(table, ".keys")[0].unlink(), "is missing"),
     (lambda table: flip(files(table, ".keys")[0]), "checksum"),
     (lambda table: files(table, ".keys")[0].write_bytes(b""), "0 bytes"),
-    (lambda table: flip(next(iter(Path(table).glob("_mutator/table/tombstones/*.parquet")))), "checksum"),
+    (lambda table: flip(next(iter(Path(table).glob("_mutator/table/tombstones/*.tombstones")))), "checksum"),
     (lambda table: flip(Path(table, "_mutator/table/hint.json"), 40), "missing or damaged"),
     (lambda table: Path(table, "_mutator/table/hint.json").unlink(), "missing or damaged"),
 ]
@@ -117,7 +117,7 @@ def test_a_damaged_file_is_named(table: str, damage: Callable[[str], Any], words
 
 
 def test_a_lost_version_index_is_named(table: str) -> None:
-    files(table, ".arrow")[0].unlink()
+    files(table, ".hidden")[0].unlink()
     assert any("/hidden/" in problem and "missing" in problem for problem in verified(table).problems)
 
 

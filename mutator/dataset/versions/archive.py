@@ -24,7 +24,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_file, storage_for
 
 FIRST = 1  # number of the first entry that can be archived
-_NAME = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9a-f]{32})\.parquet")
+_NAME = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9a-f]{32})\.entries")
 _SCHEMA = pa.schema([pa.field("number", pa.int64()), pa.field("content", pa.binary())])
 _LARGEST = 16 << 20  # bytes of the entries of an archive, unless a single entry has more
 _MOST = 4096  # entries of an archive
@@ -119,7 +119,7 @@ class LogArchive:
             pa.table(columns, schema=_SCHEMA), sink, compression="zstd", row_group_size=_GROUP, use_dictionary=False
         )
         content = bytes(sink.getvalue())
-        name = f"{part[0][0]:020d}-{part[-1][0]:020d}-{checksum.digest(content).hex()}.parquet"
+        name = f"{part[0][0]:020d}-{part[-1][0]:020d}-{checksum.digest(content).hex()}.entries"
         storage = storage_for(self.directory)
         storage.make_directory(self.directory)
         with suppressed("storage.exists"), storage.create_new(posixpath.join(self.directory, name)) as stream:
@@ -133,7 +133,7 @@ class LogArchive:
             path = posixpath.join(self.directory, name)
             content = read_file(path)
             found = checksum.digest(content).hex()
-            if not name.endswith(f"-{found}.parquet"):
+            if not name.endswith(f"-{found}.entries"):
                 why = f"its digest is {found}, and not that of its name"
                 raise error("table.log.archive", path=path, first=archived.first, last=archived.last, why=why)
             self._opened = name, pq.ParquetFile(pa.BufferReader(content))

@@ -39,7 +39,7 @@ from mutator.dataset.versions.version import (
 from mutator.rules.absences import Absence
 from mutator.rules.byte_columns import Ints
 
-_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 5
+_FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 6
 _STATE = b"mutator.state"
 _BATCH = 256  # files that are converted at a time
 DEFAULTS = "defaults"  # in the form of files: ``TableVersion.defaults`` of the version that it began with
@@ -311,16 +311,15 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
             dict(members["schemas"]),
             known,
             members["settings"],
-            members.get("transactions", {}),
-            members.get("tags", {}),
-            dict(members.get("buckets", ())),
-            cleaning_of(members["cleaning"]) if "cleaning" in members else Cleaning(),
-            frozenset(members.get("undone", ())),
-            tuple((int(time), str(high)) for time, high in members.get("absences", ())),
+            members["transactions"],
+            members["tags"],
+            dict(members["buckets"]),
+            cleaning_of(members["cleaning"]),
+            frozenset(members["undone"]),
+            tuple((int(time), str(high)) for time, high in members["absences"]),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
-        table = _with_buckets(table.select(FILES.names).combine_chunks(), state.version.buckets)
-        return table.cast(FILES), state, members["masks"]
+        return table.select(FILES.names).combine_chunks().cast(FILES), state, members["masks"]
     except (pa.ArrowException, OSError, KeyError, TypeError) as fault:
         raise ValueError(str(fault)) from None
 
@@ -328,23 +327,9 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
 def read_contents(content: bytes) -> Any:
     """Return the columns ``CONTENTS`` of the live files. Raises ValueError for other bytes."""
     try:
-        return pq.ParquetFile(pa.BufferReader(content)).read(list(CONTENTS))
-    except (pa.ArrowException, OSError) as fault:
+        return pq.ParquetFile(pa.BufferReader(content)).read(list(CONTENTS)).select(list(CONTENTS))
+    except (pa.ArrowException, OSError, KeyError) as fault:
         raise ValueError(str(fault)) from None
-
-
-def _with_buckets(columns: Any, buckets: int) -> Any:
-    """Return the columns of files whose extents all have a number of buckets, as those of version 3 had."""
-    place = columns.schema.get_field_index("extents")
-    extents = columns.column(place).combine_chunks()
-    values = extents.values
-    if values.type.get_field_index("buckets") >= 0:
-        return columns
-    known = [values.field(number) for number in range(values.type.num_fields)]
-    added = pa.array(np.full(len(values), buckets, np.int32))
-    fields = [*(values.type.field(number) for number in range(values.type.num_fields)), _EXTENT.field("buckets")]
-    whole = pa.ListArray.from_arrays(extents.offsets, pa.StructArray.from_arrays([*known, added], fields=fields))
-    return columns.set_column(place, FILES.field("extents"), whole)
 
 
 def written_masks(masks: Sequence[tuple[str, Ints, Ints, Any]]) -> bytes:

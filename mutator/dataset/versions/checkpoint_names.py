@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 BASE = ".base"  # in the names of bases: a writer that knows nothing of the cleaning does not remove them
-CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.parquet")
-MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks\.parquet")
-_ANY = re.compile(rf"([0-9]{{20}})-([0-9a-f]{{32}})(\.[^.]+\{BASE})?\.parquet")
-_OF_BASE = re.compile(rf"([0-9]{{20}})-[0-9a-f]{{32}}(\.[^.]+)\{BASE}(?:\.masks)?\.parquet")
+CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.files")
+MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks")
+_ANY = re.compile(rf"([0-9]{{20}})-([0-9a-f]{{32}})(\.[^.]+\{BASE})?\.files")
+_OF_BASE = re.compile(rf"([0-9]{{20}})-[0-9a-f]{{32}}(\.[^.]+)\{BASE}\.(?:files|masks)")
 
 
 def version_of_checkpoint(name: str) -> int:

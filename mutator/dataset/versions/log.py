@@ -29,11 +29,10 @@ from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
 
 DIRECTORY = manifest.TABLE
-FORMAT_VERSION = 6  # 5 had no absences; 4 no tags; 3 no compactions; 2 no claims, given up runs and withdrawn rows
-_OLDEST = 2  # key indexes of version 1 had no order values, and no table of it was released
+FORMAT_VERSION = 7
 _AT_ONCE = 8  # entries that are read at once
 _FAULTS = ("table.log.damaged", "table.log.newer")
-_HINT = ("mutator table hint", 3)
+_HINT = ("mutator table hint", 4)
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class Hint:
 
     number: int | None = None
     checkpoint: str | None = None  # name
-    id: str | None = None  # of the version; hints of format version 1 lack it
-    earliest: int = 0  # version that is there; those of format version 2 lack it
+    id: str | None = None  # of the version
+    earliest: int = 0  # version that is there
     kept: tuple[int, ...] = ()  # earlier versions that are there, too
 
 
@@ -56,7 +55,7 @@ class TableLog:
         self.hint_path = posixpath.join(self.path, "hint.json")
         directory = posixpath.join(self.path, "log")
         self.archive = LogArchive(posixpath.join(self.path, "archive"))
-        self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS, _OLDEST)
+        self._entries = CommitLog(directory, "mutator table", FORMAT_VERSION, version_of, members_of, *_FAULTS)
 
     def entry_path(self, number: int) -> str:
         """Return the path of an entry."""
@@ -69,7 +68,7 @@ class TableLog:
     def id_and_parent(self, number: int) -> tuple[str | None, str | None]:
         """Return the ID of a version, and that of the version before it; (None, None) if it has no entry.
 
-        Entries of the first releases have no parent. Raises StateError if the entry is damaged.
+        Raises StateError if the entry is damaged.
         """
         return self._entries.find_part(number, _id_and_parent) or (None, None)
 
@@ -251,10 +250,8 @@ class TableLog:
             return Hint()
         with suppress(ValueError, KeyError, TypeError):
             members = checksummed_json.parse(content, *_HINT)
-            kept = tuple(members.get("kept", ()))
-            return Hint(
-                int(members["number"]), members["checkpoint"], members.get("id"), members.get("earliest", 0), kept
-            )
+            number, kept = int(members["number"]), tuple(members["kept"])
+            return Hint(number, members["checkpoint"], members["id"], members["earliest"], kept)
         return Hint()
 
     def write_hint(self, version: TableVersion, name: str | None, left: Left | None = None) -> None:
@@ -328,10 +325,10 @@ class TableLog:
         masks_name = None
         if masks:
             content = checkpoint.written_masks(masks)
-            masks_name = f"{number:020d}-{checkpoint.digest_of(content)}{suffix}.masks.parquet"
+            masks_name = f"{number:020d}-{checkpoint.digest_of(content)}{suffix}.masks"
             self._create(masks_name, content)
         content = checkpoint.written_files(columns, state, masks_name)
-        name = f"{number:020d}-{checkpoint.digest_of(content)}{suffix}.parquet"
+        name = f"{number:020d}-{checkpoint.digest_of(content)}{suffix}.files"
         self._create(name, content)
         failpoint("table.checkpoint.written")
         return name
@@ -367,4 +364,4 @@ class TableLog:
 
 
 def _id_and_parent(members: dict[str, Any]) -> tuple[str, str | None]:
-    return members["id"], members.get("parent")
+    return members["id"], members["parent"]

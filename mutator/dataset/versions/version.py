@@ -218,23 +218,23 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
     members["files"] = tuple(_file_of(file, members["buckets"]) for file in members["files"])
     for name in _STORED:
-        members[name] = tuple(Stored(**one) for one in members.get(name, ()))
+        members[name] = tuple(Stored(**one) for one in members[name])
     members["removed"] = tuple(members["removed"])
-    members["absences"] = tuple((int(time), str(high)) for time, high in members.get("absences", ()))
+    members["absences"] = tuple((int(time), str(high)) for time, high in members["absences"])
     if members["transaction"] is not None:
         application, number = members["transaction"]
         members["transaction"] = (application, number)
-    if members.get("claim") is not None:
+    if members["claim"] is not None:
         claim = members["claim"]
         members["claim"] = Claim(claim["run"], tuple(Arrived(**file) for file in claim["files"]))
-    if members.get("cleaned") is not None:
+    if members["cleaned"] is not None:
         members["cleaned"] = cleaned_of(members["cleaned"])
-    if members.get("restored") is not None:
+    if members["restored"] is not None:
         members["restored"] = _restored_of(members["restored"])
         if len(members["restored"].added) != len(members["files"]):
             raise ValueError("it does not say by which version each of its files was added")
     for name in ("given_up", "untagged"):
-        members[name] = tuple(members.get(name, ()))
+        members[name] = tuple(members[name])
     version = TableVersion(**members)
     for one in version.stored():
         if not is_safe(one.path):

@@ -220,7 +220,7 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> Sid
     live = {part.path: part.filter for _, part in untouched(plan, touched) if part.filter in packs}
     filters = (found for pack in packs for found in filters_of(plan.master.path, pack, live))
     try:
-        with create(plan, staging, f"_mutator/filters/joined-{plan.run}.parquet") as sink:
+        with create(plan, staging, f"_mutator/filters/joined-{plan.run}.filters") as sink:
             count = write_filters(sink, filters)  # type: ignore[arg-type]  # as much of a stream as it needs
     except Damage as fault:
         raise fault.fault.error from None

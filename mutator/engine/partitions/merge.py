@@ -141,7 +141,7 @@ class _Pack:
 
     def __init__(self, plan: Plan, staging: str, task: int, attempt: int) -> None:
         self._plan, self._staging, self._attempt = plan, staging, attempt
-        self.path = f"_mutator/filters/{file_name(plan, task, attempt)}.parquet"
+        self.path = f"_mutator/filters/{file_name(plan, task, attempt)}.filters"
         self._filters: list[KeyFilter] = []
 
     def add(self, files: _BoundedFiles) -> None:

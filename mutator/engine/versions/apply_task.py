@@ -388,7 +388,7 @@ def _index(plan: Plan, target: Target, tables: list[Any], group: int, attempt: i
     content = written_index(tables)
     if content is None or target.table is None:
         return None
-    path = f"{DIRECTORY}/hidden/{file_name(plan, group, attempt)}.arrow"
+    path = f"{DIRECTORY}/hidden/{file_name(plan, group, attempt)}.hidden"
     if target.inline:
         return stored_here(path, content, whole(content))
     with created(plan, target.table, path) as stream:

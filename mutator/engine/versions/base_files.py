@@ -21,7 +21,14 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
 from mutator.engine.task_files import file_name
-from mutator.engine.versions.delta_files import Target, created, key_index_of, text_of_order, write_tombstones
+from mutator.engine.versions.delta_files import (
+    Target,
+    created,
+    key_index_of,
+    rows_directory,
+    text_of_order,
+    write_tombstones,
+)
 from mutator.engine.versions.indexed_rows import IndexedRows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
@@ -88,8 +95,8 @@ class BaseWriter:
 
         size: about the number of rows of the unit. packed: whether a file may have rows of other partitions.
         """
-        version, buckets = f"version_id={self._target.version}", unit.buckets or 1
-        directory = f"{DIRECTORY}/packed" if packed else f"{unit.partition}/{version}" if unit.partition else version
+        buckets = unit.buckets or 1
+        directory = f"{DIRECTORY}/packed" if packed else rows_directory(unit.partition, self._target.version)
         if len(unit.numbers) == 1:
             self._write((directory, None), (unit.partition, unit.group, buckets), rows, size, MOST)
             return
@@ -125,7 +132,7 @@ class BaseWriter:
 
     def bury(self, buckets: Sequence[Buried]) -> None:
         """Write the tombstones of some buckets."""
-        path, plan = self._path(f"{DIRECTORY}/tombstones"), self._plan
+        path, plan = self._path(f"{DIRECTORY}/tombstones", ".tombstones"), self._plan
         whole = pa.concat_tables([one.rows for one in buckets]).combine_chunks()
         keys = [whole.column(f"key_{number}").cast(pa.large_binary()) for number in range(plan.key_width)]
         orders = from_texts(plan.rows.order_type, whole.column("order").combine_chunks())
@@ -141,10 +148,10 @@ class BaseWriter:
         columns = whole.column("hash").to_numpy(), encoded_keys([key.combine_chunks() for key in keys])
         self._add(TOMBSTONES, stream, tuple(described), *columns, np.zeros(start, np.uint32), orders)
 
-    def _path(self, directory: str) -> str:
+    def _path(self, directory: str, suffix: str = ".rows") -> str:
         number, self._count = self._count, self._count + 1
         name = file_name(self._plan, self._task, self._attempt)
-        path = f"{directory}/{name}{f'.{number}' if number else ''}.parquet"
+        path = f"{directory}/{name}{f'.{number}' if number else ''}{suffix}"
         self._made += (path, self._target.index_path(path))
         return path
 

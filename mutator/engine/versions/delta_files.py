@@ -53,7 +53,18 @@ class Target:
 
     def index_path(self, path: str) -> str:
         """Return the path of the key index of a file."""
-        return f"{DIRECTORY}/keys/{path}.keys"
+        return f"{DIRECTORY}/keys/{path.removeprefix(f'{DIRECTORY}/')}.keys"
+
+
+def rows_directory(partition: str | None, version: int) -> str:
+    """Return the directory of files that have the rows of one partition. version: that a writer expects to get.
+
+    Programs that read directories ignore names with an underscore, so none of them takes these files for a dataset.
+
+    >>> rows_directory("store_id=7", 5), rows_directory(None, 5)
+    ('_mutator/table/rows/store_id=7/version_id=5', '_mutator/table/rows/version_id=5')
+    """
+    return "/".join(part for part in (DIRECTORY, "rows", partition, f"version_id={version}") if part)
 
 
 @dataclass(frozen=True)
@@ -176,17 +187,14 @@ class DeltaWriter:
         """Return the path of a file, below its partition if it has only rows of one."""
         number, self._count = self._count, self._count + 1
         attempt = f"-{self._attempt}" if self._attempt else ""
-        name = f"part-{self._group:05d}-{self._plan.run}{f'-{number}' if number else ''}{attempt}.parquet"
+        name = f"part-{self._group:05d}-{self._plan.run}{f'-{number}' if number else ''}{attempt}"
         if role == TOMBSTONES:
-            return f"{DIRECTORY}/tombstones/{name}"
+            return f"{DIRECTORY}/tombstones/{name}.tombstones"
         partitions = {one.partition for one in extents}
         if len(partitions) > 1:
-            return f"{DIRECTORY}/packed/{name}"
+            return f"{DIRECTORY}/packed/{name}.rows"
         (partition,) = partitions
-        return f"{partition}/version_id={self._target.version}/{name}" if partition else self._unpartitioned(name)
-
-    def _unpartitioned(self, name: str) -> str:
-        return f"version_id={self._target.version}/{name}"
+        return f"{rows_directory(partition, self._target.version)}/{name}.rows"
 
     def _high(self, orders: Any) -> str | None:
         texts = to_texts(self._plan.rows.order_type, pa.array([pc.max(orders)], orders.type))

@@ -81,7 +81,7 @@ def write_units(
         width=plan.key_width,
         indexed=plan.by_file_name,
     )
-    pack = f"{DIRECTORY}/filters/{file_name(plan, number, attempt)}.parquet" if plan.by_table else None
+    pack = f"{DIRECTORY}/filters/{file_name(plan, number, attempt)}.filters" if plan.by_table else None
     files, beside, filters = list[DataFile](), list[SideFile](), list[KeyFilter]()
     for unit, extents in units:
         with ExitStack() as stack:

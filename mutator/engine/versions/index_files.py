@@ -105,7 +105,7 @@ def take_over(plan: Plan, target: Target, taken: Taken, attempt: int) -> TableFi
 
 def path_in_table(taken: Taken, plan: Plan, attempt: int = 0) -> str:
     """Return the path of a file in the table that a run takes it over to."""
-    stem, suffix = posixpath.splitext(base_name(taken.part.path))
+    stem, suffix = posixpath.splitext(base_name(taken.part.path))[0], ".tombstones" if taken.layout is None else ".rows"
     return posixpath.join(taken.directory, f"{stem}-{plan.run}{f'-{attempt}' if attempt else ''}{suffix}")
 
 

@@ -209,7 +209,7 @@ class SecondDecisions:
         content = written_index(tables)
         if content is None:
             return ()
-        path = f"{DIRECTORY}/{directory}/{file_name(self._plan, self._plan.groups, self._rounds)}.arrow"
+        path = f"{DIRECTORY}/{directory}/{file_name(self._plan, self._plan.groups, self._rounds)}.{directory}"
         return (stored_here(path, content, whole(content)),)
 
 

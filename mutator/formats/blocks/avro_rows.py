@@ -76,7 +76,7 @@ class AvroBlockType(SchemaBlockType):
     """The block contract for Avro records."""
 
     block = AvroBlock
-    changes_suffix = ".avro"
+    changes_suffix = ".records"
 
     def read(self, content: Content, layout: AvroLayout, trusted: bool) -> Iterator[Batch]:
         """Read the Avro blocks of the window."""

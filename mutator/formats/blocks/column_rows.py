@@ -147,7 +147,7 @@ class ColumnBlockType(SchemaBlockType):
     """The block contract for typed columns."""
 
     block = ColumnBlock
-    changes_suffix = ".parquet"
+    changes_suffix = ".changes"
 
     def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows."""

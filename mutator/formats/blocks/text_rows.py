@@ -43,7 +43,7 @@ class TextBlockType:
     """The block contract for delimited text."""
 
     run_together = True
-    changes_suffix = ".parquet"
+    changes_suffix = ".changes"
 
     def suffix(self, output: None) -> str:
         """Return the suffix of plain text files."""

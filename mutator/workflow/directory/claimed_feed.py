@@ -73,6 +73,7 @@ class ClaimedFeed:
         self._journal = Journal(self.run, "run", since, started, arrived, owner)
         journal.begin(self.base, self._journal)
         failpoint("claim.journaled")
+        self.base.guard(one.name for one in arrived)
         self.files, stuck = claim.claim(self.base, self.run, found)
         self._stamps = self._claimed_stamps(found)
         failpoint("claim.done")

@@ -8,6 +8,7 @@
     archive/<run>/    feed files that were merged
     failed/<run>/     feed files that could not be merged
     changes/…         changed rows of each version
+    not-one-dataset.* keeps programs that read whole directories from counting all of these
     _mutator/         log/ (versions), runs/ (the journal of runs that have not ended), lock/
 
 A dataset is identified by the commit ID in its manifest, never by its path, so any process knows where it belongs.
@@ -21,11 +22,17 @@ from dataclasses import dataclass
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import Log, Version
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, suppressed
+from mutator.formats.files.registry import format_of_suffix
 from mutator.storage import Storage, entries_of, located_to_write, storage_for
 
 DIRECTORIES = ("master", "incr", "working", "output", "backup", "archive")
 FAILED = "failed"  # made when it is needed
+_GUARD, _TYPED = "not-one-dataset", {"avro", "orc", "parquet"}
+_WHY = (
+    b"This directory is the base of a mutator workflow, so its files are not one dataset. "
+    b"The records are in master/, or in the table that the workflow writes.\n"
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,18 @@ class Base:
         """Create those of some directories that are missing."""
         for name in names:
             self.storage.make_directory(self.at(name))
+
+    def guard(self, names: Iterable[str]) -> None:
+        """Keep a program that reads all files of the base from taking them for one dataset. names: of its data files.
+
+        Beside the records there are feed files, backups and changed rows. A file at the root that no program can read
+        makes these programs fail; it has the ending of the data files.
+        """
+        for suffix in {format_of_suffix(name) for name in names} & _TYPED:
+            path = self.at(f"{_GUARD}.{suffix}")
+            if self.storage.stat(path) is None:
+                with suppressed("storage.exists"), self.storage.create_new(path) as stream:
+                    stream.write(_WHY)
 
     def datasets(self) -> Iterator[Dataset]:
         """Yield the datasets in output/ and backup/."""

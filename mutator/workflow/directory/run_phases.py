@@ -157,6 +157,7 @@ class Run:
         assert self.merged is not None
         made = self.merged.manifest
         self.feed.note_bad()
+        self.base.guard(part.path for part in made.files[:1])
         self._committing = True
         failpoint("commit.begin")
         version = self.before.next(
