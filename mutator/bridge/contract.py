@@ -16,7 +16,7 @@ Work = Callable[[Batches, int, int], dict[str, Any]]  # (rows, number of the tas
 
 
 @dataclass(frozen=True, order=True)
-class TableFile:
+class BridgeFile:
     """A live data file of a table."""
 
     partition: str  # "dt=2026-01-31/store=7", escaped as Hive does; "" for a table without partitions
@@ -34,17 +34,17 @@ class TableFile:
 class StagedRows:
     """The rows that were written where no reader sees them, as ``Table.stage`` returns them."""
 
-    files: tuple[TableFile, ...]  # of the table once it is committed, sorted
+    files: tuple[BridgeFile, ...]  # of the table once it is committed, sorted
     rows: int  # number of rows written
     record: Mapping[str, Any]  # JSON values, for ``commit`` and ``retire``
 
 
-def files_of(found: Sequence[Mapping[str, Any]]) -> tuple[TableFile, ...]:
+def files_of(found: Sequence[Mapping[str, Any]]) -> tuple[BridgeFile, ...]:
     """Return the files of a record, as ``asdict`` made them."""
-    return tuple(sorted(TableFile(**one) for one in found))
+    return tuple(sorted(BridgeFile(**one) for one in found))
 
 
-class Table(Protocol):
+class BridgeTable(Protocol):
     """A table of a file system or a metastore."""
 
     name: str  # canonical path or name
@@ -56,7 +56,7 @@ class Table(Protocol):
     def adopt(self, schema: Any) -> None:
         """Adopt the schema of rows that will be staged. Raises MutatorError if the table cannot have it."""
 
-    def files(self) -> tuple[TableFile, ...]:
+    def files(self) -> tuple[BridgeFile, ...]:
         """Return all live files: the state of the table."""
 
     def check_replaceable(self) -> None:

@@ -18,7 +18,7 @@ from mutator.dataset.file_content import FileContent
 from mutator.engine.each import Each, checked, guarded
 from mutator.formats.content import Window
 from mutator.formats.files.escaped import Unescaped
-from mutator.formats.files.line_scan import Table
+from mutator.formats.files.line_scan import LineTable
 from mutator.formats.files.lines import chunks
 from mutator.frames.file_rows import FileRange
 from mutator.rules.byte_columns import PAD, ByteColumn
@@ -71,7 +71,7 @@ def _digested(fields: tuple[str, ...], file_range: FileRange) -> list[tuple[list
     content = FileContent(file_range.path, file_range.bytes, file_range.window, checksum=file_range.checksum)
     for _, chunk in chunks(content.blocks(), Window()):
         data = np.frombuffer(chunk + PAD, np.uint8)
-        table = Table.of(data, file_range.dialect.delimiter[0], len(file_range.schema))
+        table = LineTable.of(data, file_range.dialect.delimiter[0], len(file_range.schema))
         hashes = hash_columns([ByteColumn(data, table.starts, table.ends)])
         values, rows_of_all = Unescaped.of(data, table), np.arange(len(table))
         columns = [values.column(rows_of_all, position) for position in positions]

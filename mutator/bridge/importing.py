@@ -3,7 +3,7 @@
 from functools import partial
 
 from mutator.bridge.text_dataset import (
-    Written,
+    WrittenDataset,
     make_manifest,
     output_dialect,
     read_dataset,
@@ -39,7 +39,7 @@ def whole_copy(path: str) -> tuple[str, Manifest]:
 
 def import_to_path(
     source: str, to: str, file_format: str, run: str, each: Each, *, codec: str | None = None
-) -> Written:
+) -> WrittenDataset:
     """Write a text copy as files of a format to a directory that must not exist, with a directory for each partition.
 
     codec: as in ``output.codec``; None for the format's default. Raises DataError for a field that the format cannot
@@ -58,4 +58,4 @@ def import_to_path(
         made = write_table(each, target, ranges, partial(read_range, schema=schema))
         return make_manifest(run, spec_of(file_format, schema, dialect, fields), made)
 
-    return Written.of(publish(to, run, write))
+    return WrittenDataset.of(publish(to, run, write))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from mutator.bridge.contract import Batches, Partition, StagedRows, TableFile, Work, files_of
+from mutator.bridge.contract import Batches, BridgeFile, Partition, StagedRows, Work, files_of
 from mutator.bridge.table_files import ProbedFile, list_files, milliseconds, probe_files, united
 from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of, target_of
 from mutator.bridge.write import seal, write_table
@@ -38,9 +38,9 @@ class StagedDirectory:
     """A directory that will take the place of the table's."""
 
     place: str  # its path
-    files: tuple[TableFile, ...]  # those of the table once it is committed
+    files: tuple[BridgeFile, ...]  # those of the table once it is committed
     rows: int  # number of rows written
-    before: tuple[TableFile, ...]  # those of the table when it was staged
+    before: tuple[BridgeFile, ...]  # those of the table when it was staged
 
     def record(self) -> dict[str, Any]:
         """Return the directory as JSON values."""
@@ -93,7 +93,7 @@ class PathTable:
         self.format = formats[0]
         self.schema, self.partition_fields = united(self._probed, self._path)
 
-    def _is_as(self, known: Manifest, files: Sequence[TableFile]) -> bool:
+    def _is_as(self, known: Manifest, files: Sequence[BridgeFile]) -> bool:
         """Return whether the files are those of the manifest; other programs that write to the table do not update it.
 
         A file that is newer than the manifest is another file even if it has the same size: the manifest came last.
@@ -108,7 +108,7 @@ class PathTable:
         """Adopt another schema, as files of this format store it; all files will be rewritten."""
         self.schema = output_dialect(schema, self.format)[0]
 
-    def files(self) -> tuple[TableFile, ...]:
+    def files(self) -> tuple[BridgeFile, ...]:
         """Return the files that are there now."""
         return tuple(list_files(self._storage, self._path))
 
@@ -215,7 +215,7 @@ class PathTable:
         if self._storage.stat(staged.place) is None:
             return set(), set()
 
-        def state(files: Sequence[TableFile], root: str) -> set[Any]:
+        def state(files: Sequence[BridgeFile], root: str) -> set[Any]:
             return {(posixpath.relpath(one.path, root), one.bytes, one.modified) for one in files}
 
         there = list_files(self._storage, staged.place)
@@ -241,7 +241,7 @@ def _is_foreign(path: str, root: str) -> bool:
     return any(map(is_hidden, names)) and not names[-1].endswith(".crc")
 
 
-def _probe(files: Sequence[TableFile], number: int, attempt: int) -> Any:
+def _probe(files: Sequence[BridgeFile], number: int, attempt: int) -> Any:
     return guarded(probe_files, files)
 
 

@@ -4,9 +4,9 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mutator.bridge.contract import Table, TableFile
+from mutator.bridge.contract import BridgeFile, BridgeTable
 from mutator.bridge.importing import text_copy
-from mutator.bridge.state_log import Entry, State
+from mutator.bridge.state_log import BridgeState, StateEntry
 from mutator.dataset.manifest import DIRECTORY, FeedFile
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
@@ -22,14 +22,14 @@ class TextBase:
     given: str  # as the user spells it
     run: str
     storage: Storage
-    state: State
+    state: BridgeState
 
     def path_of(self, name: str) -> str:
         """Return the path of a directory in the base."""
         return posixpath.join(self.path, name)
 
 
-def settle(table: Table, base: TextBase) -> tuple[Entry | None, str]:
+def settle(table: BridgeTable, base: TextBase) -> tuple[StateEntry | None, str]:
     """Remove the files of killed runs; return the current entry, or None and the reason for an export."""
     entries, files = base.state.entries(), table.files()
     others = {one.table for one in entries} - {table.name}
@@ -61,12 +61,12 @@ def settle(table: Table, base: TextBase) -> tuple[Entry | None, str]:
     return (found, "") if known.commit == found.dataset else (None, "its text copy is another one")
 
 
-def fields_of(table: Table) -> tuple[str, ...]:
+def fields_of(table: BridgeTable) -> tuple[str, ...]:
     """Return name and type of each field of a table, as entries have them."""
     return tuple(f"{one.name} {one.type}" for one in table.schema)
 
 
-def _own_files(entries: Sequence[Entry]) -> Iterator[tuple[Entry, set[TableFile]]]:
+def _own_files(entries: Sequence[StateEntry]) -> Iterator[tuple[StateEntry, set[BridgeFile]]]:
     """Yield each entry with the files that no older entry names: those that its run wrote.
 
     Its other files were carried over from the table before.
@@ -75,7 +75,7 @@ def _own_files(entries: Sequence[Entry]) -> Iterator[tuple[Entry, set[TableFile]
         yield one, set(one.files or ()).difference(*(older.files or () for older in entries[at + 1 :]))
 
 
-def remove_older(base: TextBase, kept: Entry) -> None:
+def remove_older(base: TextBase, kept: StateEntry) -> None:
     """Remove all entries but one, and all text copies but its own; files of rejected rows move to the base."""
     for one in base.state.entries():
         if one.number != kept.number:
@@ -108,7 +108,7 @@ def _is_text(name: str) -> bool:
     return prefix in ("text", "export") and is_run_id(rest.split(".")[0])
 
 
-def _why(entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
+def _why(entries: Sequence[StateEntry], files: Sequence[BridgeFile]) -> str:
     """Return why a table is exported."""
     last = next((one for one in entries if one.files is not None), None)
     if last is None:
@@ -117,7 +117,7 @@ def _why(entries: Sequence[Entry], files: Sequence[TableFile]) -> str:
     return f"another program has changed the table: {first_few(names, 2)}"
 
 
-def consumed(base: TextBase, entries: Sequence[Entry], files: Sequence[TableFile]) -> tuple[FeedFile, ...]:
+def consumed(base: TextBase, entries: Sequence[StateEntry], files: Sequence[BridgeFile]) -> tuple[FeedFile, ...]:
     """Return the feed files that had been merged before another program changed the table.
 
     Their rows are in the table if it has a file that was written with them. If it has none, it may be an older state;

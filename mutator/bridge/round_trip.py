@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mutator.bridge.contract import Partition, Table
+from mutator.bridge.contract import BridgeTable, Partition
 from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.exporting import export, export_no_rows
 from mutator.bridge.importing import text_copy
 from mutator.bridge.recovery import TextBase, consumed, fields_of, remove_older, settle
 from mutator.bridge.report import BridgeReport
-from mutator.bridge.state_log import Entry, State
-from mutator.bridge.text_dataset import TEXT, Written, output_dialect, text_ranges
+from mutator.bridge.state_log import BridgeState, StateEntry
+from mutator.bridge.text_dataset import TEXT, WrittenDataset, output_dialect, text_ranges
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart
 from mutator.dataset.commit.staging import staging
@@ -57,7 +57,7 @@ _NO_CHANGES = (
 class _RoundTrip:
     """The arguments of one call of ``run``."""
 
-    table: Table
+    table: BridgeTable
     base: TextBase
     config: Config
     feed: Sequence[str]
@@ -82,7 +82,14 @@ class _Merged:
 
 
 def run(
-    table: Table, base: str, config: Config, feed: Sequence[str], merge_on: Engine, each: Each, *, engine: str = "auto"
+    table: BridgeTable,
+    base: str,
+    config: Config,
+    feed: Sequence[str],
+    merge_on: Engine,
+    each: Each,
+    *,
+    engine: str = "auto",
 ) -> BridgeReport:
     """Merge feed files into a table of another storage format, by way of text.
 
@@ -116,7 +123,7 @@ def run(
     return replace(report, text=without_secrets(base), exported=exported, seconds=seconds)
 
 
-def _text_base(table: Table, base: str) -> TextBase:
+def _text_base(table: BridgeTable, base: str) -> TextBase:
     """Return the base directory of the text copy. Raises ConfigError if it overlaps the table or is a dataset."""
     storage, path = located_to_write(base)
     check_apart(path, table.name, role="text copy", other_role="table")
@@ -124,10 +131,10 @@ def _text_base(table: Table, base: str) -> TextBase:
     if storage.stat(posixpath.join(path, MANIFEST)) is not None:
         why, cure = "is a dataset, and cannot store text copies", "name another directory; it is created"
         raise error("table.place", path=path, why=why, cure=cure)
-    return TextBase(path, base, new_run_id(time.time()), storage, State(path))
+    return TextBase(path, base, new_run_id(time.time()), storage, BridgeState(path))
 
 
-def _export(trip: _RoundTrip) -> tuple[Written, Entry]:
+def _export(trip: _RoundTrip) -> tuple[WrittenDataset, StateEntry]:
     """Export the table, once the merge is known to be possible."""
     table, base = trip.table, trip.base
     delimiter = one_byte(trip.config)
@@ -143,7 +150,7 @@ def _export(trip: _RoundTrip) -> tuple[Written, Entry]:
     if table.files() != files:
         raise error("table.changed", table=table.name, what="was exported")
     number = max((one.number for one in entries), default=0) + 1
-    entry = Entry(number, base.run, table.name, name, exported.dataset, files, fields_of(table))
+    entry = StateEntry(number, base.run, table.name, name, exported.dataset, files, fields_of(table))
     base.state.add(entry)
     failpoint("bridge.exported")
     remove_older(base, entry)
@@ -160,7 +167,7 @@ def one_byte(config: Config) -> bytes:
     return literal
 
 
-def _merge_and_import(trip: _RoundTrip, entry: Entry) -> BridgeReport:
+def _merge_and_import(trip: _RoundTrip, entry: StateEntry) -> BridgeReport:
     """Merge the feed into the text copy of an entry, and commit what changes to the table."""
     table, base = trip.table, trip.base
     merged = _merge(trip, entry)
@@ -208,7 +215,7 @@ def _name_of_merged(base: TextBase) -> str:
     return f"text-{base.run}"
 
 
-def _merge(trip: _RoundTrip, entry: Entry) -> _Merged:
+def _merge(trip: _RoundTrip, entry: StateEntry) -> _Merged:
     """Merge the feed into a new text copy, and compare its rows with those of the old one."""
     table, base = trip.table, trip.base
     before_path, before = text_copy(base.path_of(entry.text))
@@ -228,7 +235,7 @@ def _merge(trip: _RoundTrip, entry: Entry) -> _Merged:
     return _Merged(name, made, report, schema, ranges, adds_fields, changed, partitions, digests)
 
 
-def _stage(trip: _RoundTrip, merged: _Merged, noted: Entry) -> Entry:
+def _stage(trip: _RoundTrip, merged: _Merged, noted: StateEntry) -> StateEntry:
     """Write the rows that change where no reader sees them; return the entry of the table as it will be.
 
     noted: has the files of the table as it is.
@@ -254,7 +261,7 @@ def _stage(trip: _RoundTrip, merged: _Merged, noted: Entry) -> Entry:
     return replace(noted, number=noted.number + 1, files=staged.files, staged=staged.record, changed_by=base.run)
 
 
-def _check_rows(table: Table, merged: _Merged, written: int) -> None:
+def _check_rows(table: BridgeTable, merged: _Merged, written: int) -> None:
     """Raise StorageError unless all rows of the text, or of the partitions that change, were written."""
     expected = sum(part.rows for part in merged.manifest.files)
     if merged.partitions is not None:
@@ -269,7 +276,7 @@ def _has_changes(counts: Mapping[str, int]) -> bool:
     return any(counts[f"master {one}"] for one in MASTER_OUTCOMES if one != "kept") or counts["feed inserted"] > 0
 
 
-def _is_of(table: Table, schema: Any) -> bool:
+def _is_of(table: BridgeTable, schema: Any) -> bool:
     """Return whether rows of a schema fit a table as it is."""
     stored = output_dialect(schema, table.format)[0]
     return _fields(table.schema) in (_fields(schema), _fields(stored))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mutator.bridge.contract import TableFile
+from mutator.bridge.contract import BridgeFile
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.contract import Dialect, FileSchema
@@ -30,7 +30,7 @@ _LOGS = ("_delta_log", ".hoodie", "_spark_metadata")  # Delta Lake, Hudi, the fi
 class ProbedFile:
     """A file of a table, with its format and schema."""
 
-    file: TableFile
+    file: BridgeFile
     format: str  # a key of FILE_FORMATS
     schema: Any  # pa.Schema of the file, normal types
     checksum: str | None = None
@@ -54,7 +54,7 @@ class ProbedFile:
             )
 
 
-def list_files(storage: Storage, path: str) -> list[TableFile]:
+def list_files(storage: Storage, path: str) -> list[BridgeFile]:
     """Return the data files at and below a path. Raises ConfigError for entries other than files and partitions."""
     entry = storage.stat(path)
     if entry is None:
@@ -68,7 +68,7 @@ def list_files(storage: Storage, path: str) -> list[TableFile]:
     return sorted(_below(storage, path, ""))
 
 
-def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFile]:
+def _below(storage: Storage, directory: str, partition: str) -> Iterator[BridgeFile]:
     for entry in storage.entries(directory):
         if entry.name.startswith(_AT_WORK):
             why, cure = "contains files that another program has not committed yet", "wait for it, or remove them"
@@ -78,7 +78,7 @@ def _below(storage: Storage, directory: str, partition: str) -> Iterator[TableFi
         if entry.type == "directory" and "=" in entry.name[1:]:
             yield from _below(storage, entry.path, posixpath.join(partition, entry.name))
         elif entry.type == "file":
-            yield TableFile(partition, entry.path, entry.bytes, milliseconds(entry))
+            yield BridgeFile(partition, entry.path, entry.bytes, milliseconds(entry))
         else:
             cure = "a table has data files, and directories such as dt=2026-01-31 for its partitions"
             raise error("path.kind", path=entry.path, what=entry.type, cure=cure)
@@ -89,7 +89,7 @@ def milliseconds(entry: Entry) -> int:
     return round(entry.last_write * 1000)
 
 
-def probe_files(files: Sequence[TableFile]) -> list[ProbedFile]:
+def probe_files(files: Sequence[BridgeFile]) -> list[ProbedFile]:
     """Read the formats and schemas of files. Raises DataError."""
     found = []
     for file in files:

@@ -16,7 +16,7 @@ from mutator.storage import storage_for
 
 
 @dataclass(frozen=True)
-class Target:
+class BridgeTarget:
     """Where and how the files of a table are written."""
 
     directory: str
@@ -32,7 +32,7 @@ class Target:
         return f"part-{number:05d}-{self.run}{again}{FILE_FORMATS[self.format].suffix}"
 
 
-def write_file(target: Target, name: str, batches: Iterable[Any], *, empty: bool = False) -> DataFile | None:
+def write_file(target: BridgeTarget, name: str, batches: Iterable[Any], *, empty: bool = False) -> DataFile | None:
     """Write batches to a file that appears once it is complete; return its entry for the manifest.
 
     empty: write the file even if there are no rows; else it is left out and None returned.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.bridge.tasks import Target
+from mutator.bridge.tasks import BridgeTarget
 from mutator.dataset.commit.publish import Published
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
@@ -30,7 +30,7 @@ TEXT = "escaped"  # the file format of text copies
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenDataset:
     """The files that an export or import wrote."""
 
     files: int
@@ -40,7 +40,7 @@ class Written:
     dataset: str = ""  # commit ID of their manifest
 
     @classmethod
-    def of(cls, published: Published[Manifest]) -> Written:
+    def of(cls, published: Published[Manifest]) -> WrittenDataset:
         """Return the files of a published manifest."""
         files = published.manifest.files
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
@@ -66,11 +66,11 @@ def output_dialect(
 
 def target_of(
     directory: str, file_format: str, schema: Any, partition_fields: Sequence[str], run: str, codec: str | None
-) -> Target:
+) -> BridgeTarget:
     """Return the target for rows of a schema. Raises ConfigError or DataError if the format cannot store them."""
     inner = pa.schema([field for field in schema if field.name not in partition_fields])
     stored, dialect = output_dialect(inner, file_format, codec=codec)
-    return Target(directory, file_format, stored, dialect, run, tuple(partition_fields))
+    return BridgeTarget(directory, file_format, stored, dialect, run, tuple(partition_fields))
 
 
 def spec_of(file_format: str, schema: Any, dialect: Dialect, partition_fields: Sequence[str]) -> dict[str, Any]:

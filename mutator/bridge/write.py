@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mutator.bridge.contract import Batches, Partition
 from mutator.bridge.rows_by_partition import by_partition
-from mutator.bridge.tasks import Target, write_file
+from mutator.bridge.tasks import BridgeTarget, write_file
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.manifest import DataFile, Manifest
@@ -21,7 +21,7 @@ from mutator.storage import Storage, storage_for
 
 def write_table(
     each: Each,
-    target: Target,
+    target: BridgeTarget,
     ranges: Sequence[Any],
     read: Callable[[Any], Batches],
     partitions: Collection[Partition] | None = None,
@@ -49,7 +49,7 @@ def seal(storage: Storage, directory: str, made: Manifest) -> None:
 
 
 def _write(
-    target: Target,
+    target: BridgeTarget,
     read: Callable[[Any], Batches],
     wanted: frozenset[Partition] | None,
     file_range: Any,
@@ -60,7 +60,9 @@ def _write(
     return guarded(lambda: list(_written(target, wanted, read(file_range), name)))
 
 
-def _written(target: Target, wanted: frozenset[Partition] | None, batches: Batches, name: str) -> Iterator[DataFile]:
+def _written(
+    target: BridgeTarget, wanted: frozenset[Partition] | None, batches: Batches, name: str
+) -> Iterator[DataFile]:
     fields = target.partition_fields
     if not fields:
         file = write_file(target, name, batches)

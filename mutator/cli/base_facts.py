@@ -12,8 +12,8 @@ from mutator.errors import MutatorError
 if TYPE_CHECKING:
     from mutator.pipeline.base_report import BaseReport
     from mutator.pipeline.version_point import VersionPoint
-    from mutator.workflow.directory.results import Status
-    from mutator.workflow.to_table.results import Status as TableStatus
+    from mutator.workflow.directory.results import BaseRunStatus
+    from mutator.workflow.to_table.results import TableRunStatus
 
 _VERSIONS = 200  # that a report has
 
@@ -42,7 +42,7 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
     return found | {"set_aside": sum(not one.merged for one in aside)}
 
 
-def base_report(base: str, table: str | None, status: Status | TableStatus) -> BaseReport:
+def base_report(base: str, table: str | None, status: BaseRunStatus | TableRunStatus) -> BaseReport:
     """Return the report of a base. table: path of its target, if that is a table."""
     from mutator.pipeline.base_report import BaseReport
 

@@ -15,15 +15,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.command import Command, Group, Option, Report, one_of, option
+from mutator.cli.command import Command, CommandReport, Group, Option, one_of, option
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mutator.bridge.contract import Table
-    from mutator.bridge.text_dataset import Written
+    from mutator.bridge.contract import BridgeTable
+    from mutator.bridge.text_dataset import WrittenDataset
     from mutator.config import Config
     from mutator.engine.runner import Runner
     from mutator.plan.runner_choice import RunnerChoice
@@ -42,7 +42,7 @@ def _table(path_option: str, path_help: str) -> Option:
 @contextmanager
 def _opened(
     arguments: argparse.Namespace, config: Config, feed: Sequence[str] = ()
-) -> Iterator[tuple[Table, Runner, RunnerChoice]]:
+) -> Iterator[tuple[BridgeTable, Runner, RunnerChoice]]:
     """Yield the table, and the runner of its tasks. feed: the paths that the command reads beside it."""
     from mutator.bridge import PathTable
     from mutator.engine.runner import each_on
@@ -69,7 +69,7 @@ def _metastore(config: Config, arguments: argparse.Namespace) -> AbstractContext
     return spark_session(_NAME, options.starting(arguments))
 
 
-def _export(arguments: argparse.Namespace) -> Iterator[Report]:
+def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.bridge import export, one_byte
     from mutator.rules.file_names import new_run_id
 
@@ -85,7 +85,7 @@ def _export(arguments: argparse.Namespace) -> Iterator[Report]:
     yield _answer(text, names | shape, exported, started, arguments)
 
 
-def _import(arguments: argparse.Namespace) -> Iterator[Report]:
+def _import(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.bridge import import_to_path
     from mutator.engine.runner import each_on
     from mutator.rules.file_names import new_run_id
@@ -110,17 +110,17 @@ def _import(arguments: argparse.Namespace) -> Iterator[Report]:
 
 
 def _answer(
-    text: str, members: Mapping[str, Any], written: Written, started: float, arguments: argparse.Namespace
-) -> Report:
+    text: str, members: Mapping[str, Any], written: WrittenDataset, started: float, arguments: argparse.Namespace
+) -> CommandReport:
     """Return the report of an export or import. text: of its first half. members: of the JSON, before the figures."""
     figures = {"rows": written.rows, "files": written.files, "bytes": written.bytes, "litter": list(written.litter)}
     report = {**members, **figures, "seconds": round(time.monotonic() - started, 3)}
     text += ": {files}, {bytes}; {seconds:.1f} s"
     shown = {name: counted(report[name], name.removesuffix("s")) for name in ("rows", "files", "bytes")}
-    return Report(json.dumps(report, indent=1) if arguments.json else text.format(**report | shown))
+    return CommandReport(json.dumps(report, indent=1) if arguments.json else text.format(**report | shown))
 
 
-def _round_trip(arguments: argparse.Namespace) -> Iterator[Report]:
+def _round_trip(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.bridge import run
     from mutator.engine.runner import each_on
     from mutator.pipeline.runners import engine_of
@@ -136,7 +136,7 @@ def _round_trip(arguments: argparse.Namespace) -> Iterator[Report]:
             each_on(runner),
             engine=arguments.engine,
         )
-    yield Report(report.json() if arguments.json else report.shown(), report.merged.warnings)
+    yield CommandReport(report.json() if arguments.json else report.shown(), report.merged.warnings)
 
 
 _STOPPED = "the table has either its old rows or its new ones; the next run finds out which"

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mutator.cli.command import Answer, Command, Report, Rows, option
+from mutator.cli.command import Answer, Command, CommandReport, CommandRows, option
 from mutator.cli.table_output_commands import FILE, FORMAT, rows_answer
 from mutator.errors import error
 from mutator.storage import located_to_write, storage_for
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mutator.dataset.manifest import SideFile
 
 
-def _changes(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
+def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
     if arguments.files is not None:
         yield _put(arguments)
         return
@@ -41,7 +41,7 @@ def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[SideFile]
     return [changes_at(arguments.place)]
 
 
-def _put(arguments: argparse.Namespace) -> Report:
+def _put(arguments: argparse.Namespace) -> CommandReport:
     from mutator.dataset.directory import read_manifest
     from mutator.pipeline.kept_changes import check_free, put_changes
     from mutator.workflow.directory.verification import is_base
@@ -57,7 +57,7 @@ def _put(arguments: argparse.Namespace) -> Report:
     _, directory = located_to_write(arguments.files)
     check_free(directory, known)
     put_changes(path, known, directory)
-    return Report(f"the changed rows of {arguments.place} are in {arguments.files}")
+    return CommandReport(f"the changed rows of {arguments.place} are in {arguments.files}")
 
 
 CHANGES = Command(

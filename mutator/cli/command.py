@@ -33,12 +33,12 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Report(Answer):
+class CommandReport(Answer):
     """A report of work. With --quiet it is printed only if it is JSON, or if the exit code is not 0."""
 
 
 @dataclass(frozen=True)
-class Rows:
+class CommandRows:
     """Rows to write to stdout as they are, each with a line feed."""
 
     rows: Iterator[bytes]
@@ -74,7 +74,7 @@ class Command(_Named):
     """A command: its options, and the function that carries it out."""
 
     options: Sequence[Option]
-    carry_out: Callable[[argparse.Namespace], Iterator[Answer | Rows]]
+    carry_out: Callable[[argparse.Namespace], Iterator[Answer | CommandRows]]
     when_stopped: str = "nothing was published"  # printed after Ctrl-C
     examples: Sequence[str] = ()  # whole command lines, for the help
 

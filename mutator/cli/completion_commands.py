@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from mutator.cli.command import Command, Rows, option
+from mutator.cli.command import Command, CommandRows, option
 from mutator.cli.parser import Parser
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -18,7 +18,7 @@ _DIRECTORIES, _FILES = ("BASE", "DIR"), ("FILE", "PATH", "TABLES.toml")  # metav
 def completion(program: Callable[[], Parser]) -> Command:
     """Return the command that prints a completion script. program: returns the parser of all commands."""
 
-    def carry_out(arguments: argparse.Namespace) -> Iterator[Rows]:
+    def carry_out(arguments: argparse.Namespace) -> Iterator[CommandRows]:
         import shtab  # no other command needs it
 
         parser = program()
@@ -27,7 +27,7 @@ def completion(program: Callable[[], Parser]) -> Command:
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
             elif action.metavar in _FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-        yield Rows(line.encode() for line in shtab.complete(parser, arguments.shell).splitlines())
+        yield CommandRows(line.encode() for line in shtab.complete(parser, arguments.shell).splitlines())
 
     return Command(
         "completion",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mutator.cli import options
-from mutator.cli.command import Command, Report, option
+from mutator.cli.command import Command, CommandReport, option
 from mutator.errors import error
 from mutator.errors.display import text_of
 
@@ -31,7 +31,7 @@ class _Record(NamedTuple):
     result: str | None
 
 
-def _demo(arguments: argparse.Namespace) -> Iterator[Report]:
+def _demo(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.config import load
     from mutator.pipeline.merge import carry_out, prepare
 
@@ -41,7 +41,7 @@ def _demo(arguments: argparse.Namespace) -> Iterator[Report]:
     config, master, feed = f"{product}/bumu.properties", f"{product}/master", f"{product}/feed"
     if not arguments.json:
         command = f"mutator run --runner local --config {config} --master {master} --feed {feed} --output {output}"
-        yield Report(f"copied the sample data to {directory}/sample_data\n\n$ {command}")
+        yield CommandReport(f"copied the sample data to {directory}/sample_data\n\n$ {command}")
     prepared = prepare(load(config, ["runner=local"]), master, [feed], output)
     _, report = carry_out(prepared, options.merge_on("local", options.spark("mutator demo", arguments), arguments))
     records = _three_records(Path(product), Path(output))
@@ -51,10 +51,10 @@ def _demo(arguments: argparse.Namespace) -> Iterator[Report]:
             "report": json.loads(report.json()),
             "records": [record._asdict() for record in records],
         }
-        yield Report(json.dumps(members, indent=1), report.warnings)
+        yield CommandReport(json.dumps(members, indent=1), report.warnings)
     else:
-        yield Report(f"{report.text()}\n\n{_text(records)}", report.warnings)
-        yield Report(f"\nNext: cd {directory}, where the commands of the README work, too.")
+        yield CommandReport(f"{report.text()}\n\n{_text(records)}", report.warnings)
+        yield CommandReport(f"\nNext: cd {directory}, where the commands of the README work, too.")
 
 
 def _copy_samples(directory: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Report, option
+from mutator.cli.command import Answer, Command, CommandReport, option
 from mutator.config import parse
 from mutator.config.definitions import published
 from mutator.config.sources import parse_overrides
@@ -55,7 +55,7 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
     warnings = () if trial is None or trial.report is None else trial.report.warnings
     if arguments.json:
         path = None if printed else arguments.output
-        yield Report(_json(proposal, found.inputs, trial, path, command), warnings, code)
+        yield CommandReport(_json(proposal, found.inputs, trial, path, command), warnings, code)
     elif printed:
         stopped = () if not code else (f"not ready to run: {_obstacle(proposal)}", *_trial_lines(trial))
         yield Answer(text.removesuffix("\n"), (*warnings, *stopped), code)
@@ -65,7 +65,7 @@ def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
         lines += [*_trial_lines(trial), "", *(["please decide", *questions, ""] if questions else [])]
         following = "decide the questions above, then" if questions else "next"
         following = f"not ready to run: {_obstacle(proposal)}, then" if code else following
-        yield Report(text_of([*lines, f"wrote {arguments.output}; {following}:", command]), warnings, code)
+        yield CommandReport(text_of([*lines, f"wrote {arguments.output}; {following}:", command]), warnings, code)
 
 
 def _obstacle(proposal: Proposal) -> str:

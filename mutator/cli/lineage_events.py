@@ -11,7 +11,7 @@ from mutator.errors.display import without_secrets
 from mutator.storage.globbing import matching_part
 
 if TYPE_CHECKING:
-    from mutator.pipeline.lineage import Dataset, Work
+    from mutator.pipeline.lineage import LineageDataset, Work
 
 LINEAGE = option(
     "--lineage",
@@ -74,16 +74,16 @@ class LineageEvents:
         return self._events is not None and self._events.has_begun
 
     def _work(self, report: Any) -> Work:
-        from mutator.pipeline.lineage import Dataset, Work
+        from mutator.pipeline.lineage import LineageDataset, Work
 
         inputs = [self._input(role, path, report) for role, path in self._inputs]
         if self._table is not None:
-            inputs.insert(0, Dataset(self._table, None if report is None else report.counts["master rows"]))
+            inputs.insert(0, LineageDataset(self._table, None if report is None else report.counts["master rows"]))
         path = self._table or self._output or next(path for role, path in self._inputs if role == "master")
-        output = Dataset(path)
+        output = LineageDataset(path)
         if report is not None:
             version = getattr(report, "version", None)
-            output = Dataset(
+            output = LineageDataset(
                 path,
                 rows=report.counts["output rows"],
                 bytes=report.bytes,
@@ -94,19 +94,19 @@ class LineageEvents:
         tags = {} if report is None else {"mutator.run": report.run}
         return Work(self._job, inputs, [output], tags)
 
-    def _input(self, role: str, path: str, report: Any) -> Dataset:
-        from mutator.pipeline.lineage import Dataset
+    def _input(self, role: str, path: str, report: Any) -> LineageDataset:
+        from mutator.pipeline.lineage import LineageDataset
         from mutator.storage import located
 
         if report is None:
-            return Dataset(path)
+            return LineageDataset(path)
         if role == "master":
-            return Dataset(path, report.counts["master rows"])
+            return LineageDataset(path, report.counts["master rows"])
         files = report.feed_files
         if sum(one == "feed" for one, _ in self._inputs) > 1:
             place = without_secrets(located(path)[1])
             files = [one for one in files if _is_of(one["path"], place)]
-        return Dataset(path, sum(one["rows"] for one in files), sum(one["bytes"] for one in files), len(files))
+        return LineageDataset(path, sum(one["rows"] for one in files), sum(one["bytes"] for one in files), len(files))
 
     def _fields(self, path: str, report: Any) -> list[tuple[str, str]]:
         """Return the names and types of the columns that were written."""

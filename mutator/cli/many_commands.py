@@ -14,16 +14,16 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.command import Command, Report, option, option_type
+from mutator.cli.command import Command, CommandReport, option, option_type
 from mutator.cli.messages import is_quiet
 from mutator.config import forms, parsers
 from mutator.errors.display import printable
 
 if TYPE_CHECKING:
-    from mutator.workflow.many_tables import Result
+    from mutator.workflow.many_tables import TableResult
 
 
-def _run(arguments: argparse.Namespace) -> Iterator[Report]:
+def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.workflow import many_tables
 
     tables = many_tables.load(arguments.tables, options.settings_of(arguments))
@@ -39,10 +39,10 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
             tell=_ignore if is_quiet(arguments) else _announce,
         )
         # Print the report before Spark stops, which may fail.
-        yield Report(options.shown(summary, arguments), summary.all_warnings, summary.exit_code)
+        yield CommandReport(options.shown(summary, arguments), summary.all_warnings, summary.exit_code)
 
 
-def _announce(result: Result, ended: int, total: int) -> None:
+def _announce(result: TableResult, ended: int, total: int) -> None:
     """Report on stderr that a table has ended."""
     seconds = "" if result.seconds is None else f", {result.seconds:.1f} s"
     reason = "" if result.error is None else f": {result.error}"
@@ -50,7 +50,7 @@ def _announce(result: Result, ended: int, total: int) -> None:
     sys.stderr.flush()
 
 
-def _ignore(result: Result, ended: int, total: int) -> None:
+def _ignore(result: TableResult, ended: int, total: int) -> None:
     pass
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mutator.cli import options
-from mutator.cli.command import Command, Report, option
+from mutator.cli.command import Command, CommandReport, option
 from mutator.errors import error
 from mutator.errors.display import counted, text_of, without_secrets
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SHOWN = 5  # partitions in the text; the JSON has all of them
 
 
-def _partition(arguments: argparse.Namespace) -> Iterator[Report]:
+def _partition(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.engine.runner import each_on
     from mutator.rules.partition_fields import parse_fields
     from mutator.workflow.partitions.split import split_feed
@@ -36,7 +36,7 @@ def _partition(arguments: argparse.Namespace) -> Iterator[Report]:
         raise error("usage", what=f"--by {arguments.by}: {fault}") from None
     with options.open_runner(config.runner, arguments.feed, "mutator partition", arguments) as (runner, _):
         split = split_feed(config, fields, arguments.feed, arguments.to, each_on(runner))
-    yield Report(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
+    yield CommandReport(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
 
 
 def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
@@ -104,7 +104,7 @@ def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     return text_of(lines)
 
 
-def _runs(arguments: argparse.Namespace) -> Iterator[Report]:
+def _runs(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.workflow.partitions.runs import run_partitions
 
     config = options.loaded(arguments)
@@ -119,7 +119,7 @@ def _runs(arguments: argparse.Namespace) -> Iterator[Report]:
             output=arguments.output,
             engine=arguments.engine,
         )
-    yield Report(options.shown(report, arguments), report.warnings)
+    yield CommandReport(options.shown(report, arguments), report.warnings)
 
 
 _BY = "partition fields, such as store_id,day=date(ts) or bucket(0,16)"

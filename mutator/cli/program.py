@@ -32,7 +32,7 @@ from typing import NoReturn
 from mutator.cli.after_commit import AfterCommit
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.changes_commands import CHANGES
-from mutator.cli.command import Answer, Command, Group, Report, Rows, add_commands
+from mutator.cli.command import Answer, Command, CommandReport, CommandRows, Group, add_commands
 from mutator.cli.completion_commands import completion
 from mutator.cli.demo_commands import DEMO
 from mutator.cli.diff_commands import DIFF
@@ -210,11 +210,11 @@ def _failure_as_step() -> Iterator[None]:
         raise
 
 
-def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> int:
+def _print(answers: Iterator[Answer | CommandRows], arguments: argparse.Namespace) -> int:
     """Print each answer as it comes; return the exit code of the last one."""
     code = 0
     for answer in answers:
-        if isinstance(answer, Rows):
+        if isinstance(answer, CommandRows):
             for row in answer.rows:  # reading them has errors of its own
                 with _writing("storage", path="stdout"):
                     sys.stdout.buffer.write(row + b"\n")
@@ -223,8 +223,8 @@ def _print(answers: Iterator[Answer | Rows], arguments: argparse.Namespace) -> i
             continue
         code = answer.code
         warn(arguments, answer.warnings)
-        if not (isinstance(answer, Report) and arguments.quiet and not arguments.json and not code):
-            target = _target(arguments) if isinstance(answer, Report) else None
+        if not (isinstance(answer, CommandReport) and arguments.quiet and not arguments.json and not code):
+            target = _target(arguments) if isinstance(answer, CommandReport) else None
             with _writing("storage", path="stdout") if target is None else _writing("report", output=target):
                 print(answer.text if arguments.json else printable(answer.text), flush=True)
         if arguments.committed is not None:

@@ -12,7 +12,7 @@ from mutator.config import Config
 from mutator.config.argument_names import as_arguments
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments
-from mutator.pipeline.arguments import CallSettings, Given
+from mutator.pipeline.arguments import CallSettings, GivenArguments
 from mutator.pipeline.diff.compare import LENIENT, OVERWRITE, compare, compare_feed
 from mutator.pipeline.diff.records import Diff
 from mutator.pipeline.runners import Engine, engine_on
@@ -95,8 +95,8 @@ def diff(
 
 def _compared(
     call: CallSettings,
-    before: Given,
-    after: Sequence[Given],
+    before: GivenArguments,
+    after: Sequence[GivenArguments],
     temporary: Scratch,
     *,
     is_feed: bool,
@@ -135,7 +135,7 @@ def _compared(
     return replace(made, old=before.label, new=", ".join(one.label for one in after), warnings=texts)
 
 
-def _path(one: Given, temporary: Scratch, name: str) -> tuple[str, list[TableInput]]:
+def _path(one: GivenArguments, temporary: Scratch, name: str) -> tuple[str, list[TableInput]]:
     """Return the path of an input, and its table if it is in memory."""
     if one.path is not None:
         return one.path, []

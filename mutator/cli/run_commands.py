@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.after_commit import making_answer, stopped_at_end
-from mutator.cli.command import Command, Report, option
+from mutator.cli.command import Command, CommandReport, option
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.report_files import FILES, ReportFiles
 from mutator.cli.workflow_target import table_in
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.merge import Prepared
 
 
-def _run(arguments: argparse.Namespace) -> Iterator[Report]:
+def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.pipeline.kept_changes import put_changes
     from mutator.pipeline.merge import carry_out, prepare
     from mutator.pipeline.missing_key import key_of_manifest_in_errors
@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[Report]:
             if not arguments.dry_run and _is_committed(prepared):
                 files.note_commit(_command_of_changes(arguments))
             raise
-    yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
+    yield CommandReport(options.shown(report, arguments), (*report.warnings, *files.warnings))
 
 
 def _is_committed(prepared: Prepared) -> bool:
@@ -100,7 +100,7 @@ def _check_changes(arguments: argparse.Namespace) -> None:
         check_apart(path, located(given)[1], role="directory of changed rows", other_role=role)
 
 
-def _original_job(arguments: argparse.Namespace) -> Iterator[Report]:
+def _original_job(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     """Translate ``-Dconf.path=FILE IN_PATHS OUT_PATH`` into the options of ``mutator run``, and run."""
     path = "conf.path="
     configs = [setting.removeprefix(path) for setting in arguments.settings if setting.startswith(path)]
@@ -116,7 +116,7 @@ def _original_job(arguments: argparse.Namespace) -> Iterator[Report]:
     return _run(arguments)
 
 
-def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
+def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.pipeline.verify import repair_dataset, verify
     from mutator.workflow.directory.verification import is_base, repair_base, verify_base
 
@@ -133,7 +133,7 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
         repaired = {"repaired": done, "not_repaired": problems}
         lines = [*(f"repaired: {text}" for text in done), *(f"not repaired: {text}" for text in problems)]
         if not arguments.json:
-            yield Report(text_of(lines or ["nothing to repair"]))
+            yield CommandReport(text_of(lines or ["nothing to repair"]))
     with options.open_runner(arguments.runner or "auto", [path], "mutator verify", arguments) as (runner, _):
         found = (
             verify_base(arguments.directory, lambda path: verify(runner, path))
@@ -141,7 +141,7 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
             else verify(runner, arguments.directory)
         )
     text = json.dumps({**found.members(), **repaired}, indent=1) if arguments.json else found.text()
-    yield Report(text, code=3 if found.problems else 0)
+    yield CommandReport(text, code=3 if found.problems else 0)
 
 
 _MASTER = option("--master", required=True, metavar="DIR", help="master directory")

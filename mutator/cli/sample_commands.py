@@ -11,14 +11,14 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import Any
 
-from mutator.cli.command import Command, Group, Rows, option
+from mutator.cli.command import Command, CommandRows, Group, option
 from mutator.errors import error
 
 
-def _rows_of(command: str) -> Callable[[argparse.Namespace], Iterator[Rows]]:
+def _rows_of(command: str) -> Callable[[argparse.Namespace], Iterator[CommandRows]]:
     """Return the function of a command: "new", "upsert" or "delete"."""
 
-    def carry_out(arguments: argparse.Namespace) -> Iterator[Rows]:
+    def carry_out(arguments: argparse.Namespace) -> Iterator[CommandRows]:
         from mutator.cli import sample  # its tables take milliseconds, which every other command would wait for
 
         make: Callable[..., Iterator[bytes]] = getattr(sample, command)
@@ -29,7 +29,7 @@ def _rows_of(command: str) -> Callable[[argparse.Namespace], Iterator[Rows]]:
         with ExitStack() as stack:
             masters = [_opened(path, stack) for path in getattr(arguments, "master", ())]
             given = [chain(*masters)] if masters else []
-            yield Rows(_checked(make(arguments.rows, arguments.seed, *given, table, op_code_at=op_code_at)))
+            yield CommandRows(_checked(make(arguments.rows, arguments.seed, *given, table, op_code_at=op_code_at)))
 
     return carry_out
 

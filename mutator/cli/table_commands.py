@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.after_commit import making_answer, stopped_at_end
-from mutator.cli.command import Answer, Command, Group, Report, option, option_type
+from mutator.cli.command import Answer, Command, CommandReport, Group, option, option_type
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import warn
 from mutator.cli.report_files import FILES, ReportFiles
@@ -51,15 +51,15 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
         members = {"table": table.path, "version": version.number, "records": version.records}
         members |= {"tombstones": version.tombstones, "buckets": version.buckets}
         members |= {"notes": notes}
-        yield Report(json.dumps(members, indent=1))
+        yield CommandReport(json.dumps(members, indent=1))
         return
     rows = f"{counted(version.records, 'record')}, {counted(version.tombstones, 'tombstone')}"
     buckets = counted(version.buckets, "bucket")
     lines = [f"table {table.path} is version {version.number}: {rows}, {buckets}"]
-    yield Report("\n".join([*lines, *(f"  note   {note}" for note in notes)]))
+    yield CommandReport("\n".join([*lines, *(f"  note   {note}" for note in notes)]))
 
 
-def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
+def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.dataset.versions.version import COMPACT
     from mutator.pipeline.version_point import seconds_of
     from mutator.table.commit import telling_commits
@@ -100,7 +100,7 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[Report]:
             if not arguments.dry_run:
                 version = table.snapshot.version
                 observed.known = {"version": version.number, "committed": seconds_of(version.committed)}
-    yield Report(options.shown(report, arguments), (*report.warnings, *files.warnings))
+    yield CommandReport(options.shown(report, arguments), (*report.warnings, *files.warnings))
 
 
 CREATE = Command(

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Report, Rows, at_most_one_of, one_of, option, option_type
+from mutator.cli.command import Answer, Command, CommandReport, CommandRows, at_most_one_of, one_of, option, option_type
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.rules.version_names import number_or_name
@@ -48,7 +48,7 @@ def listing(name: str, summary: str, work: Callable[[argparse.Namespace], Iterat
     return Command(name, summary, (TABLE, options.JSON), work, when_stopped="nothing was printed", examples=examples)
 
 
-def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer | Rows:
+def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer | CommandRows:
     """Return the answer of a command that prints the rows of a reader, or writes them to a file.
 
     what: the rows in one word, such as "change".
@@ -57,13 +57,13 @@ def rows_answer(reader: Any, arguments: argparse.Namespace, what: str) -> Answer
 
     if arguments.output is not None:
         rows = write_file(reader, arguments.format, arguments.output)
-        return Report(f"wrote {counted(rows, what)} to {arguments.output}")
+        return CommandReport(f"wrote {counted(rows, what)} to {arguments.output}")
     if arguments.format == "parquet":
         raise error("usage", what="--format parquet needs a file; name one with --output FILE")
-    return Rows(row_text(reader, arguments.format))
+    return CommandRows(row_text(reader, arguments.format))
 
 
-def _changes(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
+def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
     from mutator.table.table import Table
 
     table = Table(arguments.table)
@@ -72,22 +72,22 @@ def _changes(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
         return
     with table.changes_since(arguments.bookmark, arguments.end, net=arguments.net) as rows:
         answer = rows_answer(rows, arguments, "row")
-        if isinstance(answer, Rows):
+        if isinstance(answer, CommandRows):
             yield answer  # the bookmark moves once they are printed
-    if not isinstance(answer, Rows):
+    if not isinstance(answer, CommandRows):
         yield answer
 
 
-def _export(arguments: argparse.Namespace) -> Iterator[Report]:
+def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.table import Table
 
     report = Table(arguments.table).export(
         arguments.directory, version=arguments.version_number, open_runner=table_runner(arguments.runner, arguments)
     )
-    yield Report(report.json() if arguments.json else report.text())
+    yield CommandReport(report.json() if arguments.json else report.text())
 
 
-def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
+def _verify(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.storage import located
     from mutator.table.recorded import config_of_snapshot
     from mutator.table.verify import verify_table
@@ -95,7 +95,7 @@ def _verify(arguments: argparse.Namespace) -> Iterator[Report]:
     storage, path = located(arguments.table)
     opened = table_runner(arguments.runner, arguments)
     found = verify_table(storage.resolve(path), config_of_snapshot, opened, repair=arguments.repair)
-    yield Report(found.json() if arguments.json else found.text(), code=3 if found.problems else 0)
+    yield CommandReport(found.json() if arguments.json else found.text(), code=3 if found.problems else 0)
 
 
 def table_runner(wanted: str | None, arguments: argparse.Namespace) -> OpenRunner:

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Iterator
 
 from mutator.cli import options
-from mutator.cli.command import Answer, Command, Rows, option, option_type
+from mutator.cli.command import Answer, Command, CommandRows, option, option_type
 from mutator.cli.table_output_commands import FILE, FORMAT, TABLE, VERSION_TYPE, listing, rows_answer
 from mutator.config import parsers
 from mutator.errors import error
@@ -20,7 +20,7 @@ from mutator.errors import error
 VERSION = option("--version", type=VERSION_TYPE, metavar="V", help="version or tag (default the newest)")
 
 
-def _scan(arguments: argparse.Namespace) -> Iterator[Answer | Rows]:
+def _scan(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
     import pyarrow as pa
 
     from mutator.table.scan import limited, schema_of

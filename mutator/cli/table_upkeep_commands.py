@@ -12,13 +12,13 @@ from typing import Any
 
 from mutator.cli import options
 from mutator.cli.after_commit import committing
-from mutator.cli.command import Command, Report, option, option_type
+from mutator.cli.command import Command, CommandReport, option, option_type
 from mutator.cli.priority import give_way
 from mutator.cli.table_output_commands import TABLE, table_runner
 from mutator.config import parsers
 
 
-def _compact(arguments: argparse.Namespace) -> Iterator[Report]:
+def _compact(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN
     from mutator.table.table import Table
 
@@ -34,7 +34,7 @@ def _compact(arguments: argparse.Namespace) -> Iterator[Report]:
             dry_run=arguments.dry_run,
             open_runner=table_runner(arguments.runner, arguments),
         )
-    yield Report(options.shown(report, arguments))
+    yield CommandReport(options.shown(report, arguments))
 
 
 def _checked(parse: Callable[[str], Any]) -> Callable[[str], str]:
@@ -91,7 +91,7 @@ COMPACT_TABLE = Command(
 )
 
 
-def _clean(arguments: argparse.Namespace) -> Iterator[Report]:
+def _clean(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.clean import DEAD, GRACE
     from mutator.table.table import Table
 
@@ -102,7 +102,7 @@ def _clean(arguments: argparse.Namespace) -> Iterator[Report]:
         dead_after=arguments.dead_after or DEAD,
         dry_run=arguments.dry_run,
     )
-    yield Report(options.shown(report, arguments))
+    yield CommandReport(options.shown(report, arguments))
 
 
 _AGE = option_type(parsers.age_text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.after_commit import committing
-from mutator.cli.command import Answer, Command, Report, option, option_type
+from mutator.cli.command import Answer, Command, CommandReport, option, option_type
 from mutator.cli.table_output_commands import TABLE, VERSION_TYPE, listing
 from mutator.config import parsers
 from mutator.errors import error
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mutator.dataset.versions.bookmarks import Bookmark
 
 
-def _tag(arguments: argparse.Namespace) -> Iterator[Report]:
+def _tag(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.table import Table
 
     if arguments.remove and (arguments.version is not None or arguments.move):
@@ -45,11 +45,11 @@ def _tag(arguments: argparse.Namespace) -> Iterator[Report]:
             tagged = table.tags()[arguments.name]
     if arguments.json:
         members = {"table": table.path, "version": table.version, "name": arguments.name, "tagged": tagged}
-        yield Report(json.dumps(members, indent=1))
+        yield CommandReport(json.dumps(members, indent=1))
         return
     what = f"removed tag {arguments.name}" if tagged is None else f"tag {arguments.name} is version {tagged:,}"
     now = f"is now version {table.version:,}" if table.version > before else f"is still version {before:,}"
-    yield Report(f"table {table.path} {now}: {what}")
+    yield CommandReport(f"table {table.path} {now}: {what}")
 
 
 def _tags(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -64,15 +64,15 @@ def _tags(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(text_of(aligned(rows, right={1})) if found else "no tags")
 
 
-def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
+def _restore(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.table import Table
 
     with committing(arguments, "restore"):
         report = Table(arguments.table).restore(arguments.to_version, dry_run=arguments.dry_run)
-    yield Report(options.shown(report, arguments))
+    yield CommandReport(options.shown(report, arguments))
 
 
-def _bookmark(arguments: argparse.Namespace) -> Iterator[Report]:
+def _bookmark(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.table import Table
 
     if arguments.remove and (arguments.version is not None or arguments.expires is not None):
@@ -85,10 +85,10 @@ def _bookmark(arguments: argparse.Namespace) -> Iterator[Report]:
         found = table.bookmark(name, arguments.version, expires=arguments.expires)
     if arguments.json:
         members = {"table": table.path, "name": name, **_EMPTY, **({} if found is None else _members(found))}
-        yield Report(json.dumps(members, indent=1))
+        yield CommandReport(json.dumps(members, indent=1))
         return
     what = "is removed" if found is None else f"is at version {found.version:,}, and expires {found.expires}"
-    yield Report(f"table {table.path}: bookmark {name} {what}")
+    yield CommandReport(f"table {table.path}: bookmark {name} {what}")
 
 
 def _bookmarks(arguments: argparse.Namespace) -> Iterator[Answer]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.base_facts import base_report
-from mutator.cli.command import Answer, Command, Group, Report, option, option_type
+from mutator.cli.command import Answer, Command, CommandReport, Group, option, option_type
 from mutator.cli.report_files import FILES, HTML, METRICS
 from mutator.cli.workflow_runs import INTERVAL, TABLE_INTERVAL, files_of, report_of, run, watch
 from mutator.cli.workflow_target import TABLE, open_table, table_of
@@ -26,8 +26,8 @@ from mutator.config import parsers
 from mutator.errors import error
 
 if TYPE_CHECKING:
-    from mutator.workflow.directory.results import Status
-    from mutator.workflow.to_table.results import Status as TableStatus
+    from mutator.workflow.directory.results import BaseRunStatus
+    from mutator.workflow.to_table.results import TableRunStatus
 
 
 def _seconds(text: str) -> float:
@@ -53,7 +53,7 @@ def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(options.shown(status, arguments), files.warnings, code=5 if status.problems else 0)
 
 
-def _seen(arguments: argparse.Namespace, table: str | None) -> Status | TableStatus:
+def _seen(arguments: argparse.Namespace, table: str | None) -> BaseRunStatus | TableRunStatus:
     if table is None:
         from mutator.workflow import directory
 
@@ -64,12 +64,12 @@ def _seen(arguments: argparse.Namespace, table: str | None) -> Status | TableSta
     return to_table.status(arguments.base, opened.config, opened.target)
 
 
-def _base_report(arguments: argparse.Namespace) -> Iterator[Report]:
+def _base_report(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     table = table_of(arguments.base, arguments.table)
     files = files_of(arguments, table, looks=True)
     report = base_report(arguments.base, table, _seen(arguments, table))
     files.write_page(report.html)
-    yield Report(options.shown(report, arguments))
+    yield CommandReport(options.shown(report, arguments))
 
 
 def _check_master(arguments: argparse.Namespace, cure: str) -> None:
@@ -88,7 +88,7 @@ def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(history_json(versions) if arguments.json else history_text(versions))
 
 
-def _restore(arguments: argparse.Namespace) -> Iterator[Report]:
+def _restore(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     _check_master(arguments, "bring a version back with: mutator table restore {} --to N")
     from mutator.workflow import directory
 

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.base_facts import measures
-from mutator.cli.command import Report
+from mutator.cli.command import CommandReport
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import print_error, tell, warn
 from mutator.cli.report_files import Observed, ReportFiles, places_of_base
-from mutator.cli.workflow_target import OpenTable, open_table, table_of
+from mutator.cli.workflow_target import OpenTarget, open_table, table_of
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted, seconds_text, without_secrets
 from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
     from mutator.workflow.directory.bad_files import Tried
-    from mutator.workflow.directory.results import Outcome
-    from mutator.workflow.to_table.results import Outcome as TableOutcome
+    from mutator.workflow.directory.results import BaseRunOutcome
+    from mutator.workflow.to_table.results import TableRunOutcome
 
 
 INTERVAL, TABLE_INTERVAL = 10.0, 0.5  # seconds
 
 
-def run(arguments: argparse.Namespace) -> Iterator[Report]:
+def run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     """Merge the feed files that have arrived."""
     with _refusal_noted(arguments):
         table = table_of(arguments.base, arguments.table)
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> Iterator[Report]:
     signal = None
     with files.watch() as observed, _kept_spark(arguments) as spark:
         if table is None:
-            outcome: Outcome | TableOutcome = _merged(arguments, spark, files)
+            outcome: BaseRunOutcome | TableRunOutcome = _merged(arguments, spark, files)
         else:
             target = _opened(table, arguments, spark)
             applied = _applied(arguments, target, files)
@@ -73,7 +73,7 @@ def _refusal_noted(arguments: argparse.Namespace) -> Iterator[None]:
         raise
 
 
-def _opened(table: str, arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> OpenTable:
+def _opened(table: str, arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> OpenTarget:
     """Open the table that is the target of runs, and check their settings."""
     with _refusal_noted(arguments):
         if arguments.engine == "records":
@@ -93,13 +93,13 @@ def files_of(arguments: argparse.Namespace, table: str | None, *, looks: bool = 
     return ReportFiles(arguments, arguments.base, places, facts, events=events, looks=looks, later=later)
 
 
-def _observe(observed: Observed, outcome: Outcome | TableOutcome) -> None:
+def _observe(observed: Observed, outcome: BaseRunOutcome | TableRunOutcome) -> None:
     observed.report = outcome.report
     observed.known = {"waiting": len(outcome.waiting)}
     observed.exit_code = outcome.exit_code
 
 
-def watch(arguments: argparse.Namespace) -> Iterator[Report]:
+def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     """Merge feed files whenever some have arrived."""
     if arguments.min_age is not None:
         arguments.settings = [*arguments.settings, f"claim.min.age={seconds_text(arguments.min_age)}s"]
@@ -174,14 +174,14 @@ def _watched(
     spark: Callable[[], AbstractContextManager[Any]],
     files: ReportFiles,
     tried: Tried,
-) -> tuple[Callable[[], Outcome | TableOutcome], Callable[[Any], Iterator[TableOutcome]]]:
+) -> tuple[Callable[[], BaseRunOutcome | TableRunOutcome], Callable[[Any], Iterator[TableRunOutcome]]]:
     """Return two functions: one runs once, the other waits until the next run may have something to do.
 
     The other one is given the outcome of the run, and yields those of compactions.
     """
     if table is None:
 
-        def wait(_: object) -> Iterator[TableOutcome]:
+        def wait(_: object) -> Iterator[TableRunOutcome]:
             time.sleep(interval)
             yield from ()
 
@@ -189,7 +189,7 @@ def _watched(
     target = _opened(table, arguments, spark)
     upkeep = _Upkeep(arguments, target)
 
-    def pause(outcome: TableOutcome) -> Iterator[TableOutcome]:
+    def pause(outcome: TableRunOutcome) -> Iterator[TableRunOutcome]:
         upkeep.note(outcome)
         while (seconds := upkeep.look.seconds()) != 0:
             if seconds is None and (compacted := upkeep.now(outcome)).is_upkeep:
@@ -203,24 +203,24 @@ def _watched(
 class _Upkeep:
     """The compactions of a table while no feed file waits in a base."""
 
-    def __init__(self, arguments: argparse.Namespace, table: OpenTable) -> None:
+    def __init__(self, arguments: argparse.Namespace, table: OpenTarget) -> None:
         from mutator.workflow import to_table
 
         self.look = to_table.Look(to_table.opened(arguments.base, table.target), table.config, table.target)
         self._upkeep = to_table.Upkeep(table.config, table.target)
 
-    def note(self, outcome: TableOutcome) -> None:
+    def note(self, outcome: TableRunOutcome) -> None:
         """Take note of a run."""
         if outcome.version is not None:
             self._upkeep.applied()
 
-    def after(self, outcome: TableOutcome) -> TableOutcome:
+    def after(self, outcome: TableRunOutcome) -> TableRunOutcome:
         """Return the outcome of a run with the compactions that follow it."""
         from mutator.workflow import to_table
 
         return to_table.kept(outcome, self._upkeep, lambda: self.look.seconds() is None)
 
-    def now(self, last: TableOutcome) -> TableOutcome:
+    def now(self, last: TableRunOutcome) -> TableRunOutcome:
         """Return the outcome of compactions alone. last: of a run."""
         return self.after(replace(last, run="", version=None, claimed=(), skipped=(), recovered=(), report=None))
 
@@ -230,7 +230,7 @@ def _merged(
     spark: Callable[[], AbstractContextManager[Any]],
     files: ReportFiles,
     tried: Tried | None = None,
-) -> Outcome:
+) -> BaseRunOutcome:
     from mutator.workflow import directory
 
     with _refusal_noted(arguments):
@@ -241,8 +241,8 @@ def _merged(
 
 
 def _applied(
-    arguments: argparse.Namespace, table: OpenTable, files: ReportFiles, tried: Tried | None = None
-) -> TableOutcome:
+    arguments: argparse.Namespace, table: OpenTarget, files: ReportFiles, tried: Tried | None = None
+) -> TableRunOutcome:
     from mutator.workflow import to_table
 
     config = table.config
@@ -252,12 +252,12 @@ def _applied(
 
 
 def report_of(
-    outcome: Outcome | TableOutcome,
+    outcome: BaseRunOutcome | TableRunOutcome,
     text: str,
     files: ReportFiles | None = None,
     signal: int | None = None,
     code: int | None = None,
-) -> Report:
+) -> CommandReport:
     """Return the report of a run. signal: that ends a command with more to do than this run, which is done.
 
     code: exit code without a signal, in place of that of the run.
@@ -265,4 +265,4 @@ def report_of(
     written = () if files is None else files.warnings
     warnings = (*(() if outcome.report is None else outcome.report.warnings), *outcome.warnings, *written)
     code = outcome.exit_code if code is None else code
-    return Report(text, warnings, code=code if signal is None else 128 + signal)
+    return CommandReport(text, warnings, code=code if signal is None else 128 + signal)

@@ -48,7 +48,7 @@ def table_in(path: str) -> str | None:
 
 def open_table(
     table: str, arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[SparkContext]]
-) -> OpenTable:
+) -> OpenTarget:
     """Open a table for the workflow of a command line. spark: returns the context, once it is needed."""
 
     def config_of(snapshot: Snapshot) -> Config:
@@ -61,10 +61,10 @@ def open_table(
 
         return partial(runner_for, wanted, spark)
 
-    return OpenTable(table, config_of, runner_of)
+    return OpenTarget(table, config_of, runner_of)
 
 
-class OpenTable:
+class OpenTarget:
     """A table that stays open, so that each apply reads only the versions since the last one."""
 
     def __init__(

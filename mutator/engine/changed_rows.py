@@ -24,14 +24,14 @@ _ROWS = 1 << 15  # that are encoded at once
 _BYTES = 8 << 20
 
 
-def changed_rows(plan: Plan, staging: str | None, number: int, attempt: int, stack: ExitStack) -> ChangedRows | None:
+def changed_rows(plan: Plan, staging: str | None, number: int, attempt: int, stack: ExitStack) -> ChangedRowFile | None:
     """Return the receiver of a task's changed rows; None if the run writes none, or nothing at all."""
     if plan.changes is None or staging is None:
         return None
-    return ChangedRows(plan, staging, number, attempt, stack)
+    return ChangedRowFile(plan, staging, number, attempt, stack)
 
 
-class ChangedRows:
+class ChangedRowFile:
     """Receives the changed rows of a task; the file is created with the first of them."""
 
     def __init__(self, plan: Plan, staging: str, number: int, attempt: int, stack: ExitStack) -> None:

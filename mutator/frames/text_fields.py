@@ -10,7 +10,7 @@ from mutator.config import Config
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
-from mutator.formats.files.line_scan import Table, padded
+from mutator.formats.files.line_scan import LineTable, padded
 from mutator.formats.files.lines import chunks
 from mutator.plan.inspect.headers import HEADER
 from mutator.plan.inspect.source import Source
@@ -97,7 +97,7 @@ def _columns(source: Source, delimiter: int, width: int) -> Iterator[list[Any]]:
     """Yield the columns of rows of one width, each a pa.Array of large_binary."""
     for _, chunk in chunks(_content(source).blocks(), source.window()):
         data, _ = padded(chunk, source.window())
-        table = Table.of(data, delimiter, width)
+        table = LineTable.of(data, delimiter, width)
         rows = np.arange(len(table))
         yield [table.field(data, rows, ordinal).take() for ordinal in range(width)]
 

@@ -31,7 +31,7 @@ _OTHERS = ("master", "feed", "output", "config", "session", "runner", "engine", 
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenArguments:
     """A master, or a part of a feed: a path, or a table in memory."""
 
     label: str  # for messages and the report
@@ -216,7 +216,7 @@ def _first(settings: Mapping[str, Any]) -> str:
 # --- inputs and output
 
 
-def master_of(value: Any) -> list[Given]:
+def master_of(value: Any) -> list[GivenArguments]:
     """Return the master: one path, or one or more tables."""
     if isinstance(value, list | tuple):
         parts = [input_of("master", part, f"[{number}]") for number, part in enumerate(value)]
@@ -229,7 +229,7 @@ def master_of(value: Any) -> list[Given]:
     return [input_of("master", value)]
 
 
-def feed_of(value: Any) -> list[Given]:
+def feed_of(value: Any) -> list[GivenArguments]:
     """Return the parts of a feed, paths and tables in any order."""
     if isinstance(value, list | tuple):
         if not value:
@@ -238,13 +238,13 @@ def feed_of(value: Any) -> list[Given]:
     return _part_of_feed(value)
 
 
-def _part_of_feed(value: Any, index: str = "") -> list[Given]:
+def _part_of_feed(value: Any, index: str = "") -> list[GivenArguments]:
     if not isinstance(value, Dataset):
         return [input_of("feed", value, index)]
     label = f"feed{index} ({value.label})"
     if value.has_types:
-        return [Given(label, table=value, kind=ARROW_STREAM)]
-    return [Given(f"{label}/{base_name(path)}", path, dataset=value) for path in value.files]
+        return [GivenArguments(label, table=value, kind=ARROW_STREAM)]
+    return [GivenArguments(f"{label}/{base_name(path)}", path, dataset=value) for path in value.files]
 
 
 def path_of(argument: str, value: Any, expected: str) -> str | None:
@@ -267,27 +267,27 @@ def scratch_of(value: Any) -> str | None:
     return path
 
 
-def input_of(argument: str, value: Any, index: str = "") -> Given:
+def input_of(argument: str, value: Any, index: str = "") -> GivenArguments:
     """Return a path or a table. index: its place in a list, ``[0]``. Raises ConfigError for anything else."""
     label = f"{argument}{index}"
     if isinstance(value, Dataset):
-        return Given(f"{label} ({value.label})", value.path)
+        return GivenArguments(f"{label} ({value.label})", value.path)
     if isinstance(value, str | os.PathLike):
         if not str(value):
             raise wrong(label, value, f"a path, or {_TABLE}", "an empty text is no path")
-        return Given(without_secrets(str(value)), str(value))
+        return GivenArguments(without_secrets(str(value)), str(value))
     kind = kind_of(value)
     if kind == SPARK and is_connect(value):
         if not hasattr(value, "toArrow"):  # Spark 3.5
             raise wrong(label, value, "a DataFrame of a classic session", "give frame.toPandas()")
         from mutator.engine.spark.frames import collected
 
-        return Given(f"{label} ({kind})", table=collected(value, f"{label} ({kind})"), kind=ARROW_TABLE)
+        return GivenArguments(f"{label} ({kind})", table=collected(value, f"{label} ({kind})"), kind=ARROW_TABLE)
     if kind is None:
         raise wrong(label, value, f"a path, or {_TABLE}", _cure_for(value))
     if kind == RDD:
-        return Given(f"{label} ({kind})", table=_frame_of_rdd(label, value), kind=SPARK)
-    return Given(f"{label} ({kind})", table=value, kind=kind)
+        return GivenArguments(f"{label} ({kind})", table=_frame_of_rdd(label, value), kind=SPARK)
+    return GivenArguments(f"{label} ({kind})", table=value, kind=kind)
 
 
 def _frame_of_rdd(label: str, value: Any) -> Any:

@@ -33,7 +33,7 @@ _NAMESPACE = "OPENLINEAGE_NAMESPACE"
 
 
 @dataclass(frozen=True)
-class Dataset:
+class LineageDataset:
     """A dataset that a run reads or writes. None is not known."""
 
     path: str
@@ -49,8 +49,8 @@ class Work:
     """What a run does. job: its name, the same for each run of one pipeline."""
 
     job: str
-    inputs: Sequence[Dataset]
-    outputs: Sequence[Dataset]
+    inputs: Sequence[LineageDataset]
+    outputs: Sequence[LineageDataset]
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -189,7 +189,7 @@ def _event(kind: str, run: str, work: Work, message: str | None) -> RunEvent:
     )
 
 
-def _input(one: Dataset) -> InputDataset:
+def _input(one: LineageDataset) -> InputDataset:
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
 
@@ -202,7 +202,7 @@ def _input(one: Dataset) -> InputDataset:
     return InputDataset(namespace=namespace, name=name, facets=_facets(one, namespace), inputFacets=facets)
 
 
-def _output(one: Dataset) -> OutputDataset:
+def _output(one: LineageDataset) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
@@ -215,7 +215,7 @@ def _output(one: Dataset) -> OutputDataset:
     return OutputDataset(namespace=namespace, name=name, facets=_facets(one, namespace), outputFacets=facets)
 
 
-def _facets(one: Dataset, namespace: str) -> dict[str, Any]:
+def _facets(one: LineageDataset, namespace: str) -> dict[str, Any]:
     from openlineage.client.facet_v2 import dataset_version_dataset, datasource_dataset, schema_dataset
 
     uri = namespace if "://" in namespace else f"{namespace}://"

@@ -15,7 +15,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.frames.recognize import is_connect
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments
-from mutator.pipeline.arguments import CALL, Given
+from mutator.pipeline.arguments import CALL, GivenArguments
 from mutator.pipeline.merge import carry_out, prepare, with_tables
 from mutator.pipeline.report import Report
 from mutator.pipeline.runners import Engine, engine_on
@@ -120,20 +120,20 @@ class _Call:
 
     config: Config
     given: Mapping[str, Any]  # the common settings by name; None: not given
-    masters: Sequence[Given]
-    feeds: Sequence[Given]
+    masters: Sequence[GivenArguments]
+    feeds: Sequence[GivenArguments]
     target: str | None  # None: the result stays in memory
     shared: str | None  # a directory that Spark's workers share
     engine: str
     dry_run: bool
 
     @property
-    def parts(self) -> Sequence[Given]:
+    def parts(self) -> Sequence[GivenArguments]:
         """Return all inputs."""
         return (*self.masters, *self.feeds)
 
     @property
-    def tables(self) -> Sequence[Given]:
+    def tables(self) -> Sequence[GivenArguments]:
         """Return the inputs in memory."""
         return [part for part in self.parts if part.path is None]
 
@@ -178,7 +178,7 @@ def _unused(call: _Call) -> Iterator[str]:
         yield "scratch is ignored: all inputs and the output are paths, so there are no temporary files"
 
 
-def _check_master(parts: Sequence[Given], tables: Sequence[TableInput]) -> None:
+def _check_master(parts: Sequence[GivenArguments], tables: Sequence[TableInput]) -> None:
     """Raise DataError for a reader without a row: merging into nothing would silently lose the master."""
     for label in without_rows(parts, tables):
         what = "has no rows, as a reader has that something else has read"
@@ -186,7 +186,7 @@ def _check_master(parts: Sequence[Given], tables: Sequence[TableInput]) -> None:
         raise error("table.rows", table=label, what=what, cure=cure)
 
 
-def _written(parts: Sequence[Given], temporary: Scratch | None, label: str) -> tuple[str, list[TableInput]]:
+def _written(parts: Sequence[GivenArguments], temporary: Scratch | None, label: str) -> tuple[str, list[TableInput]]:
     """Return the path of a master, and its tables if it is in memory."""
     first = parts[0]
     if first.path is not None:
@@ -240,7 +240,7 @@ def _own_context() -> AbstractContextManager[SparkContext]:
 
 
 def _named(
-    names: Names, report: Report, masters: Sequence[Given], feeds: Sequence[Given], target: str | None
+    names: Names, report: Report, masters: Sequence[GivenArguments], feeds: Sequence[GivenArguments], target: str | None
 ) -> Report:
     """Return a report with the names of tables."""
     label = masters[0].label if len(masters) == 1 else f"{len(masters)} tables"

@@ -15,14 +15,14 @@ from mutator.errors.exceptions import rebuilt
 from mutator.frames.recognize import READER, SPARK
 from mutator.frames.scratch import Scratch
 from mutator.frames.write import valueless_columns, write_table
-from mutator.pipeline.arguments import Given
+from mutator.pipeline.arguments import GivenArguments
 from mutator.plan.inspect.table_inputs import TableInput
 
 # Fields of errors that have texts of the user.
 DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
 
 
-def check_feed(config: Config, parts: Sequence[Given]) -> None:
+def check_feed(config: Config, parts: Sequence[GivenArguments]) -> None:
     """Raise ConfigError for a table in a feed that is ordered by file names, and for a dataset of other settings."""
     for one in parts:
         if one.path is None and config.by_file_name:
@@ -31,19 +31,19 @@ def check_feed(config: Config, parts: Sequence[Given]) -> None:
             one.dataset.check_as_feed(config, one.label.rpartition("/")[0])
 
 
-def empty_readers(parts: Sequence[Given], tables: Sequence[TableInput]) -> Iterator[str]:
+def empty_readers(parts: Sequence[GivenArguments], tables: Sequence[TableInput]) -> Iterator[str]:
     """Yield a warning for each reader without a row. tables: of the parts that are tables, in their order."""
     for label in without_rows(parts, tables):
         yield f"{label} has no rows; a reader has each row only once, so nothing else may read it before the merge"
 
 
-def without_rows(parts: Sequence[Given], tables: Sequence[TableInput]) -> Iterator[str]:
+def without_rows(parts: Sequence[GivenArguments], tables: Sequence[TableInput]) -> Iterator[str]:
     """Yield the labels of readers without a row. tables: of the parts that are tables, in their order."""
     given = [part for part in parts if part.path is None]
     return (part.label for part, table in zip(given, tables, strict=True) if part.kind == READER and table.rows == 0)
 
 
-def all_written(parts: Sequence[Given], temporary: Scratch | None) -> tuple[list[str], list[TableInput]]:
+def all_written(parts: Sequence[GivenArguments], temporary: Scratch | None) -> tuple[list[str], list[TableInput]]:
     """Return the paths of a feed, and the tables among its parts."""
     paths, tables = [], []
     for one in parts:
@@ -54,7 +54,7 @@ def all_written(parts: Sequence[Given], temporary: Scratch | None) -> tuple[list
     return paths, tables
 
 
-def write_given(one: Given, path: str) -> TableInput:
+def write_given(one: GivenArguments, path: str) -> TableInput:
     """Write a table to a scratch file, or a directory of files. path: full path."""
     if one.kind != SPARK:
         return write_table(path, one.table, one.kind, one.label)
@@ -64,7 +64,7 @@ def write_given(one: Given, path: str) -> TableInput:
     return TableInput(path, valueless=valueless_columns(path))
 
 
-def runner_without_session(wanted: str, tables: Sequence[Given], has_files: bool, shared: str | None) -> str:
+def runner_without_session(wanted: str, tables: Sequence[GivenArguments], has_files: bool, shared: str | None) -> str:
     """Return the runner of a call that was given no session.
 
     has_files: whether the call needs temporary files. shared: their directory that Spark's workers share. Raises
@@ -86,7 +86,7 @@ def runner_without_session(wanted: str, tables: Sequence[Given], has_files: bool
 class Names:
     """Replace the paths of temporary files in messages and reports."""
 
-    def __init__(self, temporary: Scratch | None, parts: Sequence[Given]) -> None:
+    def __init__(self, temporary: Scratch | None, parts: Sequence[GivenArguments]) -> None:
         self._datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
         self._temporary = None if temporary is None else temporary.path
         self._frames = [one.label for one in parts if one.kind == SPARK]  # each is a directory of files

@@ -26,7 +26,7 @@ from mutator.storage import hdfs_client
 from mutator.storage.contract import Storage
 from mutator.storage.entry import Entry
 from mutator.storage.hdfs_client import FAULTS, class_of, entry_of, reason_of, status_of, storage_error, translated
-from mutator.storage.hdfs_streams import Reader, Writer, create
+from mutator.storage.hdfs_streams import HdfsWriter, Reader, create
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
@@ -166,7 +166,7 @@ class HdfsStorage(Storage):
             raise
 
 
-def _discard(client: Client, raw: Writer) -> None:
+def _discard(client: Client, raw: HdfsWriter) -> None:
     """Remove a file that cannot be finished, where the client can: the fault before it is the one to report."""
     with suppress(*FAULTS):
         client.delete(raw.path)

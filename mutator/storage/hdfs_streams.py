@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FIRST_RANGE, _LAST_RANGE = 1 << 20, 64 << 20
 
 
-class Writer(io.RawIOBase):
+class HdfsWriter(io.RawIOBase):
     """A file being written. Each block is synced before the client goes on to the next one."""
 
     def __init__(self, path: str, inner: FileWriter, block: int) -> None:
@@ -134,10 +134,10 @@ class Reader(ReadStream):
         return True
 
 
-def create(client: Client, path: str, scratch: str) -> Writer:
+def create(client: Client, path: str, scratch: str) -> HdfsWriter:
     """Begin a file that must not exist, in a directory that must exist."""
     from hdfs_native import WriteOptions  # an extra
 
     with translated(path):
         writer = client.create(scratch, WriteOptions(overwrite=False, create_parent=False))
-        return Writer(scratch, writer, client.get_file_info(scratch).blocksize or 0)
+        return HdfsWriter(scratch, writer, client.get_file_info(scratch).blocksize or 0)

@@ -16,8 +16,8 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
-from mutator.engine.versions.apply_task import Written
-from mutator.engine.versions.delta_files import Target
+from mutator.engine.versions.apply_task import WrittenRows
+from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.engine.versions.second_decisions import Revision, SecondDecisions
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
@@ -119,7 +119,7 @@ def _applied(
     if again and transaction is not None:
         note = f"transaction {transaction[1]} of {transaction[0]}, or a later one, was applied before"
         plan = replace(plan, notes=(*plan.notes, note))
-    target = Target(
+    target = ApplyTarget(
         table=None if dry_run else snapshot.table,
         version=snapshot.version.number + 1,
         schema=snapshot.state.schema_after(plan.rows.spec, snapshot.version.number + 1),
@@ -180,7 +180,7 @@ class _Merge:
     tables: Sequence[TableInput]
     run: ClaimingRun | None
     receipts: Receipts
-    written: Sequence[Written]
+    written: Sequence[WrittenRows]
     new: list[str]  # paths of files that no version names yet
     seconds: float
     plan: Plan
@@ -247,7 +247,7 @@ def _revised(table: str, version: TableVersion, before: Revision, revision: Revi
     return replace(revision, files=own.files, index=own.index, withdrawn=own.withdrawn)
 
 
-def _paths(receipts: Receipts, written: Sequence[Written]) -> list[str]:
+def _paths(receipts: Receipts, written: Sequence[WrittenRows]) -> list[str]:
     """Return the paths of the files that the tasks of an apply wrote."""
     found = [side.path for side in receipts.ledger.beside]
     for one in written:
@@ -258,8 +258,8 @@ def _paths(receipts: Receipts, written: Sequence[Written]) -> list[str]:
 
 
 def _merged(
-    runner: Runner, plan: Plan, snapshot: Snapshot, target: Target, config: Config
-) -> tuple[Receipts, tuple[Written, ...], Replacement | None]:
+    runner: Runner, plan: Plan, snapshot: Snapshot, target: ApplyTarget, config: Config
+) -> tuple[Receipts, tuple[WrittenRows, ...], Replacement | None]:
     """Merge the feed of a plan; return the receipts, what the tasks wrote, and what an overwrite replaces."""
     from mutator.engine.versions.steps import apply, overwrite  # loads the engine
 
@@ -267,7 +267,7 @@ def _merged(
         return *apply(runner, plan, snapshot, target), None
     found: list[Replacement] = []
 
-    def replace_in(partitions: frozenset[str] | None) -> tuple[Snapshot, Target]:
+    def replace_in(partitions: frozenset[str] | None) -> tuple[Snapshot, ApplyTarget]:
         found.append(replacement(snapshot, plan, target, partitions, damaged=config.replace_damaged))
         return found[0].live, found[0].target
 

@@ -21,7 +21,7 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.masks import Masks, index_of, older_rows, own_rows
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TableFile, TableVersion
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
@@ -201,7 +201,10 @@ class ChangedRows:
 
         The fields were removed before the earlier snapshot, perhaps added again, and a restore undid that.
         """
-        forms, known = Forms(self._after.state, self._after.table), Forms(self._before.state, self._before.table)
+        forms, known = (
+            EarlierForms(self._after.state, self._after.table),
+            EarlierForms(self._before.state, self._before.table),
+        )
         earlier = {*known.schema().names}
 
         @cache

@@ -23,7 +23,7 @@ from mutator.dataset.versions.version import COMPACT, Stored, TableVersion, stor
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
-from mutator.engine.versions.delta_files import Target, order_bytes, text_of_order
+from mutator.engine.versions.delta_files import ApplyTarget, order_bytes, text_of_order
 from mutator.engine.versions.moved_rows import MovedRows, Moves
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import check_signals
@@ -32,7 +32,7 @@ from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.table.apply import OpenRunner
 from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
-from mutator.table.compact_choice import Choice, Need
+from mutator.table.compact_choice import CompactionChoice, Need
 from mutator.table.next_version import placed
 from mutator.table.outlived import newest_if_gone
 from mutator.table.prepare import prepare
@@ -90,7 +90,7 @@ def _compaction(
     _, plan = prepare(snapshot, replace(config, sync_mode="partial", tombstone_retention=None), [])
     if config.tombstone_retention is not None:
         plan = replace(plan, expire_before=plan.now - int(config.tombstone_retention * 1000))
-    choice = Choice(snapshot, need, plan)
+    choice = CompactionChoice(snapshot, need, plan)
     if dry_run or not (choice.units or choice.dead):
         moves = Moves(rows=choice.rows, tombstones=choice.tombstones)
         return _result(snapshot, snapshot, None, (len(choice.units), choice.split, 0), moves, started)
@@ -127,13 +127,13 @@ def _result(
 def _compacted(
     snapshot: Snapshot,
     plan: Plan,
-    choice: Choice,
+    choice: CompactionChoice,
     tasks: Sequence[Sequence[Unit]],
     open_runner: OpenRunner,
     new: list[str],
 ) -> list[Compacted]:
     """Carry the tasks out; return their results. new: to which the paths of their files are added."""
-    target = Target(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.state.buckets)
+    target = ApplyTarget(snapshot.table, snapshot.version.number, snapshot.state.schema, snapshot.state.buckets)
     masked = replace(snapshot, files=FILES.empty_table())  # each task has its files
     with open_runner(choice.bytes) as (runner, _):
         found: list[Any] = each_on(runner)(tasks, partial(_compact, plan, masked, target, choice.packed()))
@@ -149,7 +149,7 @@ def _compacted(
 def _compact(
     plan: Plan,
     snapshot: Snapshot,
-    target: Target,
+    target: ApplyTarget,
     packed: frozenset[str | None],
     units: Sequence[Unit],
     number: int,

@@ -37,7 +37,7 @@ class Need:
     tasks: int | None = None  # at most as many as so many tasks write; None: all
 
 
-class Choice:
+class CompactionChoice:
     """The buckets of a snapshot that need a compaction."""
 
     def __init__(self, snapshot: Snapshot, need: Need, plan: Plan) -> None:

@@ -34,7 +34,7 @@ from mutator.rules.absences import absences_of
 from mutator.table.find import Finder
 from mutator.table.outlived import newest_with_less, with_what_is_left
 from mutator.table.prepare import for_tables, manifest_of, survey_of_table
-from mutator.table.record_rows import Record
+from mutator.table.record_rows import TableRecord
 from mutator.table.recorded import config_of_version
 
 _WITHOUT_ROWS = (ABANDON, CLEAN, TAG)
@@ -83,7 +83,7 @@ class _Versions:
         self._wanted = self._typed(key)
         plan = feed_plan(self._config, self._survey, ())
         self._order_type = plan.rows.order_type
-        self._record = Record(snapshot, key, plan)
+        self._record = TableRecord(snapshot, key, plan)
         self._unknown: list[str] = []
         self._read_as_now: list[int] = []  # versions whose feed files are read with the settings of this call
         self._files_read = self._excluded = 0

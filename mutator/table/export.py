@@ -29,7 +29,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.export_task import Exported, directories_of, fingerprint, write_units
 from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.errors import error
@@ -119,7 +119,7 @@ class _Export:
     ) -> None:
         self._snapshot, self._plan, self._table, self._output = snapshot, plan, table, output
         self._open_runner = open_runner
-        masks, forms = OfFiles(snapshot), Forms(snapshot.state, snapshot.table)
+        masks, forms = OfFiles(snapshot), EarlierForms(snapshot.state, snapshot.table)
         self._units = units_of(snapshot, masks)
         prints = {unit: fingerprint(masks, forms, unit, extents) for unit, extents in self._units.items()}
         self._prints = {name: found for unit, found in prints.items() for name in _names(unit)}

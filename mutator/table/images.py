@@ -13,7 +13,7 @@ from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import TableFile
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
@@ -47,7 +47,7 @@ class ImageReader:
     def batches(self, images: Images) -> Iterator[tuple[int, Any]]:
         """Yield (number of the first image, pa.RecordBatch of some images)."""
         table, file = self.snapshot.table, images.file
-        forms = Forms(self.snapshot.state, table)
+        forms = EarlierForms(self.snapshot.state, table)
         names, is_whole = forms.stored(file.schema, self.wanted.names), len(images.positions) == file.rows
         read = names if is_whole else forms.schema(file.schema).names
         try:

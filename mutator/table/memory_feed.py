@@ -10,7 +10,7 @@ from mutator.config import Config
 from mutator.config.argument_names import as_arguments
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.frames.scratch import Scratch
-from mutator.pipeline.arguments import Given
+from mutator.pipeline.arguments import GivenArguments
 from mutator.pipeline.tables_in_memory import (
     Names,
     all_written,
@@ -25,7 +25,7 @@ from mutator.table.report import ApplyReport, report_of
 def apply_parts(
     snapshot: Snapshot,
     config: Config,
-    feed: Sequence[Given],
+    feed: Sequence[GivenArguments],
     runner_of: Callable[[str], OpenRunner],
     *,
     shared: str | None,

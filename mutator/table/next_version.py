@@ -13,7 +13,7 @@ from mutator.dataset.manifest import FeedFile
 from mutator.dataset.versions.checkpoint import defaults_text
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import Stored, TableVersion
-from mutator.engine.versions.apply_task import Written
+from mutator.engine.versions.apply_task import WrittenRows
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.next_manifest import committed_counts
@@ -30,7 +30,7 @@ def version_of_result(
     snapshot: Snapshot,
     plan: Plan,
     result: Result,
-    written: Sequence[Written],
+    written: Sequence[WrittenRows],
     as_of: int,
     seconds: float,
     replaced: Replacement | None = None,

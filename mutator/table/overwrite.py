@@ -29,7 +29,7 @@ from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
 from mutator.engine.receipts import MergeReceipt
-from mutator.engine.versions.delta_files import Target, order_bytes
+from mutator.engine.versions.delta_files import ApplyTarget, order_bytes
 from mutator.engine.versions.live_extents import OfFiles
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import MutatorError, error
@@ -45,7 +45,7 @@ class Replacement:
     """What an insert overwrite replaces."""
 
     live: Snapshot  # with the files whose rows winners can meet
-    target: Target
+    target: ApplyTarget
     partitions: tuple[str, ...] | None  # that are replaced; None without partitions
     removed: tuple[str, ...] = ()  # paths of files
     lost: int = 0  # records whose keys are not known
@@ -58,7 +58,7 @@ class Replacement:
         return self.target.replaced is None or self.target.replaced.partitions is None
 
 
-def replacement(snapshot: Snapshot, plan: Plan, target: Target, names: _Names, *, damaged: bool) -> Replacement:
+def replacement(snapshot: Snapshot, plan: Plan, target: ApplyTarget, names: _Names, *, damaged: bool) -> Replacement:
     """Find what an insert overwrite replaces. names: of the partitions. damaged: what is lost may be replaced.
 
     Raises StateError for lost tombstones that share a file with those of other partitions.
@@ -89,7 +89,7 @@ def replacement(snapshot: Snapshot, plan: Plan, target: Target, names: _Names, *
 
 
 def _of_unknown_masks(
-    snapshot: Snapshot, plan: Plan, target: Target, partitions: tuple[str, ...] | None
+    snapshot: Snapshot, plan: Plan, target: ApplyTarget, partitions: tuple[str, ...] | None
 ) -> Replacement:
     """Return what is replaced where a version index is damaged: everything, and all of it is lost."""
     version = snapshot.version
@@ -190,7 +190,7 @@ class _Lost:
         touched = [text for one in extents for text in self._masks.touched(one)[1].to_pylist()]
         return MergeReceipt(counts=counts, expired=_highest(self._plan, highs, touched))
 
-    def index(self, removed: frozenset[str], target: Target) -> tuple[Stored, ...]:
+    def index(self, removed: frozenset[str], target: ApplyTarget) -> tuple[Stored, ...]:
         """Return a version index that hides the lost records of files that stay, without their keys."""
         tables = []
         for path, extents in self._extents.items():

@@ -31,7 +31,7 @@ _Place = tuple[LiveExtent, int, int]  # extent, position, entry in the key index
 
 
 @dataclass(frozen=True)
-class Record:
+class TableRecord:
     """The record of a key in the versions of a table. plan: reads rows as a merge into the newest version does."""
 
     snapshot: Snapshot  # the newest one

@@ -13,7 +13,7 @@ from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import DATA, TableFile
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import stays_verified, verified_file
 from mutator.errors import error
 from mutator.formats.content import NotReadable
@@ -33,7 +33,7 @@ def schema_of(snapshot: Snapshot, columns: Sequence[str] | None = None) -> Any:
 
     Raises ConfigError for unknown columns, and for those that are named twice.
     """
-    schema = Forms(snapshot.state, snapshot.table).schema()
+    schema = EarlierForms(snapshot.state, snapshot.table).schema()
     if columns is None:
         return schema
     twice = next((name for number, name in enumerate(columns) if name in columns[:number]), None)
@@ -101,7 +101,7 @@ class Scan:
         """Read nothing yet. wanted, read: pa.Schema. threads: whether to decode columns at once."""
         self._snapshot, self._wanted, self._read, self._filter = snapshot, wanted, read, chosen
         self._threads, self._at_once = threads, 1  # row groups
-        self._forms = Forms(snapshot.state, snapshot.table)
+        self._forms = EarlierForms(snapshot.state, snapshot.table)
 
     def batches(self) -> Iterator[Any]:
         """Yield the rows, file by file."""

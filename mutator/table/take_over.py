@@ -26,7 +26,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on
-from mutator.engine.versions.delta_files import Target, rows_directory
+from mutator.engine.versions.delta_files import ApplyTarget, rows_directory
 from mutator.engine.versions.index_files import Taken, path_in_table, take_over
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
@@ -170,7 +170,7 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
     """Commit version 1 of a table with the files of a dataset. snapshot: version 0. path: of the dataset."""
     started = time.monotonic()
     known = _manifest(path)
-    target = Target(snapshot.table, 1, 1, snapshot.state.buckets)
+    target = ApplyTarget(snapshot.table, 1, 1, snapshot.state.buckets)
     tasks = list(_files(plan, known, path))
     with new_files(snapshot.table) as new:
         for task in tasks:
@@ -186,7 +186,7 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
         return hinted(created, version)
 
 
-def _take_over(plan: Plan, target: Target, taken: Taken, number: int, attempt: int) -> TableFile:
+def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attempt: int) -> TableFile:
     return take_over(plan, target, taken, attempt)
 
 

@@ -19,7 +19,7 @@ from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.versions.delta_files import order_bytes
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import verified_file
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
@@ -41,7 +41,7 @@ HiddenRows = tuple[Ints, Any]  # positions, and encoded keys; None: not known
 
 
 @dataclass(frozen=True)
-class Rows:
+class VerifiedRows:
     """What a key index says of the rows of a file, in the order of the rows."""
 
     hashes: Hashes
@@ -57,7 +57,9 @@ class Checked:
 
     differences: tuple[Difference, ...]
     has_index: bool  # its key index has the keys of its rows, as far as they can be compared
-    rows: Rows | None = None  # the right entries of the key index, where it cannot be used and the rows can be read
+    rows: VerifiedRows | None = (
+        None  # the right entries of the key index, where it cannot be used and the rows can be read
+    )
     rebuilt: bytes | None = None  # a damaged key index, made again from the rows
 
 
@@ -119,7 +121,7 @@ def _why(fault: Exception) -> str:
     return str(fields.get("why", fault))
 
 
-def _rows(plan: Plan, snapshot: Snapshot, file: TableFile) -> Rows:
+def _rows(plan: Plan, snapshot: Snapshot, file: TableFile) -> VerifiedRows:
     """Read the rows of a file. Raises StateError, NotReadable."""
     with faults("Parquet"), verified_file(snapshot.table, file.data) as stream:
         parts = list(_data(plan, snapshot, file, stream) if file.role == DATA else _tombstones(plan, stream))
@@ -127,10 +129,10 @@ def _rows(plan: Plan, snapshot: Snapshot, file: TableFile) -> Rows:
     orders = None if plan.by_file_name and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
     names = [part.partitions for part in parts if part.partitions is not None]
     keys = pa.concat_arrays([part.keys for part in parts])
-    return Rows(joined[0], keys, joined[1], orders, np.concatenate(names) if names else None)
+    return VerifiedRows(joined[0], keys, joined[1], orders, np.concatenate(names) if names else None)
 
 
-def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Iterator[Rows]:
+def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Iterator[VerifiedRows]:
     layout, start = _layout(plan, snapshot, file), 0
     found = opened(stream)
     for number in range(found.metadata.num_row_groups):
@@ -139,7 +141,7 @@ def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Itera
         block = trusted_block(batches, start + np.arange(table.num_rows), layout)
         orders = None if plan.by_file_name else block.orders()
         names = _partitions(plan, block, layout) if plan.is_partitioned else None
-        yield Rows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders, names)
+        yield VerifiedRows(block.hashes(), encoded_keys(block.keys()), row_hashes(block.written()), orders, names)
         start += table.num_rows
 
 
@@ -153,18 +155,18 @@ def _partitions(plan: Plan, block: Any, layout: ColumnLayout) -> Any:
 def _layout(plan: Plan, snapshot: Snapshot, file: TableFile) -> ColumnLayout:
     """Return how a file is read, with its own types."""
     layout: ColumnLayout = plan.rows.layouts["master"]
-    own, names = Forms(snapshot.state, snapshot.table).schema(file.schema), layout.result.names
+    own, names = EarlierForms(snapshot.state, snapshot.table).schema(file.schema), layout.result.names
     order = None if layout.order_field is None else own.get_field_index(names[layout.order_field])
     ids = tuple(own.get_field_index(names[position]) for position in layout.id_fields)
     return replace(layout, schema=own, result=own, id_fields=ids, order_field=order)
 
 
-def _tombstones(plan: Plan, stream: Any) -> Iterator[Rows]:
+def _tombstones(plan: Plan, stream: Any) -> Iterator[VerifiedRows]:
     for table in tombstone_tables(stream):
         keys = [table.column(f"key_{n}").combine_chunks().cast(pa.large_binary()) for n in range(plan.key_width)]
         hashes = hash_columns([ByteColumn.of_array(column) for column in keys])
         orders = from_texts(plan.rows.order_type, table.column("order").combine_chunks())
-        yield Rows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders)
+        yield VerifiedRows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders)
 
 
 def _index(snapshot: Snapshot, file: TableFile) -> KeyIndex:
@@ -183,14 +185,14 @@ def _index(snapshot: Snapshot, file: TableFile) -> KeyIndex:
     return index
 
 
-def _of_index(file: TableFile, index: Any) -> Rows:
+def _of_index(file: TableFile, index: Any) -> VerifiedRows:
     """Return what a key index says of the rows."""
     entries = np.arange(file.rows)
     order = np.argsort(index.positions(entries))
-    return Rows(index.hashes()[order], index.keys(entries[order]), index.row_hashes(entries)[order], None)
+    return VerifiedRows(index.hashes()[order], index.keys(entries[order]), index.row_hashes(entries)[order], None)
 
 
-def _compared(plan: Plan, file: TableFile, rows: Rows, index: KeyIndex) -> list[Difference]:
+def _compared(plan: Plan, file: TableFile, rows: VerifiedRows, index: KeyIndex) -> list[Difference]:
     """Compare a key index with the rows."""
     entries = np.arange(file.rows)
     positions, hashes = index.positions(entries), index.hashes()
@@ -230,7 +232,7 @@ def _as_type(plan: Plan, order_type: str, orders: Any) -> Any:
     return from_texts(order_type, to_texts(plan.rows.order_type, orders))
 
 
-def _extents(plan: Plan, file: TableFile, rows: Rows) -> list[Difference]:
+def _extents(plan: Plan, file: TableFile, rows: VerifiedRows) -> list[Difference]:
     """Compare the buckets and the highest order values of extents with the rows."""
     counts = [one.rows for one in file.extents]
     bucket, buckets = (
@@ -260,7 +262,7 @@ def _highs(plan: Plan, file: TableFile, orders: Any) -> list[Difference]:
     return found
 
 
-def _rebuilt(plan: Plan, file: TableFile, rows: Rows) -> bytes | None:
+def _rebuilt(plan: Plan, file: TableFile, rows: VerifiedRows) -> bytes | None:
     """Return the key index of a file, made again; None if it is not the one that the log names."""
     counts: Ints = np.array([one.rows for one in file.extents], np.int64)
     for order_type in dict.fromkeys((plan.rows.order_type, "long")):

@@ -29,7 +29,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.table.apply import OpenRunner
 from mutator.table.prepare import prepare
-from mutator.table.verify_file import Checked, HiddenRows, Rows, check_file
+from mutator.table.verify_file import Checked, HiddenRows, VerifiedRows, check_file
 from mutator.table.verify_log import Walk
 
 _AT_ONCE = 1 << 20  # live rows whose keys are compared at once, about
@@ -40,7 +40,7 @@ class _Part:
     """The rows of an extent. rows: of its whole file; None: its key index has them."""
 
     place: LiveExtent
-    rows: Rows | None
+    rows: VerifiedRows | None
 
 
 class RowsOfTable:

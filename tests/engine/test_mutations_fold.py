@@ -19,7 +19,7 @@ from mutator.engine.blocks import spool
 from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.fold import fold, fold_in_place, fold_parts, groups_of_keys
 from mutator.engine.blocks.mutations import Mutations, joined_mutations, mutations_of_table, table_of_mutations
-from mutator.engine.blocks.read import Feed, Run
+from mutator.engine.blocks.read import BlockRun, Feed
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.registry import BLOCK_TYPES
@@ -208,7 +208,7 @@ def test_rows_of_a_group_travel_in_the_order_of_reading():
     found = columns_of([Mutation((b"%d" % n,), n, 1, n, b"%d\n" % n, False) for n in range(9)])
     hashes = np.arange(9, dtype=np.uint64)[::-1].copy()
     feed.waiting = {"feed": [Mutations(**{**vars(found), "hashes": hashes})]}
-    runs = [(key[0], Run(*run)) for key, run in feed.runs()]
+    runs = [(key[0], BlockRun(*run)) for key, run in feed.runs()]
     offsets = {group: np.frombuffer(run.offsets, np.int64).tolist() for group, run in runs}
     assert offsets == {0: [0, 2, 4, 6, 8], 1: [1, 3, 5, 7]}
     assert {group: run.rows for group, run in runs} == {0: b"0\n2\n4\n6\n8\n", 1: b"1\n3\n5\n7\n"}

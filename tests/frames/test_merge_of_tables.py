@@ -633,11 +633,11 @@ def test_a_scratch_directory_lives_for_a_block_or_is_kept(tmp_path):
 
 
 def test_secrets_and_other_paths_in_names():
-    from mutator.pipeline.arguments import Given, feed_of
+    from mutator.pipeline.arguments import GivenArguments, feed_of
     from mutator.pipeline.tables_in_memory import Names
 
     assert feed_of("sftp://me:secret@host/u_1.txt")[0].label == "sftp://me:***@host/u_1.txt"
-    names = Names(None, [Given("master (mutator.Dataset)", "/data/m")])
+    names = Names(None, [GivenArguments("master (mutator.Dataset)", "/data/m")])
     assert names("/data/m/a: /data/m2/a, /data/m.csv; /data/m.") == (
         "master (mutator.Dataset)/a: /data/m2/a, /data/m.csv; master (mutator.Dataset)."
     )

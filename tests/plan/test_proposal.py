@@ -9,7 +9,7 @@ from mutator.plan.proposal.dialects import Head, dialect_of
 from mutator.plan.proposal.operations import op_field, prefix_choice
 from mutator.plan.proposal.order_fields import is_time_name, order_fields
 from mutator.plan.proposal.record_ids import record_id
-from mutator.plan.proposal.tables import Inputs, Table
+from mutator.plan.proposal.tables import Inputs, SampleTable
 from mutator.plan.proposal.toml_text import toml_text
 
 
@@ -39,7 +39,7 @@ def test_a_delete_file_with_ids_alone_has_the_delimiter_of_the_others():
 
 
 def table(*columns):
-    return Table("f.txt", {str(at): list(column) for at, column in enumerate(columns)}, len(columns[0]))
+    return SampleTable("f.txt", {str(at): list(column) for at, column in enumerate(columns)}, len(columns[0]))
 
 
 def test_sizes_are_no_op_codes():
@@ -84,7 +84,7 @@ def _new_products_of_one_name(field):
     """Return a master whose names are unique, too, and a feed of 20 updates and 10 inserts of one name."""
     columns = {field: [b"%d" % n for n in range(50)], "name": [b"product %d" % n for n in range(50)]}
     keys, names = [b"%d" % n for n in (*range(20), *range(50, 60))], columns["name"][:20] + [b"new product"] * 10
-    return Inputs((Table("m", columns, 50),), (Table("f", {field: keys, "name": names}, 30),), named=True)
+    return Inputs((SampleTable("m", columns, 50),), (SampleTable("f", {field: keys, "name": names}, 30),), named=True)
 
 
 def test_values_that_new_records_share_are_no_id():
@@ -102,7 +102,7 @@ def test_a_name_such_as_order_id_makes_up_for_some_rows():
     """Another field occurs in a few more rows, as names do that a new record has, too."""
     columns = {"label": [b"l%d" % n for n in range(50)], "order_id": [b"%d" % n for n in range(50)]}
     feed = {"label": [*columns["label"][:28], b"x", b"y"], "order_id": [b"%d" % (n + 30) for n in range(30)]}
-    found = record_id(Inputs((Table("m", columns, 50),), (Table("f", feed, 30),), named=True), None)
+    found = record_id(Inputs((SampleTable("m", columns, 50),), (SampleTable("f", feed, 30),), named=True), None)
     assert (found.fields, found.certain) == (("order_id",), True)
 
 

@@ -13,7 +13,7 @@ import mutator
 from mutator.errors import MutatorError
 from mutator.table import apply
 from mutator.table.spark_source import batches
-from mutator.table.spark_source.source import Source
+from mutator.table.spark_source.source import SparkSource
 from tests.support.applies_here import applies_here  # noqa: F401  # the subject is not how a table is made
 from tests.support.no_limits import NO_LIMITS
 from tests.support.spark_versions import NEEDS_SOURCES
@@ -147,7 +147,7 @@ def test_changes_that_are_gone_are_refused_before_a_task_begins(spark: SparkSess
     with pytest.raises(Exception, match=gone) as raised:
         frame.collect()
     assert "stage" not in str(raised.value)  # as the error of a task has it
-    stream = Source({"path": table.path, "changes": "true"}).streamReader(frame.schema)
+    stream = SparkSource({"path": table.path, "changes": "true"}).streamReader(frame.schema)
     with pytest.raises(MutatorError, match=gone):  # the offset of a checkpoint
         stream.partitions({"version": 1}, {"version": 4})
 

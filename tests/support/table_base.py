@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mutator.cli.workflow_target import OpenTable
+from mutator.cli.workflow_target import OpenTarget
 from mutator.table.recorded import config_of_apply
 from mutator.table.table import Table
 from mutator.workflow import to_table
-from mutator.workflow.to_table.results import Outcome, Status
+from mutator.workflow.to_table.results import TableRunOutcome, TableRunStatus
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 
@@ -26,10 +26,10 @@ def open_runner(_: int) -> Iterator[Any]:
         yield runner, None
 
 
-def opened(table: str, **settings: Any) -> OpenTable:
+def opened(table: str, **settings: Any) -> OpenTarget:
     """Open the table of a base. settings: of its runs."""
     given = {"claim.min.age": "0s", **settings}
-    return OpenTable(table, lambda snapshot: config_of_apply(snapshot, given), lambda _: open_runner)
+    return OpenTarget(table, lambda snapshot: config_of_apply(snapshot, given), lambda _: open_runner)
 
 
 class TableBase:
@@ -59,11 +59,11 @@ class TableBase:
             self.arrive(f"ups_{number}.csv", f"{number},1,U,a")
             self.run()
 
-    def run(self, **settings: Any) -> Outcome:
+    def run(self, **settings: Any) -> TableRunOutcome:
         one = opened(self.table.path, **settings)
         return to_table.run(str(self.path), one.config, one.target, sleep=lambda _: None)
 
-    def status(self, **settings: Any) -> Status:
+    def status(self, **settings: Any) -> TableRunStatus:
         one = opened(self.table.path, **settings)
         return to_table.status(str(self.path), one.config, one.target)
 

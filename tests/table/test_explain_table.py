@@ -132,15 +132,15 @@ def test_a_table_that_is_cleaned_while_it_is_explained_is_explained_anew(tmp_pat
     for one in where:
         table.apply(one)
     table.compact(everything=True)
-    written = record_rows.Record.written
+    written = record_rows.TableRecord.written
 
     def cleaned(record):
-        monkeypatch.setattr(record_rows.Record, "written", written)
+        monkeypatch.setattr(record_rows.TableRecord, "written", written)
         for _ in range(2):
             mutator.Table(table.path).clean(keep_versions=1, grace="0s")
         return written(record)
 
-    monkeypatch.setattr(record_rows.Record, "written", cleaned)
+    monkeypatch.setattr(record_rows.TableRecord, "written", cleaned)
     found = explained(capsys, table.path, "7")
 
     assert found["version"] == table.refresh().version > 4

@@ -18,7 +18,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import Interrupted
 from mutator.table import compact, compact_choice, idle
 from mutator.workflow import to_table
-from mutator.workflow.to_table.results import Outcome
+from mutator.workflow.to_table.results import TableRunOutcome
 from mutator.workflow.to_table.target import Kept
 from tests.support.table_base import TableBase, opened
 
@@ -42,7 +42,7 @@ def kinds(base: TableBase) -> list[str]:
     return [one.kind for one in base.table.refresh().log()]
 
 
-def kept(base: TableBase, outcome: Outcome, **settings: Any) -> Outcome:
+def kept(base: TableBase, outcome: TableRunOutcome, **settings: Any) -> TableRunOutcome:
     one = opened(base.table.path, **settings)
     look = to_table.Look(to_table.opened(str(base.path), one.target), one.config, one.target)
     return to_table.kept(outcome, to_table.Upkeep(one.config, one.target), lambda: look.seconds() is None)

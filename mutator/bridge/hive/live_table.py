@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from mutator.bridge.contract import TableFile
+from mutator.bridge.contract import BridgeFile
 from mutator.bridge.hive.insert import is_set, quote, refuse_careless, without_ansi
 from mutator.bridge.hive.metastore import Entry, Metastore, is_hidden
 from mutator.bridge.hive.spark_types import arrow_schema
@@ -59,7 +59,7 @@ class LiveTable:
                         cure,
                     )
 
-    def files(self) -> tuple[TableFile, ...]:
+    def files(self) -> tuple[BridgeFile, ...]:
         """Return every live data file: the state of the table."""
         with self._metastore.faults(self.name):
             return self._files({location: name for name, location in self._locations().items()})
@@ -118,7 +118,7 @@ class LiveTable:
         spec = partition.spec()
         return directory_of(self.partition_fields, [spec.apply(field) for field in self.partition_fields])
 
-    def _files(self, locations: Mapping[str, str]) -> tuple[TableFile, ...]:
+    def _files(self, locations: Mapping[str, str]) -> tuple[BridgeFile, ...]:
         """Return the files of locations (location -> partition name)."""
         found = []
         for location, name in locations.items():
@@ -127,7 +127,7 @@ class LiveTable:
                     continue
                 if is_directory:
                     raise error("hive.nested", table=self.name, path=path)
-                found.append(TableFile(name, path, size, modified))
+                found.append(BridgeFile(name, path, size, modified))
         return tuple(sorted(found))
 
     def _quoted(self, table: str) -> str:

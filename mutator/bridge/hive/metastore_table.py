@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.bridge.contract import Batches, Partition, StagedRows, TableFile, Work
+from mutator.bridge.contract import Batches, BridgeFile, Partition, StagedRows, Work
 from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.hive.create import create_table
 from mutator.bridge.hive.frames import frame_of, on_batches
@@ -16,7 +16,7 @@ from mutator.bridge.hive.staged_table import Staged
 from mutator.bridge.hive.table import HiveTable
 from mutator.bridge.importing import whole_copy
 from mutator.bridge.rows_by_partition import by_partition
-from mutator.bridge.text_dataset import Written, text_ranges
+from mutator.bridge.text_dataset import WrittenDataset, text_ranges
 from mutator.engine.runner import each_on
 from mutator.engine.spark.runner import SparkRunner
 from mutator.errors import error, suppressed
@@ -42,7 +42,7 @@ class MetastoreTable:
             cure = "alter the table, or leave the new fields out with output.schema"
             raise error("table.place", path=self.name, why=what, cure=cure)
 
-    def files(self) -> tuple[TableFile, ...]:
+    def files(self) -> tuple[BridgeFile, ...]:
         """Return the files in the locations that the metastore has."""
         return self._table.files()
 
@@ -96,7 +96,7 @@ class MetastoreTable:
         self._table.retire(Staged.of(record["staged"]))
 
 
-def import_to_table(spark: Any, source: str, name: str, file_format: str | None, run: str) -> Written:
+def import_to_table(spark: Any, source: str, name: str, file_format: str | None, run: str) -> WrittenDataset:
     """Replace all rows of a table by those of a text copy, in one step.
 
     file_format: a missing table is created with this format; None: the table must exist.
@@ -124,7 +124,7 @@ def import_to_table(spark: Any, source: str, name: str, file_format: str | None,
         raise
     table.commit(staged.record)
     table.retire(staged.record)
-    return Written(len(staged.files), rows, sum(one.bytes for one in staged.files))
+    return WrittenDataset(len(staged.files), rows, sum(one.bytes for one in staged.files))
 
 
 def _in_milliseconds(read: Callable[[Any], Batches], file_range: Any) -> Batches:

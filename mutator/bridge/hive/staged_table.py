@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.bridge.contract import TableFile, files_of
+from mutator.bridge.contract import BridgeFile, files_of
 from mutator.errors import error
 from mutator.rules.partition_paths import DEFAULT, values_of
 
@@ -33,9 +33,9 @@ class Staged:
     run: str
     root: str  # directory of everything that the run wrote
     moves: tuple[Move, ...]
-    files: tuple[TableFile, ...]  # those of the new locations
+    files: tuple[BridgeFile, ...]  # those of the new locations
     rows: int = 0  # number of rows written
-    left: tuple[TableFile, ...] = ()  # those of the old locations; other files there were written by other programs
+    left: tuple[BridgeFile, ...] = ()  # those of the old locations; other files there were written by other programs
 
     @property
     def retired(self) -> tuple[str, ...]:

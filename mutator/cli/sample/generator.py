@@ -7,7 +7,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from mutator.cli.sample.tables import PRODUCTS, Draw, Fields, Key, Table
+from mutator.cli.sample.tables import PRODUCTS, DemoTable, Draw, Fields, Key
 from mutator.errors.display import counted
 
 INSERT, UPDATE, DELETE = b"I", b"U", b"D"
@@ -17,7 +17,7 @@ FEED_SECONDS = 3600  # a feed covers the hour after its master
 Mutations = Iterator[tuple[bytes, Fields]]  # op code, fields of the row without it
 
 
-def new(rows: int, seed: int, table: Table[Any] = PRODUCTS, op_code_at: int | None = None) -> Iterator[bytes]:
+def new(rows: int, seed: int, table: DemoTable[Any] = PRODUCTS, op_code_at: int | None = None) -> Iterator[bytes]:
     """Make `rows` rows with distinct IDs.
 
     op_code_at: ordinal of the op code in the rows made, None for rows without one; a master never has it.
@@ -29,7 +29,7 @@ def new(rows: int, seed: int, table: Table[Any] = PRODUCTS, op_code_at: int | No
 
 
 def upsert(
-    rows: int, seed: int, master: Iterable[bytes], table: Table[Any] = PRODUCTS, op_code_at: int | None = None
+    rows: int, seed: int, master: Iterable[bytes], table: DemoTable[Any] = PRODUCTS, op_code_at: int | None = None
 ) -> Iterator[bytes]:
     """Update records of the master (70 % of the rows) and insert new ones. One sale in ten moves to another store.
 
@@ -40,7 +40,7 @@ def upsert(
 
 
 def delete(
-    rows: int, seed: int, master: Iterable[bytes], table: Table[Any] = PRODUCTS, op_code_at: int | None = None
+    rows: int, seed: int, master: Iterable[bytes], table: DemoTable[Any] = PRODUCTS, op_code_at: int | None = None
 ) -> Iterator[bytes]:
     """Delete records of the master: their rows as they are, with a newer time.
 
@@ -56,13 +56,13 @@ def seeded(purpose: str) -> Draw:
     return Random(purpose).random
 
 
-def _new(rows: int, seed: int, table: Table[Any]) -> Mutations:
+def _new(rows: int, seed: int, table: DemoTable[Any]) -> Mutations:
     random = seeded(f"{table.name} new {seed}")
     for key in islice(table.keys(random), _checked(rows)):
         yield INSERT, _new_row(table, random, key, table.master_time(random()))
 
 
-def _upsert(rows: int, seed: int, master: Iterable[bytes], table: Table[Any]) -> Mutations:
+def _upsert(rows: int, seed: int, master: Iterable[bytes], table: DemoTable[Any]) -> Mutations:
     purpose = f"{table.name} upsert {seed}"
     random = seeded(purpose)
     updates = (7 * _checked(rows) + 5) // 10
@@ -88,7 +88,7 @@ def _upsert(rows: int, seed: int, master: Iterable[bytes], table: Table[Any]) ->
             yield INSERT, _new_row(table, random, next(keys), time)
 
 
-def _delete(rows: int, seed: int, master: Iterable[bytes], table: Table[Any]) -> Mutations:
+def _delete(rows: int, seed: int, master: Iterable[bytes], table: DemoTable[Any]) -> Mutations:
     purpose = f"{table.name} delete {seed}"
     random = seeded(purpose)
     chosen, newest = _choose(table, _checked(rows), purpose, _rows_of(table, master))
@@ -98,13 +98,13 @@ def _delete(rows: int, seed: int, master: Iterable[bytes], table: Table[Any]) ->
         yield DELETE, fields
 
 
-def _new_row(table: Table[Any], random: Draw, key: Key, time: Any) -> Fields:
+def _new_row(table: DemoTable[Any], random: Draw, key: Key, time: Any) -> Fields:
     fields = [*key, *table.values(random, time)]
     fields.insert(table.time_ordinal, table.write_time(random, time))
     return fields
 
 
-def _choose(table: Table[Any], wanted: int, salt: str, rows: Iterable[Fields]) -> tuple[list[Fields], Any]:
+def _choose(table: DemoTable[Any], wanted: int, salt: str, rows: Iterable[Fields]) -> tuple[list[Fields], Any]:
     """Choose `wanted` random records in one pass; return their newest rows, and the newest time of the master.
 
     The records whose keys have the smallest salted hashes are kept: as fair as reservoir sampling, but independent of
@@ -139,7 +139,7 @@ def _choose(table: Table[Any], wanted: int, salt: str, rows: Iterable[Fields]) -
     return [chosen[key][1] for _, key in sorted(largest)], newest
 
 
-def _rows_of(table: Table[Any], master: Iterable[bytes]) -> Iterator[Fields]:
+def _rows_of(table: DemoTable[Any], master: Iterable[bytes]) -> Iterator[Fields]:
     """Yield the fields of each row of a master, which may be an open binary file."""
     for number, line in enumerate(master, 1):
         row = line.rstrip(b"\r\n")
@@ -159,7 +159,7 @@ def _checked(rows: int) -> int:
     return rows
 
 
-def _written(mutations: Mutations, table: Table[Any], op_code_at: int | None) -> Iterator[bytes]:
+def _written(mutations: Mutations, table: DemoTable[Any], op_code_at: int | None) -> Iterator[bytes]:
     if op_code_at is not None and not 0 <= op_code_at <= len(table.columns):
         raise ValueError(f"op code ordinal {op_code_at} is outside of the row; use 0 to {len(table.columns)}")
     for op_code, fields in mutations:

@@ -28,7 +28,7 @@ class UnusedKeys(Protocol):
 
 
 @dataclass(frozen=True)
-class Table(Generic[Time]):
+class DemoTable(Generic[Time]):
     """A sample table, for the generator. The key is its first `key_width` fields."""
 
     name: str
@@ -121,7 +121,7 @@ def _change_product(random: Draw, fields: Fields) -> None:
     fields[4] = b"%d" % min(100, max(0, inventory + int(random() * 21) - 10))
 
 
-PRODUCTS = Table(
+PRODUCTS = DemoTable(
     name="product",
     columns=("ID", "category", "brand", "price", "inventory", "timestamp"),
     key_width=1,
@@ -195,7 +195,7 @@ def _amount(cents: int) -> bytes:
     return b"%d.%02d" % divmod(cents, 100)
 
 
-SALES = Table(
+SALES = DemoTable(
     name="sales",
     columns=("sell_id", "acct_id", "change_ts", "item", "quantity", "amount", "store_id", "create_date"),
     key_width=2,

@@ -41,7 +41,7 @@ class PartitionCodes:
 
 
 @dataclass(frozen=True)
-class Run:
+class KeyRun:
     """Entries of key indexes, by hash. All columns but the keys are arrays."""
 
     hashes: Hashes  # with the partition, if keys are unique only within it
@@ -52,10 +52,10 @@ class Run:
     orders: Ints  # order values as numbers
     keys: Any  # encoded
 
-    def taken(self, chosen: Ints) -> Run:
+    def taken(self, chosen: Ints) -> KeyRun:
         """Return some of the entries."""
         keys = self.keys.take(pa.array(chosen))
-        return Run(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, keys=keys)
+        return KeyRun(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, keys=keys)
 
     @property
     def nbytes(self) -> int:
@@ -67,15 +67,15 @@ class Run:
 
 
 _ARRAYS = {"hashes": "u8", "rows": "u4", "entries": "u4", "row_hashes": "u4", "partitions": "u4", "orders": "i8"}
-NO_ROWS = Run(**{name: np.zeros(0, form) for name, form in _ARRAYS.items()}, keys=pa.array([], pa.large_binary()))
+NO_ROWS = KeyRun(**{name: np.zeros(0, form) for name, form in _ARRAYS.items()}, keys=pa.array([], pa.large_binary()))
 
 
-def joined_runs(runs: Sequence[Run]) -> Run:
+def joined_runs(runs: Sequence[KeyRun]) -> KeyRun:
     """Return the entries of all runs, one run after the other."""
     keys = pa.concat_arrays([run.keys for run in runs])
-    return Run(**{name: np.concatenate([getattr(run, name) for run in runs]) for name in _ARRAYS}, keys=keys)
+    return KeyRun(**{name: np.concatenate([getattr(run, name) for run in runs]) for name in _ARRAYS}, keys=keys)
 
 
-def by_hash(run: Run) -> Run:
+def by_hash(run: KeyRun) -> KeyRun:
     """Return the same entries, by hash."""
     return run.taken(np.argsort(run.hashes, kind="stable"))

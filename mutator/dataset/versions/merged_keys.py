@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import KeyIndex
-from mutator.dataset.versions.key_runs import NO_ROWS, PartitionCodes, Run, by_hash, joined_runs
+from mutator.dataset.versions.key_runs import NO_ROWS, KeyRun, PartitionCodes, by_hash, joined_runs
 from mutator.dataset.versions.masks import index_of
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
@@ -68,7 +68,7 @@ class MergedKeys:
     inside: Flags  # of each file of the snapshot, whether it has merged keys
     begins: Ints  # of each file, the number of its first row
     count: int  # of rows
-    runs: Mapping[str, tuple[Run, ...]]  # by role
+    runs: Mapping[str, tuple[KeyRun, ...]]  # by role
     hidden: Flags  # of each row
     touched: tuple[Ints, Ints] = (_NONE, _NONE)  # numbers of rows, ascending, and their newest order values
 
@@ -88,7 +88,7 @@ class MergedKeys:
             codes = np.array([self.codes.known(name) for name in names], np.int64)[own]
             hashes = hashes ^ self.codes.salts()[codes]
         order = np.argsort(hashes, kind="stable")
-        wanted, parts, numbers = hashes[order], list[Run](), [_NONE]
+        wanted, parts, numbers = hashes[order], list[KeyRun](), [_NONE]
         for run in self.runs[role]:
             which, at = matches(run.hashes, wanted)
             live = ~self.hidden[run.rows[at]]
@@ -102,7 +102,7 @@ class MergedKeys:
             same = same & (run.partitions == codes[number])
         return self._found(number[same], run.taken(np.flatnonzero(same)))
 
-    def _found(self, numbers: Ints, run: Run) -> FoundRows:
+    def _found(self, numbers: Ints, run: KeyRun) -> FoundRows:
         rows = run.rows.astype(np.int64)
         files = np.searchsorted(self.begins, rows, "right") - 1
         return FoundRows(
@@ -130,7 +130,7 @@ class MergedKeys:
         Raises StateError for a damaged key index.
         """
         begins = np.full(len(files), self.count, np.int64)
-        runs: dict[str, list[Run]] = {role: [] for role in self.runs}
+        runs: dict[str, list[KeyRun]] = {role: [] for role in self.runs}
         inside, end, memory = np.zeros(len(files), np.bool_), self.count, self.nbytes
         for number, file in enumerate(files):
             begins[number] = end
@@ -184,7 +184,7 @@ class MergedKeys:
         order = np.argsort(rows, kind="stable")
         return replace(self, touched=(rows[order], orders[order]))
 
-    def _raised(self, run: Run) -> Run:
+    def _raised(self, run: KeyRun) -> KeyRun:
         """Return a run with the newest order values."""
         rows, orders = self.touched
         if not len(rows):
@@ -192,7 +192,7 @@ class MergedKeys:
         at = np.minimum(np.searchsorted(rows, run.rows), len(rows) - 1)
         return replace(run, orders=np.where(rows[at] == run.rows, orders[at], run.orders))
 
-    def _merged(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    def _merged(self, runs: tuple[KeyRun, ...]) -> tuple[KeyRun, ...]:
         """Return the same entries in fewer runs."""
         while len(runs) > 1 and len(runs[-2]) < _RATIO * len(runs[-1]):
             both = joined_runs(runs[-2:])
@@ -200,7 +200,7 @@ class MergedKeys:
             runs = (*runs[:-2], by_hash(both))
         return runs
 
-    def _run_of(self, file: TableFile, begin: int) -> Run | None:
+    def _run_of(self, file: TableFile, begin: int) -> KeyRun | None:
         """Return the entries of a file; None if its order values are no numbers."""
         try:
             index = opened_index(self.table, file)
@@ -218,7 +218,7 @@ class MergedKeys:
         partitions = np.repeat(codes, [one.rows for one in file.extents])
         if self.by_partition:
             hashes = hashes ^ self.codes.salts()[partitions]
-        return Run(
+        return KeyRun(
             hashes=hashes,
             rows=rows,
             entries=entries.astype(np.uint32),

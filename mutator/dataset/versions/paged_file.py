@@ -28,7 +28,7 @@ class DamagedPage(ValueError):
 class PagedFile:
     """Verified ranges of the body of a file. Each page is read and verified once."""
 
-    def __init__(self, source: Source, size: int, expected: str) -> None:
+    def __init__(self, source: PageSource, size: int, expected: str) -> None:
         """Read the digests. size: bytes of the body. expected: checksum. Raises DamagedPage, StorageError."""
         pages = max(-(-size // PAGE), 1)
         self._source, self.size = source, size
@@ -69,7 +69,7 @@ class PagedFile:
         self._verified[wanted] = True
 
 
-class Source(Protocol):
+class PageSource(Protocol):
     """The bytes of a file."""
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from mutator.engine.blocks.read import Rows, batches
+from mutator.engine.blocks.read import BlockRows, batches
 from mutator.engine.receipts import SplitReceipt
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import RowSequences, damage_of, damaged
@@ -91,14 +91,14 @@ def _from_split(
 
 
 def from_shuffle(
-    plan: Plan, pieces: Iterator[Rows], again: bool, stack: ExitStack
+    plan: Plan, pieces: Iterator[BlockRows], again: bool, stack: ExitStack
 ) -> Callable[[], Iterator[MasterBlock]]:
     """Return a function that reads shuffled rows. again: several times, so rows are kept, on disk if many."""
     if not again:
         return lambda: _blocks(plan, pieces)
     kept_blocks: list[MasterBlock] = []
     size = 0
-    kept: list[Rows] = []
+    kept: list[BlockRows] = []
     for block in _blocks(plan, _noted(pieces, kept)):
         kept_blocks.append(block)
         size += 3 * len(kept[-1].rows)  # the columns of a row are about twice its bytes
@@ -114,7 +114,7 @@ def from_shuffle(
     return lambda: _blocks(plan, _read(path))
 
 
-def _blocks(plan: Plan, pieces: Iterator[Rows]) -> Iterator[MasterBlock]:
+def _blocks(plan: Plan, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]:
     base = 0
     for piece in pieces:
         block = plan.block_type.load([piece.rows], plan.rows.layouts["master"])
@@ -128,14 +128,14 @@ def _blocks(plan: Plan, pieces: Iterator[Rows]) -> Iterator[MasterBlock]:
         base += len(block)
 
 
-def _noted(pieces: Iterator[Rows], seen: list[Rows]) -> Iterator[Rows]:
+def _noted(pieces: Iterator[BlockRows], seen: list[BlockRows]) -> Iterator[BlockRows]:
     for piece in pieces:
         seen.append(piece)
         yield piece
 
 
-def _read(path: str) -> Iterator[Rows]:
+def _read(path: str) -> Iterator[BlockRows]:
     with open(path, "rb") as file:
         end = os.fstat(file.fileno()).st_size
         while file.tell() < end:
-            yield Rows(*pickle.load(file))
+            yield BlockRows(*pickle.load(file))

@@ -29,7 +29,7 @@ from mutator.engine.blocks.winners import (
     raised_orders,
     tombstone_table,
 )
-from mutator.engine.changed_rows import ChangedRows
+from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.contract import Hashes, patched
 from mutator.plan.merge_unit import MergeUnit
@@ -52,7 +52,7 @@ class Output:
         tally: Tally,
         exact: bool,
         stack: ExitStack,
-        changes: ChangedRows | None,
+        changes: ChangedRowFile | None,
         *,
         hashed: bool = False,
         unit: MergeUnit | None = None,
@@ -220,7 +220,7 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     return content, live, block.hashes[~gone], sequences[~gone]
 
 
-def _note_changes(changes: ChangedRows, content: Any, met: Any, absent: Flags) -> None:
+def _note_changes(changes: ChangedRowFile, content: Any, met: Any, absent: Flags) -> None:
     """Note the rows of a block that change. content: as they were. absent: that the feed replaces by nothing."""
     if met is not None:
         rows, actions = met.column("row").to_numpy(), met.column("action").to_numpy()

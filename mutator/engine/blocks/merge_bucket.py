@@ -13,7 +13,7 @@ from mutator.engine.blocks.carry import carry_over
 from mutator.engine.blocks.master import from_shuffle
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations
-from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, Rows, Run, mutations_of_run
+from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, BlockRows, BlockRun, mutations_of_run
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.changed_rows import changed_rows
@@ -80,11 +80,11 @@ class Sections:
 
     def mutations(self) -> Iterator[Mutations]:
         """Yield runs of the feed."""
-        return (mutations_of_run(self._plan, Run(*value)) for value in self._of(RUN))
+        return (mutations_of_run(self._plan, BlockRun(*value)) for value in self._of(RUN))
 
-    def rows(self) -> Iterator[Rows]:
+    def rows(self) -> Iterator[BlockRows]:
         """Yield rows of the master."""
-        return (Rows(*value) for value in self._of(ROWS))
+        return (BlockRows(*value) for value in self._of(ROWS))
 
     def tombstones(self) -> Iterator[Any]:
         """Yield tables of tombstones; may be called several times."""

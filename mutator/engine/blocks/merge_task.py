@@ -14,7 +14,7 @@ from mutator.engine.blocks.master import MasterBlock, from_files
 from mutator.engine.blocks.merge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blocks.read import tombstones
 from mutator.engine.blocks.winners import Winners
-from mutator.engine.changed_rows import ChangedRows
+from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.receipts import MergeReceipt, SplitReceipt
 from mutator.engine.split_content import Damage, check_tombstones, damage_of
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
@@ -63,7 +63,7 @@ class UnitTask:
         splits: Sequence[Split],
         files: RowSink,
         stack: ExitStack,
-        changes: ChangedRows | None,
+        changes: ChangedRowFile | None,
         *,
         exact: bool = False,
         hashed: bool = False,

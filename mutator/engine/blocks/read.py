@@ -52,7 +52,7 @@ _PIECE = 1 << 20  # bytes of rows that go to one group at once
 Piece = tuple[int, int, int]  # group, first row, and the one after the last
 
 
-class Run(NamedTuple):
+class BlockRun(NamedTuple):
     """Folded mutations: their rows as the format packs them, and everything that the rows do not contain."""
 
     layout: str
@@ -63,7 +63,7 @@ class Run(NamedTuple):
     folded: tuple[bytes, bytes, bytes] | None  # counts, mixed, upserts; None: nothing was folded
 
 
-class Rows(NamedTuple):
+class BlockRows(NamedTuple):
     """Master rows as the format packs them."""
 
     rows: bytes
@@ -175,7 +175,7 @@ class Feed:
                 inputs, offsets, counts, mixed, upserts = (column[start:end].tobytes() for column in columns)
                 packed = form.pack(rows.slice(start, end - start))
                 where = _packed_directories(plan, directories.slice(start, end - start))
-                run = Run(layout, packed, inputs, offsets, where, (counts, mixed, upserts) if whole else None)
+                run = BlockRun(layout, packed, inputs, offsets, where, (counts, mixed, upserts) if whole else None)
                 self._number += 1
                 yield (group, (), RUN, (*self._split, self._number)), tuple(run)
         self.forget()
@@ -204,7 +204,7 @@ class Feed:
         self.waiting, self._bytes = {}, 0
 
 
-def mutations_of_run(plan: Plan, run: Run) -> Mutations:
+def mutations_of_run(plan: Plan, run: BlockRun) -> Mutations:
     """Return the mutations of a run."""
     block = plan.block_type.load([run.rows], plan.rows.layouts[run.layout])
     inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
@@ -266,7 +266,7 @@ class _Master:
         self._number += 1
         sequences = b"".join(own for _, _, _, own in parts) if self._plan.by_file_name else None
         inputs = tuple((number, count) for number, _, count, _ in parts)
-        value = Rows(b"".join(rows for _, rows, _, _ in parts), inputs, sequences)
+        value = BlockRows(b"".join(rows for _, rows, _, _ in parts), inputs, sequences)
         return (group, (), ROWS, (*self._split, self._number)), tuple(value)
 
 

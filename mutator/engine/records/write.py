@@ -12,7 +12,7 @@ import numpy as np
 
 from mutator.dataset.side_columns import Tombstone, tombstone_table
 from mutator.engine.bucket_files import BucketFiles
-from mutator.engine.changed_rows import ChangedRows, changed_rows
+from mutator.engine.changed_rows import ChangedRowFile, changed_rows
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.records.merge import merge_bucket
 from mutator.engine.records.read import Element
@@ -105,7 +105,7 @@ class _Tombstones:
 class _Changes:
     """Changed rows that come one by one."""
 
-    def __init__(self, plan: Plan, sink: ChangedRows) -> None:
+    def __init__(self, plan: Plan, sink: ChangedRowFile) -> None:
         self._plan, self._sink = plan, sink
         self._kinds: list[int] = []
         self._rows: list[bytes] = []

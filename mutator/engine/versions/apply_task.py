@@ -36,7 +36,7 @@ from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.absent import bury_absent
 from mutator.engine.versions.apart import apart, together
-from mutator.engine.versions.delta_files import Delta, DeltaWriter, Target, created, unit_order
+from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, created, unit_order
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows, exchanged, known_orders, known_tombstone_orders
@@ -60,7 +60,7 @@ _Written = tuple[Ints, Ints]  # numbers of winners, codes of the partitions that
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenRows:
     """The result of a task of an apply."""
 
     merged: MergeReceipt
@@ -73,7 +73,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecidedRows:
     """What a table gets from some winners."""
 
     keys: Any  # of all winners, encoded
@@ -86,8 +86,8 @@ class Decided:
 
 
 def apply_group(
-    plan: Plan, snapshot: Snapshot, target: Target, group: int, attempt: int, elements: Iterable[Any]
-) -> Written:
+    plan: Plan, snapshot: Snapshot, target: ApplyTarget, group: int, attempt: int, elements: Iterable[Any]
+) -> WrittenRows:
     """Let the winners of a group of buckets meet the live rows of a table; write what the version adds."""
     failpoint("task.started", attempt)
     keep_freed_memory()
@@ -118,20 +118,20 @@ def apply_group(
                 indexes += bury_absent(plan, live, group, met, tally, writer, target.replaced)
             index = _index(plan, target, indexes, group, attempt)
         except MutatorError as fault:
-            return Written(MergeReceipt(damage=(Fault(str(snapshot.table), fault),)), tuple(writer.files))
+            return WrittenRows(MergeReceipt(damage=(Fault(str(snapshot.table), fault),)), tuple(writer.files))
     tally.counts["rows written"] += writer.rows[DATA]
     tally.counts["tombstones written"] += writer.rows[TOMBSTONES]
     if sum(map(len, hashes)) > _MOST_HASHES:
-        return Written(tally.receipt(), tuple(writer.files), index, None)
+        return WrittenRows(tally.receipt(), tuple(writer.files), index, None)
     joined = (b"".join(one.tobytes() for one in column) for column in (hashes, facts))
-    return Written(tally.receipt(), tuple(writer.files), index, *joined)
+    return WrittenRows(tally.receipt(), tuple(writer.files), index, *joined)
 
 
 class Meeting:
     """Some winners and the live rows of their keys."""
 
     def __init__(
-        self, plan: Plan, live: LiveRows, target: Target, winners: Winners, positions: dict[str, list[Ints]]
+        self, plan: Plan, live: LiveRows, target: ApplyTarget, winners: Winners, positions: dict[str, list[Ints]]
     ) -> None:
         """Sort the winners by bucket. positions: of the records that winners meet, to be filled, by file."""
         self._plan, self._live, self._target, self._winners = plan, live, target, winners
@@ -147,7 +147,7 @@ class Meeting:
         self._late = np.zeros(len(winners), np.bool_)
         self._raised: list[tuple[Ints, Any]] = []  # numbers of winners, order values of their tombstones
 
-    def decided(self) -> Decided:
+    def decided(self) -> DecidedRows:
         """Decide about all winners, and count the outcomes."""
         own = self._own if self._plan.rows.partitioning.by_partition else None
         search = self._search(self._winners.found.hashes, self._keys, own)
@@ -160,7 +160,7 @@ class Meeting:
         written = {DATA: _joined(self._insert), TOMBSTONES: _joined(self._bury)}
         orders = exchanged(self._winners.found.orders, self._raised)
         hashed = self._hashed
-        return Decided(self._keys, self._partitions.names, written, self._indexed, self._late, orders, hashed)
+        return DecidedRows(self._keys, self._partitions.names, written, self._indexed, self._late, orders, hashed)
 
     def _search(self, hashes: Hashes, keys: Any, own: Ints | None) -> Search:
         return Search(self._live, hashes, keys, self._partitions, own, self._plan.rows.order_type)
@@ -357,7 +357,7 @@ class Meeting:
         )
 
 
-def write(plan: Plan, found: Mutations, decided: Decided, writer: DeltaWriter) -> None:
+def write(plan: Plan, found: Mutations, decided: DecidedRows, writer: DeltaWriter) -> None:
     """Write the rows and tombstones that a table gets. found: the winners."""
     for role, (numbers, codes) in decided.written.items():
         by_hash = number_order(numbers)
@@ -383,7 +383,7 @@ def _joined(parts: list[_Written]) -> _Written:
     return numbers, codes
 
 
-def _index(plan: Plan, target: Target, tables: list[Any], group: int, attempt: int) -> Stored | None:
+def _index(plan: Plan, target: ApplyTarget, tables: list[Any], group: int, attempt: int) -> Stored | None:
     """Write the version index of a task; return None if it is empty."""
     content = written_index(tables)
     if content is None or target.table is None:

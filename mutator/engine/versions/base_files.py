@@ -22,7 +22,7 @@ from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.delta_files import (
-    Target,
+    ApplyTarget,
     created,
     key_index_of,
     rows_directory,
@@ -58,7 +58,7 @@ class Buried:
 class BaseWriter:
     """Writes the base files of one task."""
 
-    def __init__(self, plan: Plan, target: Target, task: int, attempt: int) -> None:
+    def __init__(self, plan: Plan, target: ApplyTarget, task: int, attempt: int) -> None:
         """Create no file yet."""
         self._plan, self._target, self._task, self._attempt = plan, target, task, attempt
         # By directory, and by bucket where a unit has several.

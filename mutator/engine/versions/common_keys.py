@@ -27,7 +27,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.apart import salts_of
-from mutator.engine.versions.apply_task import MIXED, UPSERT, Written
+from mutator.engine.versions.apply_task import MIXED, UPSERT, WrittenRows
 from mutator.engine.versions.keys_by_bucket import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
@@ -71,7 +71,7 @@ class OwnHashes:
     facts: Any
 
     @classmethod
-    def of(cls, written: Sequence[Written]) -> OwnHashes | None:
+    def of(cls, written: Sequence[WrittenRows]) -> OwnHashes | None:
         """Return those of all tasks; None if some are not known."""
         known = [(one.hashes, one.facts) for one in written if one.hashes is not None]
         if len(known) < len(written):

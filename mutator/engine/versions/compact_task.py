@@ -16,7 +16,7 @@ from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.blocks.winners import raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.versions.base_files import BaseWriter, Buried
-from mutator.engine.versions.delta_files import Target, text_of_order
+from mutator.engine.versions.delta_files import ApplyTarget, text_of_order
 from mutator.engine.versions.extent_rows import ExtentRows
 from mutator.engine.versions.indexed_rows import IndexedRows, merged, read_rows
 from mutator.engine.versions.live_rows import LiveRows
@@ -45,7 +45,7 @@ class Compacted:
 def compact_units(
     plan: Plan,
     snapshot: Snapshot,
-    target: Target,
+    target: ApplyTarget,
     packed: frozenset[str | None],
     units: Sequence[Unit],
     number: int,

@@ -41,7 +41,7 @@ _OWN = 1 << 16  # rows of an extent that is a file of its own
 
 
 @dataclass(frozen=True)
-class Target:
+class ApplyTarget:
     """Where an apply writes."""
 
     table: str | None  # path; None: nowhere, because it is a dry run
@@ -97,7 +97,7 @@ class Delta:
 class DeltaWriter:
     """Writes the files of one task."""
 
-    def __init__(self, plan: Plan, target: Target, group: int, attempt: int) -> None:
+    def __init__(self, plan: Plan, target: ApplyTarget, group: int, attempt: int) -> None:
         """Create no file yet."""
         self._plan, self._target, self._group, self._attempt = plan, target, group, attempt
         self._count = 0

@@ -24,7 +24,7 @@ from mutator.rules.typed_values import comparable
 _NEVER = -1
 
 
-class Forms:
+class EarlierForms:
     """The forms of the files of a table up to a version."""
 
     def __init__(self, state: State, table: str) -> None:

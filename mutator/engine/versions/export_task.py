@@ -19,7 +19,7 @@ from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.task_files import create, file_name
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.extent_rows import ExtentRows
 from mutator.engine.versions.live_extents import OfFiles
 from mutator.engine.versions.live_rows import LiveRows
@@ -39,7 +39,7 @@ class Exported:
     beside: tuple[SideFile, ...]
 
 
-def fingerprint(masks: OfFiles, forms: Forms, unit: MergeUnit, extents: Sequence[LiveExtent]) -> str:
+def fingerprint(masks: OfFiles, forms: EarlierForms, unit: MergeUnit, extents: Sequence[LiveExtent]) -> str:
     """Return a text that is equal for two versions of a table if a bucket has the same rows and order values in both.
 
     unit, extents: of the bucket. The name of a file is unique to the task that wrote it; but a field that was removed

@@ -17,7 +17,7 @@ from mutator.rules.key_hash import hash_columns
 _ROWS = 1 << 20  # rows that are read at once
 
 
-class Part(Protocol):
+class ExtentPart(Protocol):
     """Live rows of a data file."""
 
     @property
@@ -28,7 +28,7 @@ class Part(Protocol):
         """Return some of the rows."""
 
 
-_P = TypeVar("_P", bound=Part)
+_P = TypeVar("_P", bound=ExtentPart)
 Read = Callable[[TableFile, Ints, Ints | None], _P]  # file, positions, their entries in the key index -> the rows
 
 

@@ -16,7 +16,7 @@ from mutator.dataset.manifest import DataFile, Part, SideFile
 from mutator.dataset.side_columns import read_sequences, tombstone_tables
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
-from mutator.engine.versions.delta_files import Target, created, key_index_of, text_of_order
+from mutator.engine.versions.delta_files import ApplyTarget, created, key_index_of, text_of_order
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
@@ -56,7 +56,7 @@ class _Rows:
     orders: Any
 
 
-def take_over(plan: Plan, target: Target, taken: Taken, attempt: int) -> TableFile:
+def take_over(plan: Plan, target: ApplyTarget, taken: Taken, attempt: int) -> TableFile:
     """Link a file to a table, and write its key index. Raises StateError if it is not as its manifest says.
 
     The path in the table ends in the run, and the attempt if it is not the first, so that no other run or attempt has

@@ -22,7 +22,7 @@ from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.stored_files import content_of, damaged
 from mutator.dataset.versions.version import Stored, TableFile
 from mutator.dataset.versions.wanted_hashes import WantedHashes
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.kept_indexes import KeptIndexes
 from mutator.errors import MutatorError
 from mutator.formats.blocks.column_rows import ColumnBlock, ColumnLayout, trusted_block
@@ -48,7 +48,7 @@ class LiveRows:
         self.snapshot = snapshot
         self._indexes = KeptIndexes()
         self._verified_files: set[str] = set()
-        self.forms = Forms(snapshot.state, snapshot.table)
+        self.forms = EarlierForms(snapshot.state, snapshot.table)
 
     def at(self, snapshot: Snapshot) -> LiveRows:
         """Return the live files of another snapshot of the table. The key indexes that were read serve both."""

@@ -26,9 +26,9 @@ from mutator.engine.blocks.winners import Winners
 from mutator.engine.receipts import Key, MergeReceipt, Receipts
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import file_name
-from mutator.engine.versions.apply_task import Decided, Meeting, Written, write
+from mutator.engine.versions.apply_task import DecidedRows, Meeting, WrittenRows, write
 from mutator.engine.versions.common_keys import OwnHashes, Place, Rebuilder, Rebuilt, common_keys
-from mutator.engine.versions.delta_files import DeltaWriter, Target
+from mutator.engine.versions.delta_files import ApplyTarget, DeltaWriter
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import to_texts
@@ -81,7 +81,7 @@ class SecondDecisions:
     """The keys of an apply that other versions changed since it began."""
 
     def __init__(
-        self, plan: Plan, base: Snapshot, target: Target, written: Sequence[Written], version: TableVersion
+        self, plan: Plan, base: Snapshot, target: ApplyTarget, written: Sequence[WrittenRows], version: TableVersion
     ) -> None:
         """Read nothing yet. base: the snapshot that the apply has seen. version: that it would have become."""
         self._plan, self._target, self._written = plan, replace(target, inline=True), written
@@ -166,7 +166,7 @@ class SecondDecisions:
             frozenset(keys),
         )
 
-    def _meet(self, live: LiveRows, found: Mutations, tally: Tally) -> tuple[Decided, _Decisions]:
+    def _meet(self, live: LiveRows, found: Mutations, tally: Tally) -> tuple[DecidedRows, _Decisions]:
         """Let winners meet the live rows of a snapshot."""
         decided = Meeting(self._plan, live, self._target, Winners(self._plan, found, tally), {}).decided()
         names = decided.partitions
@@ -175,7 +175,7 @@ class SecondDecisions:
             for role, (numbers, codes) in decided.written.items()
         }
 
-    def _new(self, decided: Decided, second: _Decisions) -> Decided:
+    def _new(self, decided: DecidedRows, second: _Decisions) -> DecidedRows:
         """Return the rows and tombstones that the apply has not written yet."""
         written = {}
         for role, (numbers, codes) in decided.written.items():
@@ -188,7 +188,7 @@ class SecondDecisions:
         one, other = self._first[role], second[role]
         return number in one and number in other and one[number] == other[number]
 
-    def _withdrawn(self, found: Mutations, decided: Decided, second: _Decisions) -> list[Any]:
+    def _withdrawn(self, found: Mutations, decided: DecidedRows, second: _Decisions) -> list[Any]:
         """Return the rows and tombstones of the apply that only its first decisions have."""
         places: dict[str, list[tuple[int, int]]] = {}
         for role in _ROLES:

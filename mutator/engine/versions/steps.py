@@ -26,21 +26,23 @@ from mutator.engine.receipts import LedgerReceipt, Receipts
 from mutator.engine.runner import Elements, Runner, Shared
 from mutator.engine.tasks import read_tasks
 from mutator.engine.versions.apart import ApartFeed
-from mutator.engine.versions.apply_task import Written, apply_group
-from mutator.engine.versions.delta_files import Target
+from mutator.engine.versions.apply_task import WrittenRows, apply_group
+from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
 
 
-def apply(runner: Runner, plan: Plan, snapshot: Snapshot, target: Target) -> tuple[Receipts, tuple[Written, ...]]:
+def apply(
+    runner: Runner, plan: Plan, snapshot: Snapshot, target: ApplyTarget
+) -> tuple[Receipts, tuple[WrittenRows, ...]]:
     """Apply the feed of a plan to a snapshot; return all receipts, and what the tasks wrote."""
     with runner.shared(plan) as shared:
         return _met(runner, _grouped(runner, plan, shared), (plan, snapshot, target))
 
 
 def overwrite(
-    runner: Runner, plan: Plan, whole: bool, replace: Callable[[frozenset[str] | None], tuple[Snapshot, Target]]
-) -> tuple[Receipts, tuple[Written, ...]]:
+    runner: Runner, plan: Plan, whole: bool, replace: Callable[[frozenset[str] | None], tuple[Snapshot, ApplyTarget]]
+) -> tuple[Receipts, tuple[WrittenRows, ...]]:
     """Overwrite everything in a table, or the partitions of the winners; return as ``apply`` does.
 
     replace: called with the directories of the partitions, None for everything; returns the live rows that the winners
@@ -55,7 +57,7 @@ def overwrite(
         return _met(runner, mutations, (plan, *replace(names)))
 
 
-_Shared = tuple[Plan, Snapshot, Target]
+_Shared = tuple[Plan, Snapshot, ApplyTarget]
 
 
 def _grouped(runner: Runner, plan: Plan, shared: Shared) -> Elements:
@@ -70,7 +72,7 @@ def _grouped(runner: Runner, plan: Plan, shared: Shared) -> Elements:
     )
 
 
-def _met(runner: Runner, mutations: Elements, value: _Shared) -> tuple[Receipts, tuple[Written, ...]]:
+def _met(runner: Runner, mutations: Elements, value: _Shared) -> tuple[Receipts, tuple[WrittenRows, ...]]:
     """Let mutations meet live rows."""
     with runner.shared(value) as shared:
         # -> Written; of the last group, LedgerReceipt
@@ -95,7 +97,7 @@ def _partitions(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -
             yield frozenset().union(*(found.directories.cast(pa.string()).unique().to_pylist() for found in mutations))
 
 
-def _apply(shared: _Shared, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[Written | LedgerReceipt]:
+def _apply(shared: _Shared, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[WrittenRows | LedgerReceipt]:
     plan, snapshot, target = shared
     if group == plan.ledger:
         yield write_ledger(plan, target.table, attempt, elements)

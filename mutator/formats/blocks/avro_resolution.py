@@ -24,7 +24,7 @@ Field = Mapping[str, Any]  # of a record, in an expanded schema
 
 
 @dataclass(frozen=True)
-class Step:
+class ResolutionStep:
     """Read neighbouring fields of the writer, and copy, convert or skip them."""
 
     fields: tuple[Field, ...]
@@ -37,7 +37,7 @@ class Step:
 class Resolution:
     """How records of a writer's schema become records of the result's."""
 
-    steps: tuple[Step, ...]  # in the order of the writer's fields
+    steps: tuple[ResolutionStep, ...]  # in the order of the writer's fields
     filler: tuple[bytes, ...]  # one per field of the result: its encoded default, b"" where a step writes it
 
     def retyped(self, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,12 +92,14 @@ def resolve(writer: Mapping[str, Any], result: Mapping[str, Any], defaults: Mapp
     if encoding(writer) == encoding(result):
         return None
     positions = {field["name"]: position for position, field in enumerate(result["fields"])}
-    steps: list[Step] = []
+    steps: list[ResolutionStep] = []
     for field in writer["fields"]:
         position = positions.get(field["name"])
-        step = Step((field,), None) if position is None else _step(field, result["fields"][position], position)
+        step = (
+            ResolutionStep((field,), None) if position is None else _step(field, result["fields"][position], position)
+        )
         if steps and _adjoins(steps[-1], step):
-            steps[-1] = Step((*steps[-1].fields, field), steps[-1].position)
+            steps[-1] = ResolutionStep((*steps[-1].fields, field), steps[-1].position)
         else:
             steps.append(step)
     written = {field["name"] for field in writer["fields"]}
@@ -105,13 +107,13 @@ def resolve(writer: Mapping[str, Any], result: Mapping[str, Any], defaults: Mapp
     return Resolution(tuple(steps), tuple(filler))
 
 
-def _step(field: Field, target: Field, position: int) -> Step:
+def _step(field: Field, target: Field, position: int) -> ResolutionStep:
     own, wanted = field["type"], target["type"]
     if encoding(own) == encoding(wanted) or _adds_null_last(own, wanted):
-        return Step((field,), position)
+        return ResolutionStep((field,), position)
     if isinstance(wanted, list) and encoding(own) == encoding(wanted[-1]):
-        return Step((field,), position, _branch(len(wanted) - 1))
-    return Step((field,), position, target=target)
+        return ResolutionStep((field,), position, _branch(len(wanted) - 1))
+    return ResolutionStep((field,), position, target=target)
 
 
 def _adds_null_last(own: Any, wanted: Any) -> bool:
@@ -120,7 +122,7 @@ def _adds_null_last(own: Any, wanted: Any) -> bool:
     return both and wanted[-1] == "null" and encoding(wanted[:-1]) == encoding(own)
 
 
-def _adjoins(last: Step, step: Step) -> bool:
+def _adjoins(last: ResolutionStep, step: ResolutionStep) -> bool:
     """Return whether two steps can be one: both skip, or both copy to neighbouring fields of the result."""
     if last.target is not None or step.target is not None or last.prefix or step.prefix:
         return False
@@ -161,7 +163,7 @@ def _branch(number: int) -> bytes:
     return bytes([2 * number])
 
 
-def _reader(step: Step) -> Any:
+def _reader(step: ResolutionStep) -> Any:
     fields = [{"name": field["name"], "type": physical(field["type"])} for field in step.fields]
     return parsed({"type": "record", "name": "step", "fields": fields})
 

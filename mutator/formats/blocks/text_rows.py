@@ -28,7 +28,7 @@ from mutator.formats.blocks.contract import Batch, Hashes, Ignored, Record
 from mutator.formats.blocks.row_layout import NoMutation, RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
-from mutator.formats.files.line_scan import NEWLINE, Lines, Table, ends_of_fields, padded, scan
+from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, ends_of_fields, padded, scan
 from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
 from mutator.rules.key_hash import hash_columns
@@ -90,7 +90,7 @@ class TextBlockType:
         """Return the partition of each written row; rows of another width than the layout's have none."""
         assert layout.delimiter.literal is not None
         data = np.frombuffer(bytes(joined(rows)) + PAD, np.uint8)
-        table = Table.of(data, layout.delimiter.literal[0], layout.width)
+        table = LineTable.of(data, layout.delimiter.literal[0], layout.width)
         chosen = _plain(table, layout)
         columns = [table.field(data, chosen, source).take() for source in layout.partition_sources]
         placed = partition_rows(layout.partition, columns)
@@ -282,7 +282,7 @@ def _leading_ids(lines: ByteColumn, layout: RowLayout) -> list[ByteColumn]:
 def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
     """Find all fields of rows that were checked before."""
     assert layout.delimiter.literal is not None
-    table = Table.of(data, layout.delimiter.literal[0], layout.width)
+    table = LineTable.of(data, layout.delimiter.literal[0], layout.width)
     offsets = table.starts + offset
     block, odd, _, _ = _block(data, table, offsets, layout, trusted=True)
     if len(odd):
@@ -291,7 +291,7 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
 
 
 def _block(
-    data: Bytes, table: Table, offsets: Ints, layout: RowLayout, trusted: bool
+    data: Bytes, table: LineTable, offsets: Ints, layout: RowLayout, trusted: bool
 ) -> tuple[TextBlock, Ints, OpCodes | None, OpCodes | None]:
     """Return the block of plain rows, the numbers of bad rows, and the op codes of the block and of ignored rows."""
     rows = _plain(table, layout)
@@ -336,7 +336,7 @@ def _block(
     return block, np.flatnonzero(bad), codes, ignored_codes
 
 
-def _plain(table: Table, layout: RowLayout) -> Any:
+def _plain(table: LineTable, layout: RowLayout) -> Any:
     """Return which rows have the layout's width, as an index."""
     plain = table.fields == layout.width if layout.width is not None else table.fields >= layout.needed_width
     return slice(None) if plain.all() else np.flatnonzero(plain)

@@ -17,7 +17,7 @@ from mutator.errors.display import counted
 from mutator.formats.content import Content, HeaderFault, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
-from mutator.formats.files.line_scan import NEWLINE, Lines, Table, scan
+from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, scan
 from mutator.formats.files.lines import CHUNK, chunks
 from mutator.formats.files.quotes import QUOTE, plain, quote_marks, unquoted
 from mutator.formats.values.scalar_text import as_text
@@ -69,7 +69,7 @@ class CsvFiles:
         start = len(text.UTF8_BOM) if data.startswith(text.UTF8_BOM) else 0
         for offset, chunk, _ in self._chunks([data], Window(text.LF), dialect):
             body = np.frombuffer(chunk[start:] + PAD, np.uint8)
-            table = Table.of(body, dialect.delimiter[0], None, self._quoted(body, dialect.escape))
+            table = LineTable.of(body, dialect.delimiter[0], None, self._quoted(body, dialect.escape))
             for row in np.flatnonzero(table.ends > table.starts).tolist():
                 ends = table.marks[table.first[row] : table.first[row] + table.fields[row]]
                 starts = np.append(table.starts[row], ends[:-1] + 1)
@@ -167,12 +167,14 @@ class CsvFiles:
         numbers, ignored = before + lines.numbers[rows] + 1, lines.count - len(table)
         return RowBatch(batch, lines.offsets[rows], numbers, rejects, lines.count, ignored, raw)
 
-    def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
+    def _parsed(self, data: Bytes, table: LineTable, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         """Return which rows are good, the reason of a bad one, and a function from rows and position to a column."""
         good, why = self._good(data, table, self._quoted(data, dialect.escape), width, dialect)
         return good, why, lambda rows, position: self._column(table.field(data, rows, position), dialect)
 
-    def _good(self, data: Bytes, table: Table, quoted: Flags | None, width: int, dialect: Dialect) -> tuple[Flags, Any]:
+    def _good(
+        self, data: Bytes, table: LineTable, quoted: Flags | None, width: int, dialect: Dialect
+    ) -> tuple[Flags, Any]:
         """Return which rows are good, and a function that returns the reason of a bad one."""
         good = table.fields == width
         stray = np.zeros(len(table), np.bool_)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from mutator.formats.files.contract import Dialect, FileSchema, TableWriter
 from mutator.formats.files.csv import TextFiles, joined_lines
-from mutator.formats.files.line_scan import NEWLINE, Table
+from mutator.formats.files.line_scan import NEWLINE, LineTable
 from mutator.formats.files.lines import UTF8_BOM
 from mutator.formats.values.escapes import Escapes
 from mutator.formats.values.json_text import to_json
@@ -71,10 +71,10 @@ class EscapedFiles(TextFiles):
 
     def _plain(self, field: bytes, dialect: Dialect) -> bytes:
         data = np.frombuffer(field + b"\n" + PAD, np.uint8)
-        read = Unescaped.of(data, Table.of(data, NEWLINE, None))
+        read = Unescaped.of(data, LineTable.of(data, NEWLINE, None))
         return field if read.faults or read.nulls is not None else read.data[: read.table.ends[0]].tobytes()
 
-    def _parsed(self, data: Bytes, table: Table, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
+    def _parsed(self, data: Bytes, table: LineTable, width: int, dialect: Dialect) -> tuple[Flags, Any, Any]:
         good, why = self._good(data, table, None, width, dialect)
         read = Unescaped.of(data, table)
         ragged = ~good
@@ -87,7 +87,7 @@ class Unescaped:
     """Rows whose escapes are replaced by the bytes that they mean."""
 
     data: Bytes
-    table: Table
+    table: LineTable
     nulls: Flags | None  # for each mark, whether the field before it is NULL; None: no field is
     faults: Mapping[int, str]  # row number to reason
 
@@ -100,7 +100,7 @@ class Unescaped:
         return pc.if_else(pa.array(null), pa.scalar(None, values.type), values)
 
     @classmethod
-    def of(cls, data: Bytes, table: Table) -> Unescaped:
+    def of(cls, data: Bytes, table: LineTable) -> Unescaped:
         """Replace all escapes at once. data: uint8 array, whole lines and ``PAD``."""
         slashes = np.flatnonzero(data == _SLASH)
         if not len(slashes):
@@ -134,11 +134,11 @@ class Unescaped:
             found: Ints = offsets - gone[np.searchsorted(begins, offsets)]
             return found
 
-        table = Table(moved(table.marks), table.first, table.fields, moved(table.starts), moved(table.ends))
+        table = LineTable(moved(table.marks), table.first, table.fields, moved(table.starts), moved(table.ends))
         return cls(made[keep], table, nulls, faults)
 
 
-def _faults(data: Bytes, table: Table, begins: Ints, marks: Ints) -> dict[int, str]:
+def _faults(data: Bytes, table: LineTable, begins: Ints, marks: Ints) -> dict[int, str]:
     """Return the reason why each row with bad escapes is bad: that of its first one."""
     faults: dict[int, str] = {}
     for begin, mark in zip(begins.tolist(), marks.tolist(), strict=True):

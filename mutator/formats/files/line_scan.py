@@ -28,7 +28,7 @@ _LETTERS = _letters()
 
 
 @dataclass(frozen=True)
-class Table:
+class LineTable:
     """The offsets in a chunk of its rows and their delimiters, as int64 arrays."""
 
     marks: Ints  # offset of every delimiter and line end
@@ -38,7 +38,7 @@ class Table:
     ends: Ints  # for each row, the offset of its line end
 
     @classmethod
-    def of(cls, data: Bytes, delimiter: int, width: int | None, quoted: Flags | None = None) -> Table:
+    def of(cls, data: Bytes, delimiter: int, width: int | None, quoted: Flags | None = None) -> LineTable:
         """Find every line end and delimiter of whole lines.
 
         data: uint8 array, the lines and ``PAD``. width: the number of fields of most rows. quoted: which bytes are
@@ -109,7 +109,7 @@ class Lines:
     """The rows of a chunk: bytes with line feeds, and where they come from. Arrays have one element per row."""
 
     data: Bytes  # with ``PAD`` after them
-    table: Table
+    table: LineTable
     offsets: Ints  # in the file
     numbers: Ints  # of the lines in the chunk, from 0
     count: int  # of lines, blank ones and headers included
@@ -134,12 +134,12 @@ def scan(
     data are within quotes.
     """
     data, terminated = padded(chunk, window)
-    table = Table.of(data, delimiter, width, quoted(data))
+    table = LineTable.of(data, delimiter, width, quoted(data))
     cleaned = _clean(data, table, offset, terminated, window)
     if cleaned is None:
         return Lines(data, table, table.starts + offset, np.arange(len(table)), len(table))
     data, offsets, numbers = cleaned
-    return Lines(data, Table.of(data, delimiter, width, quoted(data)), offsets, numbers, len(table))
+    return Lines(data, LineTable.of(data, delimiter, width, quoted(data)), offsets, numbers, len(table))
 
 
 def padded(chunk: bytes, window: Window) -> tuple[Bytes, bool]:
@@ -172,7 +172,9 @@ def _repeated_headers(data: Bytes, starts: Ints, ends: Ints, offset: int, line: 
     return [row for row, start, end in lines if repeats_header(data[start:end].tobytes(), line, offset + start)]
 
 
-def _clean(data: Bytes, table: Table, offset: int, terminated: bool, window: Window) -> tuple[Bytes, Ints, Ints] | None:
+def _clean(
+    data: Bytes, table: LineTable, offset: int, terminated: bool, window: Window
+) -> tuple[Bytes, Ints, Ints] | None:
     """Return the bytes of the rows, their offsets in the file and line numbers; None if nothing is to be removed."""
     starts, ends = table.starts.copy(), table.ends.copy()
     if window.ending == LF:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.errors.display import counted, html_of_text, text_of, with_warnings
-from mutator.pipeline.explain.chain import Step
+from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome, order_met
 from mutator.pipeline.explain.feed_rows import RejectedRow
 from mutator.pipeline.explain.held import ByPartition
@@ -29,7 +29,7 @@ class Explanation:
     version: int | None  # the latest
     now: ByPartition | None  # None: it cannot be read
     given: ByPartition | None  # what the master held before the first run; None: not known
-    steps: Sequence[Step]  # of the runs that have to do with the key, oldest first
+    steps: Sequence[ChainStep]  # of the runs that have to do with the key, oldest first
     order_type: str
     unknown: Sequence[str] = ()  # what cannot be said any more, and why
     files_read: int = 0
@@ -87,7 +87,7 @@ class Explanation:
     def _order(self, value: Any) -> str | None:
         return None if value is None else order_text(self.order_type, value)
 
-    def _step(self, step: Step) -> dict[str, Any]:
+    def _step(self, step: ChainStep) -> dict[str, Any]:
         feed = step.feed
         return {
             "version": feed.number,
@@ -185,7 +185,7 @@ class Explanation:
         text = _text(row)
         return text if len(text) <= _MOST else f"{text[:_MOST]}... ({len(row):,} bytes)"
 
-    def _step_lines(self, step: Step) -> Iterator[str]:
+    def _step_lines(self, step: ChainStep) -> Iterator[str]:
         feed = step.feed
         title = "run" if feed.number is None else f"version {feed.number}"
         what = "" if feed.restored is None else f", version {feed.restored} again"
@@ -248,7 +248,7 @@ def _op(mutation: Mutation) -> str:
     return "delete" if mutation.is_delete else "upsert"
 
 
-def _gone(step: Step) -> list[tuple[str, str]]:
+def _gone(step: ChainStep) -> list[tuple[str, str]]:
     return [*step.feed.gone.items(), *step.feed.rows.unread]
 
 

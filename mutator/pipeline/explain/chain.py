@@ -36,7 +36,7 @@ class RunFeed:
 
 
 @dataclass(frozen=True)
-class Step:
+class ChainStep:
     """What a run decided about a key. decided: by the directory of the partition; None: the key has one record."""
 
     feed: RunFeed
@@ -66,13 +66,13 @@ def steps_of(
     by_partition: bool,
     is_partitioned: bool,
     absences: Mapping[int, Any],
-) -> list[Step]:
+) -> list[ChainStep]:
     """Return a step for each run, oldest first.
 
     given: what the master held before the first run; None: not known. by_partition: a key has a record in each
     partition. absences: the highest order value of each full snapshot, by its commit time in ms.
     """
-    steps: list[Step] = []
+    steps: list[ChainStep] = []
     states: dict[int | None, ByPartition | None] = {0: given}
     state = given
     for run in runs:
@@ -95,7 +95,7 @@ def steps_of(
         before, state = state, computed if run.held is None else run.held
         is_given = run.restored is not None or run.action in (COMPACTION, _CREATION)
         is_other = is_given and not decided and _differ(before, state)
-        steps.append(Step(run, decided, state, is_other, differs))
+        steps.append(ChainStep(run, decided, state, is_other, differs))
         states[run.number] = state
     return steps
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted
-from mutator.pipeline.explain.chain import Step
+from mutator.pipeline.explain.chain import ChainStep
 from mutator.rules.file_names import first_few
 
 
-def versions_note(steps: Sequence[Step]) -> list[str]:
+def versions_note(steps: Sequence[ChainStep]) -> list[str]:
     """Return a line for each row of versions some of whose feed files are gone for one reason."""
-    found: list[tuple[Step, Step, int, str]] = []  # first and last version, files, reason
+    found: list[tuple[ChainStep, ChainStep, int, str]] = []  # first and last version, files, reason
     before = None
     for step in steps:
         reasons = Counter((*step.feed.gone.values(), *(why for _, why in step.feed.rows.unread)))
@@ -24,7 +24,7 @@ def versions_note(steps: Sequence[Step]) -> list[str]:
     return [_line(*one) for one in found]
 
 
-def _line(first: Step, last: Step, files: int, why: str) -> str:
+def _line(first: ChainStep, last: ChainStep, files: int, why: str) -> str:
     if first is last:
         what = _named(first)
     else:
@@ -32,7 +32,7 @@ def _line(first: Step, last: Step, files: int, why: str) -> str:
     return f"mutations in {counted(files, 'feed file')} of {what}: {why}"
 
 
-def _named(step: Step) -> str:
+def _named(step: ChainStep) -> str:
     time = step.feed.committed[:19]
     return f"the run of {time}" if step.feed.number is None else f"version {step.feed.number} ({time})"
 

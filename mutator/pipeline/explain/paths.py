@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from mutator.pipeline.explain.chain import Step
+from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.decisions import Outcome
 from mutator.pipeline.explain.feed_rows import FeedRows
 
 
-def with_paths(step: Step, shown: Callable[[str], str]) -> Step:
+def with_paths(step: ChainStep, shown: Callable[[str], str]) -> ChainStep:
     """Return a step with other paths. shown: replaces the full paths in a text."""
     feed = step.feed
     rows = FeedRows(

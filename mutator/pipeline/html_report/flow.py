@@ -7,7 +7,7 @@ of text, so that each outcome can be read.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mutator.pipeline.html_report.sums import Part, Sum, feed_sum, master_sum, output_sum
+from mutator.pipeline.html_report.sums import Sum, SumPart, feed_sum, master_sum, output_sum
 
 _LINE = 24.0  # height of the thinnest segment
 _HEIGHT = 264.0  # of a bar, at least
@@ -90,7 +90,7 @@ def flow_of(counts: Mapping[str, int], target: str, width: float, *, narrow: boo
     return Flow(width, _TOP + height + 4, _TOP, thickness, left, new, right, shown, narrow)
 
 
-def _segments(whole: Sum, parts: Sequence[Part], height: float) -> tuple[Segment, ...]:
+def _segments(whole: Sum, parts: Sequence[SumPart], height: float) -> tuple[Segment, ...]:
     """Return the segments of a bar from top to bottom: each has a line, and a share of the rest of the height."""
     rest = height - _LINE * len(parts)
     top, made = _TOP, []

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 
 
-class Part(NamedTuple):
+class SumPart(NamedTuple):
     """An outcome, and the number of its rows."""
 
     name: str
@@ -18,14 +18,14 @@ class Sum(NamedTuple):
 
     name: str
     rows: int
-    parts: tuple[Part, ...]
+    parts: tuple[SumPart, ...]
 
     def share(self, rows: int) -> float:
         """Return the fraction of the total that some rows are."""
         return rows / self.rows if self.rows else 0.0
 
     @property
-    def some(self) -> tuple[Part, ...]:
+    def some(self) -> tuple[SumPart, ...]:
         """The parts that have rows."""
         return tuple(part for part in self.parts if part.rows)
 
@@ -54,9 +54,11 @@ def tombstone_sum(counts: Mapping[str, int]) -> Sum:
         "deletes of unknown": "feed delete of unknown",
     }
     found = _sum(counts, "tombstones out", plus)
-    minus = tuple(Part(name, -counts.get(name, 0)) for name in ("revived", "expired"))
+    minus = tuple(SumPart(name, -counts.get(name, 0)) for name in ("revived", "expired"))
     return Sum("tombstones", found.rows, (*found.parts, *minus))
 
 
 def _sum(counts: Mapping[str, int], total: str, parts: Mapping[str, str]) -> Sum:
-    return Sum(total, counts.get(total, 0), tuple(Part(name, counts.get(member, 0)) for name, member in parts.items()))
+    return Sum(
+        total, counts.get(total, 0), tuple(SumPart(name, counts.get(member, 0)) for name, member in parts.items())
+    )

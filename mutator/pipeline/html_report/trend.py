@@ -10,7 +10,7 @@ _WIDEST = 18.0  # bar
 
 
 @dataclass(frozen=True)
-class Block:
+class TrendBlock:
     """A part of a bar. kind: names its colour."""
 
     kind: str
@@ -31,7 +31,7 @@ class Trend:
     first: str
     last: str
     summary: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[TrendBlock, ...]
     line: str
     area: str
     kinds: tuple[str, ...]  # of the blocks, where they are stacked
@@ -69,7 +69,9 @@ def bars(
                 left = position * place + (place - width) / 2
                 of = f" {kind}" if len(values) > 1 else ""
                 meaning = f"version {number}: {shown(value)}{of}"
-                blocks.append(Block(kind, round(left, 1), round(below, 1), round(width, 1), round(height, 1), meaning))
+                blocks.append(
+                    TrendBlock(kind, round(left, 1), round(below, 1), round(width, 1), round(height, 1), meaning)
+                )
     kinds = tuple(kind for kind, column in values.items() if any(column)) if len(values) > 1 else ()
     return _trend(title, name, numbers, totals, high, shown, tuple(blocks), kinds=kinds)
 
@@ -97,7 +99,7 @@ def _trend(
     values: Iterable[float],
     high: float,
     shown: Callable[[float], str],
-    blocks: tuple[Block, ...] = (),
+    blocks: tuple[TrendBlock, ...] = (),
     line: str = "",
     area: str = "",
     kinds: tuple[str, ...] = (),

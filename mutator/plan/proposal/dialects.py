@@ -47,7 +47,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Dialect:
+class ProposedDialect:
     """How the lines of all files are split."""
 
     delimiter: bytes | None  # None: no delimiter separates the rows of any file
@@ -91,7 +91,7 @@ def name_of(delimiter: bytes) -> str:
     return found or repr(delimiter.decode("latin-1"))
 
 
-def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: str | None = None) -> Dialect:
+def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: str | None = None) -> ProposedDialect:
     """Return the dialect that fits the first lines of all files.
 
     wanted, file_format: the delimiter and the file format, if the user has set them.
@@ -142,7 +142,7 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
         ]
         second, blanks = _second(bodies, delimiter, _odd_rows(widths))
     headers = tuple(names for _, names in found)
-    return Dialect(
+    return ProposedDialect(
         delimiter or None, quoted, stray, headers, tuple(count for count, _ in found), widths, second, blanks, escape
     )
 

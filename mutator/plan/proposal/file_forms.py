@@ -11,9 +11,9 @@ from mutator.formats.files.registry import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.choice import Choice, Value
-from mutator.plan.proposal.dialects import Dialect, name_of
+from mutator.plan.proposal.dialects import ProposedDialect, name_of
 from mutator.plan.proposal.header_lines import utf8
-from mutator.plan.proposal.inputs import Given, Side
+from mutator.plan.proposal.inputs import GivenInputs, Side
 from mutator.rules import file_names
 
 DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
@@ -34,7 +34,7 @@ _WRITTEN = {b"\t": "\\t", b"\x01": "\\u0001", b"\x1f": "\\u001f"}  # in field.de
 
 
 @dataclass(frozen=True)
-class Forms:
+class FileForms:
     """The settings that say how files are read."""
 
     choices: tuple[Choice, ...]
@@ -44,14 +44,14 @@ class Forms:
     notes: tuple[str, ...] = ()
 
 
-def file_forms(given: Given) -> Forms:
+def file_forms(given: GivenInputs) -> FileForms:
     """Return the settings that say how the files are read. Raises DataError where no setting reads all files."""
     control = []
     if given.control_suffix is not None:
         why = f"each feed file has a file of the same name and {given.control_suffix} beside it"
         control.append(Choice(CONTROL_SUFFIX, given.control_suffix, why))
     if given.dialect is None:
-        return Forms(tuple(control), named=True)
+        return FileForms(tuple(control), named=True)
     forms = _delimited(given, given.dialect, given.file_format)
     return replace(forms, choices=(*forms.choices, *control))
 
@@ -63,7 +63,7 @@ def title(side: Side, *, csv: bool) -> str:
     return ", ".join(sorted(_TITLES.get(name, name) for name in formats))
 
 
-def _delimited(given: Given, dialect: Dialect, file_format: str | None) -> Forms:
+def _delimited(given: GivenInputs, dialect: ProposedDialect, file_format: str | None) -> FileForms:
     with_rows = [
         (path, names, count)
         for path, names, count, widths in zip(
@@ -72,7 +72,7 @@ def _delimited(given: Given, dialect: Dialect, file_format: str | None) -> Forms
         if names is not None or widths
     ]
     if not with_rows:
-        return Forms((), named=any(FILE_FORMATS[source.file_format].typed for source in given.sources))
+        return FileForms((), named=any(FILE_FORMATS[source.file_format].typed for source in given.sources))
     named_files = [path for path, names, _ in with_rows if names is not None]
     nameless = [path for path, names, _ in with_rows if names is None]
     if named_files and nameless:
@@ -116,7 +116,7 @@ def _delimited(given: Given, dialect: Dialect, file_format: str | None) -> Forms
     is_text = not csv and typed is None and file_format in (None, "text")
     ragged = _ragged(given, dialect) if is_text else None
     is_named = typed is not None or (csv and bool(named_files) and usable)
-    return Forms(
+    return FileForms(
         tuple(choices) + ((ragged,) if ragged is not None else ()),
         named=is_named,
         csv=csv,
@@ -140,7 +140,7 @@ def _bare(path: str) -> str:
     return name.rpartition(".")[0] if file_names.compression(name) else name
 
 
-def _delimiter(given: Given, dialect: Dialect, path: str) -> Choice:
+def _delimiter(given: GivenInputs, dialect: ProposedDialect, path: str) -> Choice:
     widths = Counter(width for found in dialect.widths for width in found)
     rows = counted(sum(widths.values()), "row")
     if dialect.delimiter is None:
@@ -170,7 +170,7 @@ def _delimiter(given: Given, dialect: Dialect, path: str) -> Choice:
     return Choice(DELIMITER, value, why)
 
 
-def _csv_format(given: Given, typed: Source | None, *, quoted: bool) -> Choice:
+def _csv_format(given: GivenInputs, typed: Source | None, *, quoted: bool) -> Choice:
     why = "values are in quotes" if quoted else "its fields have names, and those of the other files, too"
     if typed is None:
         return Choice(FORMAT, "csv", why)
@@ -180,7 +180,7 @@ def _csv_format(given: Given, typed: Source | None, *, quoted: bool) -> Choice:
 
 def _header(
     named_files: Sequence[str],
-    dialect: Dialect,
+    dialect: ProposedDialect,
     with_rows: Sequence[tuple[str, tuple[bytes, ...] | None, int]],
     header_lines: set[int],
     *,
@@ -201,7 +201,7 @@ def _header(
     return choices
 
 
-def _names_of(typed: Source, dialect: Dialect) -> list[str]:
+def _names_of(typed: Source, dialect: ProposedDialect) -> list[str]:
     assert typed.file_schema is not None
     names = [str(name) for name in typed.file_schema.schema.names]
     width = max((width for found in dialect.widths for width in found), default=len(names))
@@ -211,7 +211,7 @@ def _names_of(typed: Source, dialect: Dialect) -> list[str]:
     return names
 
 
-def _either(dialect: Dialect) -> list[tuple[Value, str]]:
+def _either(dialect: ProposedDialect) -> list[tuple[Value, str]]:
     """Return the regex of the two delimiters that the rows have; none if they have one."""
     if dialect.delimiter is None or dialect.second is None:
         return []
@@ -221,7 +221,7 @@ def _either(dialect: Dialect) -> list[tuple[Value, str]]:
     return [(regex, f"a regex: {dialect.name} or {name_of(dialect.second)}")]
 
 
-def _ragged(given: Given, dialect: Dialect) -> Choice | None:
+def _ragged(given: GivenInputs, dialect: ProposedDialect) -> Choice | None:
     """Return ``field.count`` where many rows, or the first one of a file, differ from the others of their file."""
     odd, total = dialect.odd_rows, dialect.rows
     if odd > _RAGGED * total:
@@ -236,7 +236,7 @@ def _ragged(given: Given, dialect: Dialect) -> Choice | None:
     return None
 
 
-def _feed_width(given: Given, dialect: Dialect) -> int:
+def _feed_width(given: GivenInputs, dialect: ProposedDialect) -> int:
     """Return the usual width of a feed row, which the master's rows have at most."""
     of_master = {source.path for source in given.master.sources} if given.master is not None else set()
     sides: dict[bool, Counter[int]] = {True: Counter(), False: Counter()}

@@ -24,8 +24,8 @@ from mutator.plan.inspect.managed import check_directories, dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
-from mutator.plan.proposal.dialects import Dialect, Head, dialect_of
-from mutator.plan.proposal.tables import Table
+from mutator.plan.proposal.dialects import Head, ProposedDialect, dialect_of
+from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.file_names import is_data_file
 from mutator.rules.typed_values import column_order_type
@@ -49,14 +49,14 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenInputs:
     """Master and feed as their files are, before any field has a meaning."""
 
     feed: Side
     master: Side | None  # None: there is no master yet
     manifest: Manifest | None
     control_suffix: str | None
-    dialect: Dialect | None  # None: no file is delimited
+    dialect: ProposedDialect | None  # None: no file is delimited
     delimited: tuple[str, ...]  # paths of delimited files, in the order of the dialect's headers
     file_format: str | None  # of all delimited files, if the user has set one
 
@@ -75,7 +75,7 @@ class Given:
 
 def find_inputs(
     master: str | None, feed: Sequence[str], delimiter: Delimiter | None, formats: Mapping[str, str | None]
-) -> Given:
+) -> GivenInputs:
     """Find the files of master and feed, and the dialect of those that are delimited.
 
     delimiter: the one that the user has set. formats: side to the file format that the user has set. Raises
@@ -104,10 +104,12 @@ def find_inputs(
     if heads:
         wanted = delimiter.literal if delimiter is not None else _delimiter_of(known)
         dialect = _dialect(heads, wanted, file_format, feed_side.sources)
-    return Given(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format)
+    return GivenInputs(feed_side, master_side, known, suffix, dialect, tuple(paths), file_format)
 
 
-def _dialect(heads: Sequence[Head], wanted: bytes | None, file_format: str | None, feed: Sequence[Source]) -> Dialect:
+def _dialect(
+    heads: Sequence[Head], wanted: bytes | None, file_format: str | None, feed: Sequence[Source]
+) -> ProposedDialect:
     """Return the dialect of all files. Raises DataError if each side has a dialect of its own."""
     found = dialect_of(heads, wanted, file_format)
     master, own = ([head for head in heads if head.side == side] for side in ("master", "feed"))
@@ -209,7 +211,7 @@ def _lines(source: Source) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def read_tables(given: Given, config: Config, *, named: bool) -> tuple[list[Table], list[Table]]:
+def read_tables(given: GivenInputs, config: Config, *, named: bool) -> tuple[list[SampleTable], list[SampleTable]]:
     """Read the first rows of master and feed as a configuration says.
 
     named: fields have names, so that .csv means CSV. Fields are names, or ordinals in the file; field.names does not
@@ -242,7 +244,7 @@ def _tables(
     named: bool,
     base: str,
     renamed: Mapping[str, Mapping[str, str]],
-) -> list[Table]:
+) -> list[SampleTable]:
     tables = []
     left = _SIDE_ROWS
     unchecked = replace(config, header_check=False)
@@ -265,7 +267,7 @@ def _tables(
 
 def _table(
     source: Source, rows: FirstRows, names: tuple[bytes, ...] | None, directory: str, renamed: Mapping[str, str]
-) -> Table:
+) -> SampleTable:
     types: dict[str, Any] = {}
     if source.file_schema is not None and FILE_FORMATS[source.file_format].typed:
         fields = source.file_schema.schema
@@ -273,4 +275,4 @@ def _table(
     columns = {renamed.get(name, name): list(values) for name, values in rows.columns.items()}
     if names is not None and len(names) == len(columns):
         columns = dict(zip(map(plain_text, names), columns.values(), strict=True))
-    return Table(source.name, columns, rows.count, source.sequence, directory, types, rows.others)
+    return SampleTable(source.name, columns, rows.count, source.sequence, directory, types, rows.others)

@@ -11,7 +11,7 @@ from mutator.plan.proposal.choice import Choice, Value
 from mutator.plan.proposal.layout import Layout
 from mutator.plan.proposal.order_fields import OrderField, local_dates, repeats_the_sequence
 from mutator.plan.proposal.record_ids import RecordId, record_id
-from mutator.plan.proposal.tables import Inputs, Rows
+from mutator.plan.proposal.tables import Inputs, SampleRows
 from mutator.rules.file_sequences import contradiction, preset_of
 
 SEQUENCES = "sequence.pattern"
@@ -39,7 +39,7 @@ def _recorded(ordinal: int, known: Manifest, op: str | None, inputs: Inputs) -> 
     """Return the field of the feed at an ordinal of a managed master, whose rows may lack the op code."""
     lacks_op = op is not None and known.spec["op code"] is None
     if inputs.named:  # by a header of delimited text
-        names = [name for name in Rows.of(inputs.feed).fields if not (lacks_op and name == op)]
+        names = [name for name in SampleRows.of(inputs.feed).fields if not (lacks_op and name == op)]
         return names[ordinal] if ordinal < len(names) else str(ordinal)
     return str(ordinal + (lacks_op and ordinal >= int(op or 0)))
 
@@ -180,7 +180,7 @@ def _by_field(inputs: Inputs, layout: Layout, found: Sequence[OrderField]) -> li
     if not best.typed:
         which = f"all but {best.invalid:,} of the values" if best.invalid else "all values"
         choices.append(Choice(ORDER_TYPE, best.order_type, f"{which} of the first rows have this type"))
-    values = Rows.of(inputs.master).columns.get(best.field, [])
+    values = SampleRows.of(inputs.master).columns.get(best.field, [])
     if layout.is_named and (empty := sum(not value for value in values)):
         why = f"{counted(empty, 'row')} of the master without a value there count as older than all others"
         choices.append(Choice(NULL_ORDER, "lowest", why))

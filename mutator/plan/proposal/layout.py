@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.plan.proposal.choice import Value
-from mutator.plan.proposal.file_forms import Forms
-from mutator.plan.proposal.tables import Inputs, Rows, Table
+from mutator.plan.proposal.file_forms import FileForms
+from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 
 
 @dataclass(frozen=True)
 class Layout:
     """The first rows, with the fields of a master numbered as in the feed, once the op code field is known."""
 
-    master: tuple[Table, ...]
-    feed: tuple[Table, ...]
-    narrow: tuple[Table, ...]  # feed files with fewer fields than the others
+    master: tuple[SampleTable, ...]
+    feed: tuple[SampleTable, ...]
+    narrow: tuple[SampleTable, ...]  # feed files with fewer fields than the others
     widths: tuple[int, int]  # of whole rows of master and feed
     names: tuple[str, ...]  # of the feed's fields, where positions have names
     by_position: bool  # fields are ordinals
     is_named: bool  # all formats of the run have NULL and names
 
     @classmethod
-    def of(cls, master: Sequence[Table], feed: Sequence[Table], forms: Forms) -> Layout:
+    def of(cls, master: Sequence[SampleTable], feed: Sequence[SampleTable], forms: FileForms) -> Layout:
         """Return the layout of the first rows of all files."""
         by_position = all(name.isdigit() for table in (*master, *feed) for name in table.fields)
         if not by_position:
@@ -56,7 +56,7 @@ class Layout:
         """Return a field as a setting has it."""
         if not self.by_position:
             # Settings have commas between names, and take digits for an ordinal.
-            fields = list(Rows.of(self.feed or self.master).fields)
+            fields = list(SampleRows.of(self.feed or self.master).fields)
             return fields.index(field) if ("," in field or field.isdigit()) and field in fields else field
         return self.names[int(field)] if int(field) < len(self.names) else int(field)
 
@@ -64,19 +64,19 @@ class Layout:
         """Return the field that a setting names."""
         text = str(label)
         if not self.by_position and text.isdigit():
-            fields = Rows.of(self.feed or self.master).fields
+            fields = SampleRows.of(self.feed or self.master).fields
             return fields[int(text)] if text not in fields and int(text) < len(fields) else text
         return str(self.names.index(text)) if self.by_position and text in self.names else text
 
 
-def _width(tables: Sequence[Table]) -> int:
+def _width(tables: Sequence[SampleTable]) -> int:
     widths: Counter[int] = Counter()
     for table in tables:
         widths[len(table.fields)] += table.count
     return widths.most_common(1)[0][0] if widths else 0
 
 
-def _renumbered(table: Table, op: int) -> Table:
+def _renumbered(table: SampleTable, op: int) -> SampleTable:
     """Return a table of a master without the op code, its fields numbered as in the feed."""
     columns = {str(int(name) + (int(name) >= op)): values for name, values in table.columns.items()}
     return replace(table, columns=columns)

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from mutator.errors.display import counted, quoted
-from mutator.plan.proposal.file_forms import Forms, title
-from mutator.plan.proposal.inputs import FILES, Given, Side
+from mutator.plan.proposal.file_forms import FileForms, title
+from mutator.plan.proposal.inputs import FILES, GivenInputs, Side
 from mutator.plan.proposal.layout import Layout
 from mutator.plan.proposal.operations import DELETE_CODES, KEEP_OP, OP
-from mutator.plan.proposal.tables import Inputs, Rows, Table, present
+from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
 from mutator.rules.file_names import first_few
 
 _MOST_OF = 0.6  # of the IDs of each side
 _FLAGS = frozenset((b"true", b"false", b"t", b"f", b"y", b"n", b"yes", b"no", b"0", b"1"))
 
 
-def notes_on(inputs: Inputs, layout: Layout, given: Given, ids: Sequence[str], *, has_deletes: bool) -> list[str]:
+def notes_on(inputs: Inputs, layout: Layout, given: GivenInputs, ids: Sequence[str], *, has_deletes: bool) -> list[str]:
     """Return notes. ids: the fields of the record ID. has_deletes: the feed has op codes or delete files."""
     notes = [] if has_deletes else _snapshot_notes(inputs, ids)
     if inputs.ids_alone:
@@ -34,7 +34,7 @@ def notes_on(inputs: Inputs, layout: Layout, given: Given, ids: Sequence[str], *
 
 def _snapshot_notes(inputs: Inputs, ids: Sequence[str]) -> list[str]:
     """Return a note on a feed that may be a complete snapshot: about the master's records, each of them once."""
-    master, feed = Rows.of(inputs.master).keys(ids), Rows.of(inputs.feed).keys(ids)
+    master, feed = SampleRows.of(inputs.master).keys(ids), SampleRows.of(inputs.feed).keys(ids)
     in_master, in_feed = set(master), set(feed)
     both = len(in_master & in_feed)
     if not in_master or len(feed) > len(in_feed) or both <= _MOST_OF * max(len(in_master), len(in_feed)):
@@ -48,7 +48,7 @@ def _snapshot_notes(inputs: Inputs, ids: Sequence[str]) -> list[str]:
 
 def _flag_notes(inputs: Inputs, layout: Layout) -> list[str]:
     """Return a note on a field that may mark deletes by a flag."""
-    feed = Rows.of(inputs.feed)
+    feed = SampleRows.of(inputs.feed)
     for name, values in feed.columns.items():
         codes = {value.lower() for value in present(values)}
         if "delete" in name.lower() and codes and codes <= _FLAGS:
@@ -59,10 +59,12 @@ def _flag_notes(inputs: Inputs, layout: Layout) -> list[str]:
     return []
 
 
-def input_lines(given: Given, master: Sequence[Table], feed: Sequence[Table], forms: Forms) -> tuple[str, ...]:
+def input_lines(
+    given: GivenInputs, master: Sequence[SampleTable], feed: Sequence[SampleTable], forms: FileForms
+) -> tuple[str, ...]:
     """Return a line on what was read of the master, and one of the feed."""
 
-    def line(side: Side | None, tables: Sequence[Table]) -> str:
+    def line(side: Side | None, tables: Sequence[SampleTable]) -> str:
         if side is None:
             return "none yet"
         count = sum(table.count for table in tables)

@@ -8,7 +8,7 @@ from mutator.errors.display import counted
 from mutator.plan.inspect.delete_files import delete_pattern
 from mutator.plan.mistakes.value_forms import form_of
 from mutator.plan.proposal.choice import Choice, Value
-from mutator.plan.proposal.tables import Inputs, Rows
+from mutator.plan.proposal.tables import Inputs, SampleRows
 from mutator.rules.file_names import delete_word, first_few, may_be_place
 from mutator.rules.op_codes import (
     MOST_CODES,
@@ -39,7 +39,7 @@ def op_field(inputs: Inputs, widths: tuple[int, int]) -> str | None:
     widths: the numbers of fields of whole rows of master and feed, where they are known by position, in the file's own
     numbers.
     """
-    feed = Rows.of(inputs.feed)
+    feed = SampleRows.of(inputs.feed)
     codes = {name: Counter(value or b"" for value in feed.columns[name]) for name in feed.fields}
     short = {name: found for name, found in codes.items() if _may_be_codes(found)}
     usual = [name for name, found in short.items() if all(map(_is_usual, found))]
@@ -80,7 +80,7 @@ def _is_certain(inputs: Inputs, name: str, codes: Counter[bytes]) -> bool:
 
     Other fields have such values, too: sizes are S and M.
     """
-    found = codes.keys() | {value or b"" for value in Rows.of(inputs.master).columns.get(name, ())}
+    found = codes.keys() | {value or b"" for value in SampleRows.of(inputs.master).columns.get(name, ())}
     if not all(map(_is_usual, found)):
         return False
     if any(looks_like_delete(code, ()) for code in codes) and any(code and looks_like_upsert(code) for code in codes):
@@ -88,9 +88,9 @@ def _is_certain(inputs: Inputs, name: str, codes: Counter[bytes]) -> bool:
     return {code for code in found if code} <= _PLAIN and len({code for code in found if code}) > 1
 
 
-def _aligned(inputs: Inputs, feed: Rows, candidates: Sequence[str]) -> str | None:
+def _aligned(inputs: Inputs, feed: SampleRows, candidates: Sequence[str]) -> str | None:
     """Return the candidate without which the other fields have the forms of the master's; the first of the best."""
-    master = Rows.of(inputs.master)
+    master = SampleRows.of(inputs.master)
     own = [_forms(master.columns[name]) for name in master.fields]
 
     def mismatches(name: str) -> int:
@@ -106,7 +106,7 @@ def _forms(values: Sequence[bytes | None]) -> set[bytes]:
 
 def op_choices(inputs: Inputs, name: str, label: Value) -> list[Choice]:
     """Return the settings of op codes. name: the field; label: its value in the configuration."""
-    feed, master = Rows.of(inputs.feed), Rows.of(inputs.master)
+    feed, master = SampleRows.of(inputs.feed), SampleRows.of(inputs.master)
     codes = Counter(value or b"" for value in feed.columns[name])
     in_master = bool(present := [value for value in master.columns.get(name, ()) if value is not None]) and (
         any(present)

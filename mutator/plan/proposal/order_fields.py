@@ -7,7 +7,7 @@ from typing import Any
 
 from mutator.errors.display import counted, quoted_value
 from mutator.plan.mistakes.value_forms import is_local_date
-from mutator.plan.proposal.tables import Inputs, Rows, Table, present
+from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
 from mutator.rules.epoch_units import RANGES, epoch_unit
 from mutator.rules.order_columns import to_column
 from mutator.rules.order_units import joined, several_units, units_of
@@ -52,7 +52,7 @@ class OrderField:
 
 def local_dates(inputs: Inputs) -> list[tuple[str, bytes]]:
     """Return the fields nearly all of whose values are dates that are not ISO 8601, each with one of them."""
-    rows = Rows.of([*inputs.master, *inputs.feed])
+    rows = SampleRows.of([*inputs.master, *inputs.feed])
     found = []
     for name, values in rows.columns.items():
         dates = [value for value in present(values) if is_local_date(value)]
@@ -93,7 +93,7 @@ def _words(name: str) -> str:
 
 def order_fields(inputs: Inputs, ids: Sequence[str], op: str | None) -> list[OrderField]:
     """Return the fields that may have the order value, the best first. op: the op code field."""
-    feed, master = Rows.of(inputs.feed), Rows.of(inputs.master)
+    feed, master = SampleRows.of(inputs.feed), SampleRows.of(inputs.master)
     typed = {name: kind for table in (*inputs.master, *inputs.feed) for name, kind in table.order_types.items()}
     base = feed if feed.count else master
     found = []
@@ -115,7 +115,7 @@ def order_fields(inputs: Inputs, ids: Sequence[str], op: str | None) -> list[Ord
 
 
 def _candidate(
-    name: str, feed: Rows, master: Rows, ids: Sequence[str], typed: dict[str, str | None]
+    name: str, feed: SampleRows, master: SampleRows, ids: Sequence[str], typed: dict[str, str | None]
 ) -> OrderField | None:
     columns = feed.columns.get(name, []), master.columns.get(name, [])
     own, others = map(present, columns)
@@ -239,7 +239,7 @@ def _invalid_text(one: OrderField, inputs: Inputs) -> str:
 
 
 def _movement(
-    name: str, feed: Rows, master: Rows, ids: Sequence[str], orders: tuple[Orders, Orders]
+    name: str, feed: SampleRows, master: SampleRows, ids: Sequence[str], orders: tuple[Orders, Orders]
 ) -> tuple[int, str]:
     """Return points and a reason: whether the feed's values are newer than the master's.
 
@@ -279,7 +279,7 @@ def _shown(values: Sequence[bytes | None], orders: Orders) -> str:
     return quoted_value(next(value for value, order in zip(values, orders, strict=True) if order is not None and value))
 
 
-def repeats_the_sequence(tables: Sequence[Table], name: str) -> bool:
+def repeats_the_sequence(tables: Sequence[SampleTable], name: str) -> bool:
     """Return whether a field has the sequence of its file's name in each row.
 
     >>> repeats_the_sequence([Table("a_7", {"0": [b"x"], "1": [b"7"]}, 1, sequence=7)], "1")

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from mutator.plan.proposal.choice import Choice
-from mutator.plan.proposal.tables import Table, present
+from mutator.plan.proposal.tables import SampleTable, present
 from mutator.rules.partition_paths import values_of
 from mutator.rules.timestamps import date_of, parse_timestamp
 
 PARTITIONED_BY, KEY_SCOPE = "partitioned.by", "key.scope"
 
 
-def partition_choice(tables: Sequence[Table], feed: Sequence[Table]) -> Choice | None:
+def partition_choice(tables: Sequence[SampleTable], feed: Sequence[SampleTable]) -> Choice | None:
     """Return the partition fields of a master; None if it has no partition directories. feed: its first rows."""
     inside = [table for table in tables if table.directory]
     if not inside:
@@ -49,7 +49,7 @@ def partition_choice(tables: Sequence[Table], feed: Sequence[Table]) -> Choice |
     return Choice(PARTITIONED_BY, ",".join(found), why)
 
 
-def _source(tables: Sequence[Table], level: int, name: str) -> str | None:
+def _source(tables: Sequence[SampleTable], level: int, name: str) -> str | None:
     """Return the field, or the transform of a field, that has the values of a level of directories."""
     transforms = {
         "{}": lambda value: value.decode("utf-8", "surrogateescape"),
@@ -65,7 +65,7 @@ def _source(tables: Sequence[Table], level: int, name: str) -> str | None:
     return None
 
 
-def _fits(tables: Sequence[Table], level: int, field: str, transform: Callable[[bytes], str]) -> bool:
+def _fits(tables: Sequence[SampleTable], level: int, field: str, transform: Callable[[bytes], str]) -> bool:
     seen = False
     for table in tables:
         expected = values_of(table.directory)[level][1]

@@ -11,7 +11,7 @@ from mutator.errors.display import counted, hidden_values
 from mutator.plan.inspect.delete_files import check_delete_directories, named_like_deletes
 from mutator.plan.proposal.choice import Choice, Proposal
 from mutator.plan.proposal.file_forms import COUNT, DELIMITER, FEED_FORMAT, FORMAT, MASTER_FORMAT, file_forms
-from mutator.plan.proposal.inputs import Given, find_inputs, read_tables
+from mutator.plan.proposal.inputs import GivenInputs, find_inputs, read_tables
 from mutator.plan.proposal.key_and_order import ID, ORDER, ORDER_TYPE, key_choice, key_of, order_choices, recorded_order
 from mutator.plan.proposal.layout import Layout
 from mutator.plan.proposal.notes import input_lines, notes_on
@@ -19,7 +19,7 @@ from mutator.plan.proposal.operations import OP, op_choices, op_field, possible_
 from mutator.plan.proposal.order_fields import order_fields
 from mutator.plan.proposal.partitions import KEY_SCOPE, PARTITIONED_BY, partition_choice
 from mutator.plan.proposal.record_ids import repeated_in_other_partitions
-from mutator.plan.proposal.tables import Inputs, Rows
+from mutator.plan.proposal.tables import Inputs, SampleRows
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.delimiter import field_delimiter
 
@@ -79,7 +79,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
 
 def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -> None:
     """Raise ConfigError for a setting that names a field which no file has."""
-    known = list(Rows.of((*layout.feed, *layout.narrow, *layout.master)).fields)
+    known = list(SampleRows.of((*layout.feed, *layout.narrow, *layout.master)).fields)
     if not known:
         return
     shown = [str(layout.label(field)) for field in known]
@@ -98,7 +98,9 @@ def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -
     )
 
 
-def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, Any]) -> tuple[list[Choice], list[str]]:
+def _roles(
+    layout: Layout, given: GivenInputs, config: Config, settings: Mapping[str, Any]
+) -> tuple[list[Choice], list[str]]:
     """Return the settings that give fields and files a meaning, and notes."""
     has_master = given.master is not None
     raw = layout.inputs(None, has_master=has_master)
@@ -136,7 +138,7 @@ def _roles(layout: Layout, given: Given, config: Config, settings: Mapping[str, 
     return choices, notes_on(inputs, layout, given, ids, has_deletes=bool(operations))
 
 
-def _operations(inputs: Inputs, layout: Layout, given: Given, config: Config, op: str | None) -> list[Choice]:
+def _operations(inputs: Inputs, layout: Layout, given: GivenInputs, config: Config, op: str | None) -> list[Choice]:
     if op is not None:
         return op_choices(inputs, op, layout.label(op))
     check_delete_directories(replace(config, op_field=None), given.feed.sources)

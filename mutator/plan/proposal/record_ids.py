@@ -7,7 +7,7 @@ from itertools import combinations
 from mutator.errors.display import counted
 from mutator.plan.mistakes.value_forms import names_an_id
 from mutator.plan.proposal.order_fields import is_time, is_time_name
-from mutator.plan.proposal.tables import Inputs, Rows, Table, present
+from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
 
 _ENOUGH = 10  # rows that show whether values are unique
 _FIELDS = 12  # of which several are tried together
@@ -78,8 +78,8 @@ class RecordId:
 
 def record_id(inputs: Inputs, op: str | None) -> RecordId | None:
     """Return the fields of the record ID; None if there are no rows, or no field may be one. op: the op code field."""
-    feed = Rows.of(inputs.feed)
-    base = Rows.of(inputs.master) if any(table.count for table in inputs.master) else feed
+    feed = SampleRows.of(inputs.feed)
+    base = SampleRows.of(inputs.master) if any(table.count for table in inputs.master) else feed
     if not base.count:
         return None
     has_master = base is not feed
@@ -98,7 +98,7 @@ def record_id(inputs: Inputs, op: str | None) -> RecordId | None:
     return _chosen(best, found, base)
 
 
-def _chosen(best: _Candidate, found: Sequence[_Candidate], base: Rows) -> RecordId:
+def _chosen(best: _Candidate, found: Sequence[_Candidate], base: SampleRows) -> RecordId:
     rivals = [
         one for one in found if one is not best and one.almost and one.plain and len(one.fields) == len(best.fields)
     ]
@@ -116,7 +116,7 @@ def _chosen(best: _Candidate, found: Sequence[_Candidate], base: Rows) -> Record
     return RecordId(best.fields, why, others, certain)
 
 
-def _without_master(found: Sequence[_Candidate], feed: Rows) -> RecordId:
+def _without_master(found: Sequence[_Candidate], feed: SampleRows) -> RecordId:
     """Return a field of the feed: a record may have several mutations, so nothing shows that an ID is unique."""
     singles = [one for one in found if len(one.fields) == 1]
     plain = [one for one in singles if one.plain] or singles
@@ -131,7 +131,7 @@ def _without_master(found: Sequence[_Candidate], feed: Rows) -> RecordId:
     return RecordId(best.fields, why, others, certain=bool(named) and len(named) == 1)
 
 
-def _candidate(fields: tuple[str, ...], base: Rows, feed: Rows, has_master: bool, at: int) -> _Candidate:
+def _candidate(fields: tuple[str, ...], base: SampleRows, feed: SampleRows, has_master: bool, at: int) -> _Candidate:
     keys = base.keys(fields)
     known = set(keys)
     feed_keys = feed.keys(fields) if has_master else []
@@ -164,7 +164,7 @@ def _named(field: str) -> float:
     return 0.5 if names_an_id(name, [b"1"]) and not field.lower().endswith("name") else 0.0
 
 
-def _is_no_id(base: Rows, name: str) -> bool:
+def _is_no_id(base: SampleRows, name: str) -> bool:
     """Return whether a field has times or fractions, which IDs rarely are."""
     values = present(base.columns[name])
     if is_time(values) or is_time_name(name):
@@ -178,11 +178,13 @@ def _is_fraction(value: bytes) -> bool:
     return bool(point) and whole.lstrip(b"+-").isdigit() and rest.isdigit()
 
 
-def _several(singles: Sequence[_Candidate], base: Rows, feed: Rows, has_master: bool) -> list[_Candidate]:
+def _several(singles: Sequence[_Candidate], base: SampleRows, feed: SampleRows, has_master: bool) -> list[_Candidate]:
     """Return two, or else three fields that are unique together. singles: candidates of one field, by position."""
     plain = [one for one in singles if one.plain and one.distinct > 1] or list(singles)
     most = [one.fields[0] for one in plain][:_FIELDS]
-    screened = Rows(base.fields, {name: base.columns[name][:_SCREENED] for name in most}, min(base.count, _SCREENED))
+    screened = SampleRows(
+        base.fields, {name: base.columns[name][:_SCREENED] for name in most}, min(base.count, _SCREENED)
+    )
     for size in (2, 3):
         tried = [
             _candidate(fields, base, feed, has_master, at)
@@ -195,12 +197,12 @@ def _several(singles: Sequence[_Candidate], base: Rows, feed: Rows, has_master: 
     return []
 
 
-def _are_unique(rows: Rows, fields: Sequence[str]) -> bool:
+def _are_unique(rows: SampleRows, fields: Sequence[str]) -> bool:
     keys = rows.keys(fields)
     return len(keys) - len(set(keys)) <= _SOME * len(keys)
 
 
-def _of_ids_alone(inputs: Inputs, base: Rows) -> RecordId | None:
+def _of_ids_alone(inputs: Inputs, base: SampleRows) -> RecordId | None:
     """Return the ID in the order in which delete files have it alone: the fields whose values occur in the master."""
     for table in inputs.ids_alone:
         fields: list[str] = []
@@ -222,12 +224,12 @@ def _of_ids_alone(inputs: Inputs, base: Rows) -> RecordId | None:
     return None
 
 
-def repeated_in_other_partitions(tables: Sequence[Table], fields: Sequence[str]) -> int:
+def repeated_in_other_partitions(tables: Sequence[SampleTable], fields: Sequence[str]) -> int:
     """Return how many IDs occur in several partitions of a master."""
     seen: dict[tuple[bytes | None, ...], str] = {}
     repeated = set()
     for table in tables:
-        for key in Rows.of([table]).keys(fields):
+        for key in SampleRows.of([table]).keys(fields):
             if seen.setdefault(key, table.directory) != table.directory:
                 repeated.add(key)
     return len(repeated)

@@ -7,7 +7,7 @@ Values = list[bytes | None]
 
 
 @dataclass(frozen=True)
-class Table:
+class SampleTable:
     """The first rows of one file. Fields are names, or ordinals as text, those of a master as in the feed."""
 
     file: str  # base name
@@ -25,7 +25,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SampleRows:
     """The first rows of several files. A row without a field has None there."""
 
     fields: tuple[str, ...]
@@ -33,7 +33,7 @@ class Rows:
     count: int
 
     @classmethod
-    def of(cls, tables: Iterable[Table]) -> "Rows":
+    def of(cls, tables: Iterable[SampleTable]) -> "SampleRows":
         """Join tables.
 
         >>> Rows.of([Table("a", {"0": [b"x"]}, 1), Table("b", {"0": [b"y"]}, 1)]).columns
@@ -58,9 +58,9 @@ class Rows:
 class Inputs:
     """The first rows of master and feed, with fields numbered or named alike."""
 
-    master: tuple[Table, ...]
-    feed: tuple[Table, ...]  # whole rows
-    ids_alone: tuple[Table, ...] = ()  # feed files whose rows are narrower than those of the other files
+    master: tuple[SampleTable, ...]
+    feed: tuple[SampleTable, ...]  # whole rows
+    ids_alone: tuple[SampleTable, ...] = ()  # feed files whose rows are narrower than those of the other files
     has_master: bool = True
     named: bool = False  # fields have names
 

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.spark.frames import address, context_of, data_type_of
-from mutator.engine.versions.earlier_forms import Forms
+from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.errors import error
 from mutator.formats.values.nested import missing_member
 from mutator.frames.recognize import is_connect
@@ -46,7 +46,7 @@ def data_frame(snapshot: Snapshot, spark: SparkSession) -> DataFrame:
     if is_connect(spark):
         raise error("spark.connect.rows")
     context_of(spark, "Table.dataframe()")
-    schema, forms = schema_of(snapshot), Forms(snapshot.state, snapshot.table)
+    schema, forms = schema_of(snapshot), EarlierForms(snapshot.state, snapshot.table)
     if not len(schema):
         raise error("table.frame.empty", path=snapshot.table, version=snapshot.version.number)
     wanted = spark_schema(schema)
@@ -138,7 +138,7 @@ def _listed_here(spark: SparkSession) -> Iterator[None]:
             spark.conf.set(_LISTS, before)
 
 
-def _evolved(rows: DataFrame, forms: Forms, number: int, schema: pa.Schema) -> DataFrame:
+def _evolved(rows: DataFrame, forms: EarlierForms, number: int, schema: pa.Schema) -> DataFrame:
     """Return rows of a form with the present columns and types."""
     wanted = spark_schema(schema)
     if rows.schema == wanted and all(forms.has(number, name) for name in schema.names):

@@ -22,7 +22,7 @@ def register(spark: SparkSession) -> None:
     version = tuple(map(int, re.findall(r"\d+", spark.version)[:2]))
     if version < _OLDEST:
         raise error("table.frame.spark", version=spark.version)
-    from mutator.table.spark_source.source import Source
+    from mutator.table.spark_source.source import SparkSource
 
     use_own_python(context)
-    spark.dataSource.register(Source)
+    spark.dataSource.register(SparkSource)

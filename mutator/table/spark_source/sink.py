@@ -86,7 +86,7 @@ class _Sink:
             storage_for(self._work).remove(self._work)
 
 
-class Writer(_Sink, DataSourceArrowWriter):
+class SinkWriter(_Sink, DataSourceArrowWriter):
     """Merges a DataFrame."""
 
     def __init__(self, path: str, settings: Mapping[str, str], txn: tuple[str, int] | None, schema: Any = None) -> None:

@@ -28,7 +28,7 @@ from mutator.table.scan_parts import ScanPart, parts_of
 from mutator.table.spark_source.arrow_frames import arrow_schema
 from mutator.table.spark_source.batches import tasks_of
 from mutator.table.spark_source.frame import spark_schema
-from mutator.table.spark_source.sink import StreamWriter, Writer, application_of, transaction_of
+from mutator.table.spark_source.sink import SinkWriter, StreamWriter, application_of, transaction_of
 from mutator.table.tags import number_of
 from mutator.table.version_times import version_as_of
 
@@ -40,7 +40,7 @@ _NO_SETTINGS = ("path", "txnappid", "txnversion", "checkpointlocation", _DYNAMIC
 _OVERWRITES = {"static": OVERWRITE_TABLE, "dynamic": OVERWRITE}
 
 
-class Source(DataSource):
+class SparkSource(DataSource):
     """Spark's view of a table."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -66,13 +66,13 @@ class Source(DataSource):
         """Return what reads a version, or changes."""
         return _Reader(self._options, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> Writer:
+    def writer(self, schema: StructType, overwrite: bool) -> SinkWriter:
         """Return what merges a DataFrame, or overwrites everything by it, or the partitions that it has rows of."""
         settings, schema_of_none = self._settings(), None
         if overwrite:
             settings.setdefault("write_operation", self._overwrite())
             schema_of_none = arrow_schema(schema)
-        return Writer(self._options["path"], settings, transaction_of(self._options), schema_of_none)
+        return SinkWriter(self._options["path"], settings, transaction_of(self._options), schema_of_none)
 
     def _overwrite(self) -> str:
         """Return the operation of the mode ``overwrite``. Raises ConfigError for an unknown option."""

@@ -20,7 +20,7 @@ from mutator.workflow.directory.failed_run import failed_run
 from mutator.workflow.directory.lock import holder
 from mutator.workflow.directory.paths import Base, master_of, open_base
 from mutator.workflow.directory.recovery import Recovered, locked_with_room, recover
-from mutator.workflow.directory.results import Status
+from mutator.workflow.directory.results import BaseRunStatus
 from mutator.workflow.directory.sightings import sightings
 
 Seen = TypeVar("Seen")
@@ -128,7 +128,7 @@ class _View:
                 self.add(f"{path}: does not belong to any version of this base; move it away")
 
 
-def status(path: str, config: Config) -> Status:
+def status(path: str, config: Config) -> BaseRunStatus:
     """Return the status of a base."""
     base = open_base(path)
     view = _View(base, config)
@@ -151,7 +151,7 @@ def status(path: str, config: Config) -> Status:
         aside = view.see(lambda: set_aside(base)) or ()
         for problem in bad_files.problems(base, aside):
             view.add(problem)
-        return Status(
+        return BaseRunStatus(
             base=base.given,
             running=view.see(lambda: holder(base)) if recovered is None else None,
             version=latest,

@@ -21,9 +21,9 @@ from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.failed_run import noted
 from mutator.workflow.directory.journal import Journal
 from mutator.workflow.directory.lock import patient
-from mutator.workflow.directory.paths import Base, Dataset, given_master, open_base, probe_dataset
+from mutator.workflow.directory.paths import Base, FoundDataset, given_master, open_base, probe_dataset
 from mutator.workflow.directory.recovery import Recovered, abandon, locked_with_room, recover
-from mutator.workflow.directory.results import KeptVersion, Outcome
+from mutator.workflow.directory.results import BaseRunOutcome, KeptVersion
 from mutator.workflow.directory.run_phases import Merge, Run
 
 
@@ -34,7 +34,7 @@ def run(
     *,
     sleep: Callable[[float], None] = time.sleep,
     tried: Tried | None = None,
-) -> Outcome:
+) -> BaseRunOutcome:
     """Merge the feed files that have arrived into the master of a base.
 
     Raises MutatorError. An error before the commit leaves the feed files in incr/ and the master unchanged; after an
@@ -77,7 +77,7 @@ def _check_noted(base: Base, config: Config) -> None:
             raise rebuilt(fault.kind, base.shown(str(fault)))
 
 
-def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
+def _run(one: Run, recovered: tuple[str, ...]) -> BaseRunOutcome:
     stopped = None
     try:
         merged = one.claim() and one.merge()
@@ -108,8 +108,8 @@ def _run(one: Run, recovered: tuple[str, ...]) -> Outcome:
     return _outcome(one, recovered, stopped)
 
 
-def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -> Outcome:
-    return Outcome(
+def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -> BaseRunOutcome:
+    return BaseRunOutcome(
         base=one.base.given,
         run=one.id,
         version=one.version.number if one.version else None,
@@ -191,7 +191,7 @@ def history(path: str, config: Config) -> list[KeptVersion]:
         return found
 
 
-def _damaged_dataset(base: Base, all_versions: Sequence[Version], dataset: Dataset) -> str | None:
+def _damaged_dataset(base: Base, all_versions: Sequence[Version], dataset: FoundDataset) -> str | None:
     """Return the commit ID of a dataset whose manifest cannot be read, by its path; None if the path does not tell."""
     if base.storage.renames and dataset.path == base.master:
         return all_versions[-1].dataset if all_versions else None
@@ -201,7 +201,7 @@ def _damaged_dataset(base: Base, all_versions: Sequence[Version], dataset: Datas
     return next((commit for commit in (*named, *made) if commit is not None), None)
 
 
-def restore(path: str, to: int, config: Config) -> Outcome:
+def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
     """Make an older version the master again, as a new version; the history stays complete.
 
     The dataset comes back whole: its rows, tombstones, row sequences, horizon and list of feed files.
@@ -244,7 +244,7 @@ def restore(path: str, to: int, config: Config) -> Outcome:
                     journal.end(base, name)
         except Interrupted as stop:
             stopped = stop.number  # all of it is done
-        return Outcome(
+        return BaseRunOutcome(
             base=base.given,
             run=name,
             version=version.number,
@@ -266,7 +266,7 @@ def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
             raise
 
 
-def _restorable(base: Base, log: Log, to: int) -> tuple[Dataset, Manifest]:
+def _restorable(base: Base, log: Log, to: int) -> tuple[FoundDataset, Manifest]:
     if to not in (0, *log.numbers()):
         raise _cannot_restore(base, log, base.given, f"there is no version {to}")
     wanted = log.read(to).dataset if to else None

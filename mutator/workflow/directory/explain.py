@@ -21,7 +21,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
-from mutator.pipeline.explain.chain import RunFeed, Step, steps_of
+from mutator.pipeline.explain.chain import ChainStep, RunFeed, steps_of
 from mutator.pipeline.explain.decisions import NOTHING
 from mutator.pipeline.explain.feed_plan import feed_plan
 from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
@@ -214,7 +214,7 @@ class _Base:
             return None
         return held_or_why(self._config, place, path, known, ())[0] if known is not None else None
 
-    def _with_repeated(self, steps: Sequence[Step]) -> list[Step]:
+    def _with_repeated(self, steps: Sequence[ChainStep]) -> list[ChainStep]:
         """Add to each run the files with mutations of the key that it skipped, because they had been merged before.
 
         A run that skipped all its files has no version; its files are noted with the version that merged them.
@@ -238,7 +238,7 @@ class _Base:
         sizes = {(part.name, part.bytes) for version in self._versions for part in version.feed}
         return entry.name not in mine and (entry.name, entry.bytes) in sizes
 
-    def _note_unknown(self, steps: Sequence[Step], why: str | None) -> None:
+    def _note_unknown(self, steps: Sequence[ChainStep], why: str | None) -> None:
         """Note what is not known: the master before the first run, feed files that are gone, unread files."""
         first = next((step for step in steps), None)
         if why is not None and first is not None:
@@ -246,7 +246,7 @@ class _Base:
         self._unknown += versions_note(steps)
 
 
-def _run_of(steps: Sequence[Step], number: int | None) -> str:
+def _run_of(steps: Sequence[ChainStep], number: int | None) -> str:
     return next(step.feed.run for step in steps if step.feed.number == number)
 
 

@@ -36,7 +36,7 @@ _WHY = (
 
 
 @dataclass(frozen=True)
-class Dataset:
+class FoundDataset:
     """A directory that may be a dataset."""
 
     path: str
@@ -104,14 +104,14 @@ class Base:
                 with suppressed("storage.exists"), self.storage.create_new(path) as stream:
                     stream.write(_WHY)
 
-    def datasets(self) -> Iterator[Dataset]:
+    def datasets(self) -> Iterator[FoundDataset]:
         """Yield the datasets in output/ and backup/."""
         for directory in ("output", "backup"):
             for entry in entries_of(self.at(directory)):
                 if entry.type == "directory" and not entry.name.startswith("."):
                     yield probe_dataset(self.storage, entry.path)
 
-    def find(self, commit: str) -> Dataset | None:
+    def find(self, commit: str) -> FoundDataset | None:
         """Return the dataset in output/ or backup/ with a commit ID, or None."""
         return next((dataset for dataset in self.datasets() if dataset.commit == commit), None)
 
@@ -147,7 +147,7 @@ def given_master(base: Base, log: Log) -> str:
     return base.at("backup", str(first.number - 1 if first is not None else 0))
 
 
-def probe_dataset(storage: Storage, path: str) -> Dataset:
+def probe_dataset(storage: Storage, path: str) -> FoundDataset:
     """Return the dataset in a directory."""
     name = posixpath.basename(path)
     try:
@@ -155,8 +155,8 @@ def probe_dataset(storage: Storage, path: str) -> Dataset:
     except MutatorError as fault:
         if fault.kind not in ("manifest.damaged", "manifest.newer", "storage.missing"):
             raise
-        return Dataset(path, name, None, foreign=fault.kind != "storage.missing")
-    return Dataset(path, name, known.commit if known else None)
+        return FoundDataset(path, name, None, foreign=fault.kind != "storage.missing")
+    return FoundDataset(path, name, known.commit if known else None)
 
 
 def run_of(name: str) -> str:

@@ -97,7 +97,7 @@ class RunOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(RunOutcome):
+class BaseRunOutcome(RunOutcome):
     """The outcome of a run or restore."""
 
     mode: str  # how the version became the master
@@ -132,7 +132,7 @@ class Outcome(RunOutcome):
 
 
 @dataclass(frozen=True)
-class Status:
+class BaseRunStatus:
     """The status of a base: its run, its version, and the feed files that wait."""
 
     base: str

@@ -1,6 +1,6 @@
 """Many tables in one Spark application: for an operator with two hundred tables and thirty minutes.
 
-tables_file      the tables file → Table, each with a configuration of its own
+tables_file      the tables file → ListedTable, each with a configuration of its own
 path_conflicts   no table may write to a path that another one reads or writes
 largest_first    the order in which tables are begun
 attempt          one table being merged: its Spark jobs, its deadline, and how it is stopped
@@ -13,7 +13,7 @@ even if other tables fail or the whole application is killed.
 """
 
 from mutator.workflow.many_tables.scheduler import run
-from mutator.workflow.many_tables.summary import Result, Summary
-from mutator.workflow.many_tables.tables_file import Table, Tables, load
+from mutator.workflow.many_tables.summary import Summary, TableResult
+from mutator.workflow.many_tables.tables_file import ListedTable, Tables, load
 
-__all__ = ["Result", "Summary", "Table", "Tables", "load", "run"]
+__all__ = ["ListedTable", "Summary", "TableResult", "Tables", "load", "run"]

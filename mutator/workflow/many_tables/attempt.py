@@ -21,8 +21,8 @@ from mutator.engine.receipts import Receipts
 from mutator.errors import MutatorError, error
 from mutator.pipeline.runners import choice_for
 from mutator.plan.run_plan import Plan
-from mutator.workflow.many_tables.summary import State
-from mutator.workflow.many_tables.tables_file import Table
+from mutator.workflow.many_tables.summary import TableState
+from mutator.workflow.many_tables.tables_file import ListedTable
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,7 +44,7 @@ class Attempt:
 
     def __init__(
         self,
-        table: Table,
+        table: ListedTable,
         run: str,
         pool: str,
         latest: float | None,
@@ -54,7 +54,7 @@ class Attempt:
         self.table, self.run = table, run
         self._began = time.monotonic()
         self._latest, self._pool, self._context, self._workers = latest, pool, context, workers
-        self._why: State | None = None
+        self._why: TableState | None = None
         self._stop = threading.Event()
         self._sc: Any = None  # while a job may be running
 
@@ -78,7 +78,7 @@ class Attempt:
         """Whether ``stop`` was called."""
         return self._stop.is_set()
 
-    def stop(self, why: State) -> None:
+    def stop(self, why: TableState) -> None:
         """Stop it, unless it is being published. why: State.STOPPED or State.DEADLINE.
 
         Call this again until the table has ended, because a job that begins at this moment is not cancelled.
@@ -94,9 +94,9 @@ class Attempt:
 
     def check(self) -> None:
         """Raise Stopped or StateError if ``stop`` was called."""
-        if self._why == State.DEADLINE:
+        if self._why == TableState.DEADLINE:
             raise error("many.deadline", table=self.table.name, seconds=f"{self.seconds:.1f}")
-        if self._why == State.STOPPED:
+        if self._why == TableState.STOPPED:
             raise Stopped
 
     def sleep(self, seconds: float) -> None:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
 from mutator.errors import error
-from mutator.workflow.many_tables.summary import Result
+from mutator.workflow.many_tables.summary import TableResult
 
 _FORMAT = 1
 
@@ -28,10 +28,10 @@ class Past:
 
     run: str | None = None  # the latest run; None: no record exists
     began: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # table and path -> run IDs
-    ended: dict[tuple[str, str], Result] = field(default_factory=dict)  # the latest result
+    ended: dict[tuple[str, str], TableResult] = field(default_factory=dict)  # the latest result
 
 
-class Record:
+class EventRecord:
     """The record of the present run."""
 
     def __init__(self, path: str, stream: BinaryIO, past: Past) -> None:
@@ -47,7 +47,7 @@ class Record:
         self._write({"begun": table, "place": place, "run": run})
         os.fdatasync(self._stream.fileno())  # before its output can exist
 
-    def ended(self, result: Result, place: str) -> None:
+    def ended(self, result: TableResult, place: str) -> None:
         """Note the result of a table."""
         self._write({"ended": asdict(result), "place": place})
 
@@ -60,7 +60,7 @@ class Record:
 
 
 @contextmanager
-def recording(path: str, run: str, resume: bool) -> Iterator[Record]:
+def recording(path: str, run: str, resume: bool) -> Iterator[EventRecord]:
     """Open and lock the record of a run within the ``with`` block. resume: continue the existing record.
 
     Raises StateError if another run has it, ConfigError if there is no run to resume.
@@ -82,7 +82,7 @@ def recording(path: str, run: str, resume: bool) -> Iterator[Record]:
         # Earlier lines stay, also for a later resume: an output belongs to this record if its manifest names a run in
         # it. The last line may have been cut short by a kill.
         stream.write(b"\n")
-        record = Record(path, stream, past)
+        record = EventRecord(path, stream, past)
         record.run(run)
         yield record
 
@@ -101,7 +101,7 @@ def _parsed(path: str, data: bytes) -> Past:
             elif "begun" in found:
                 past.began.setdefault((found["begun"], found["place"]), set()).add(found["run"])
             elif "ended" in found:
-                result = Result.parse(found["ended"])
+                result = TableResult.parse(found["ended"])
                 past.ended[result.table, found["place"]] = result
         except (ValueError, TypeError, KeyError):
             continue  # cut short by a kill: the manifest decides

@@ -9,10 +9,10 @@ from mutator.errors import MutatorError
 from mutator.rules.file_names import is_hidden
 from mutator.storage import located
 from mutator.workflow.directory.paths import master_of, open_base
-from mutator.workflow.many_tables.tables_file import Table
+from mutator.workflow.many_tables.tables_file import ListedTable
 
 
-def sizes_of(tables: Sequence[Table], at_once: int) -> dict[str, int]:
+def sizes_of(tables: Sequence[ListedTable], at_once: int) -> dict[str, int]:
     """Return the bytes of master and feed of each table, by its name.
 
     at_once: number of tables that are listed together, because listing a remote storage is mostly waiting.
@@ -21,12 +21,12 @@ def sizes_of(tables: Sequence[Table], at_once: int) -> dict[str, int]:
         return dict(zip((table.name for table in tables), threads.map(bytes_of, tables), strict=True))
 
 
-def largest_first(tables: Sequence[Table], sizes: Mapping[str, int]) -> list[Table]:
+def largest_first(tables: Sequence[ListedTable], sizes: Mapping[str, int]) -> list[ListedTable]:
     """Return tables by their bytes, largest first; equally large ones by name."""
     return sorted(tables, key=lambda table: (-sizes[table.name], table.name))
 
 
-def bytes_of(table: Table) -> int:
+def bytes_of(table: ListedTable) -> int:
     """Return the bytes of a table's master and feed, as listed; 0 for missing paths.
 
     This is only an estimate, and faults are left for the run to report.

@@ -30,10 +30,10 @@ from mutator.rules.file_names import new_run_id
 from mutator.storage import located
 from mutator.workflow import directory
 from mutator.workflow.many_tables.attempt import Attempt, Stopped
-from mutator.workflow.many_tables.event_log import Past, Record, recording
+from mutator.workflow.many_tables.event_log import EventRecord, Past, recording
 from mutator.workflow.many_tables.largest_first import largest_first, sizes_of
-from mutator.workflow.many_tables.summary import Result, State, Summary
-from mutator.workflow.many_tables.tables_file import Table, Tables
+from mutator.workflow.many_tables.summary import Summary, TableResult, TableState
+from mutator.workflow.many_tables.tables_file import ListedTable, Tables
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again
 _FATAL = ("spark.missing", "spark.connect.merge", "spark.lost")  # every other table would fail as well
 
-Tell = Callable[[Result, int, int], None]  # a table's result, number of ended tables, number of all tables
+Tell = Callable[[TableResult, int, int], None]  # a table's result, number of ended tables, number of all tables
 
 
 def run(
@@ -100,7 +100,7 @@ class _Application:
     """The tables of one run and their results."""
 
     def __init__(
-        self, spark: Callable[[], SparkContext], record: Record, engine: str, deadline: int | None, tell: Tell
+        self, spark: Callable[[], SparkContext], record: EventRecord, engine: str, deadline: int | None, tell: Tell
     ) -> None:
         self.began = time.monotonic()
         self.signal: int | None = None
@@ -111,16 +111,16 @@ class _Application:
         self._sc: Future[SparkContext] = Future()
         self._wanted = threading.Lock()  # acquired, for good, by the first table that needs Spark
         self._choosing = threading.Lock()  # guards the waiting tables and those under way
-        self._waiting: deque[Table] = deque()
+        self._waiting: deque[ListedTable] = deque()
         self._going: dict[str, Attempt] = {}
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, TableResult] = {}
         self._total = 0
-        self._ended: list[Result] = []  # by the threads of the tables
+        self._ended: list[TableResult] = []  # by the threads of the tables
         # What wakes the main thread. It looks into ``_ended`` itself, because a signal may come between taking an event
         # and acting on it.
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
 
-    def run(self, tables: Sequence[Table], at_once: int) -> dict[str, Result]:
+    def run(self, tables: Sequence[ListedTable], at_once: int) -> dict[str, TableResult]:
         """Merge all tables that are not done; return the result of each."""
         self._total = len(tables)
         with ExitStack() as stack:
@@ -136,8 +136,8 @@ class _Application:
                 self._stop_all(stop)
         for table in tables:
             if table.name not in self._results:
-                state = State.LEFT if table.name in self._going else State.NOT_BEGUN
-                self._end(Result(table.name, state))
+                state = TableState.LEFT if table.name in self._going else TableState.NOT_BEGUN
+                self._end(TableResult(table.name, state))
         return self._results
 
     def _work(self, pool: str) -> None:
@@ -146,7 +146,7 @@ class _Application:
             result = self._result_of(attempt)
             if result.kind in _FATAL:
                 self._begin_no_more()
-            if result.state != State.BEFORE:
+            if result.state != TableState.BEFORE:
                 result = replace(result, seconds=round(attempt.seconds, 3))
             self._ended.append(result)
             self._events.put(_Event.TABLE_ENDED)
@@ -165,20 +165,22 @@ class _Application:
             self._going[table.name] = attempt
             return attempt
 
-    def _result_of(self, attempt: Attempt) -> Result:
+    def _result_of(self, attempt: Attempt) -> TableResult:
         name = attempt.table.name
         try:
             return self._merged(attempt)
         except (Stopped, Interrupted):
-            return Result(name, State.STOPPED)
+            return TableResult(name, TableState.STOPPED)
         except MutatorError as fault:
-            state = State.DEADLINE if fault.kind == "many.deadline" else State.FAILED
-            return Result(name, state, code=fault.exit_code, error=str(fault), kind=fault.kind, run=attempt.run)
+            state = TableState.DEADLINE if fault.kind == "many.deadline" else TableState.FAILED
+            return TableResult(name, state, code=fault.exit_code, error=str(fault), kind=fault.kind, run=attempt.run)
         except Exception as fault:  # noqa: BLE001  # the other tables go on
             why = error("bug", what=f"{type(fault).__name__}: {fault}\n{traceback.format_exc()}")
-            return Result(name, State.FAILED, code=why.exit_code, error=str(why), kind=why.kind, run=attempt.run)
+            return TableResult(
+                name, TableState.FAILED, code=why.exit_code, error=str(why), kind=why.kind, run=attempt.run
+            )
 
-    def _merged(self, attempt: Attempt) -> Result:
+    def _merged(self, attempt: Attempt) -> TableResult:
         table = attempt.table
         attempt.check()
         before = done_before(table, self._record.past)
@@ -189,9 +191,9 @@ class _Application:
             merge = directory.merge_by(table.config, attempt.merge_on, self._engine)
             done = directory.run(table.base, table.config, merge, sleep=attempt.sleep)
             report = None if done.report is None else asdict(done.report)
-            return Result(
+            return TableResult(
                 table.name,
-                State.DONE,
+                TableState.DONE,
                 code=done.exit_code,
                 run=done.run,
                 version=done.version,
@@ -202,7 +204,7 @@ class _Application:
         prepared = prepare(table.config, table.master, table.feed, table.output, run=attempt.run, engine=self._engine)
         self._record.begun(table.name, table.output, attempt.run)
         _, made = carry_out(prepared, attempt.merge_on)
-        return Result(table.name, State.DONE, run=attempt.run, report=asdict(made))
+        return TableResult(table.name, TableState.DONE, run=attempt.run, report=asdict(made))
 
     def _context(self) -> SparkContext:
         """Return Spark, started by the main thread: only there can signals be deferred."""
@@ -245,7 +247,7 @@ class _Application:
             self._sc.set_exception(Stopped())
             raise
 
-    def _end(self, result: Result) -> None:
+    def _end(self, result: TableResult) -> None:
         """Note the result of a table."""
         self._results[result.table] = result
         attempt = self._going.get(result.table)
@@ -275,7 +277,7 @@ class _Application:
             self._begin_no_more()
         for one in self._under_way():
             if one.is_stopping or (one.until is not None and now >= one.until):
-                one.stop(State.DEADLINE)
+                one.stop(TableState.DEADLINE)
 
     def _stop_all(self, stop: KeyboardInterrupt) -> None:
         """Begin no more tables, and wait for those being published; a second signal ends the wait."""
@@ -286,7 +288,7 @@ class _Application:
         with suppress(KeyboardInterrupt):
             while going := self._under_way():
                 for one in going:
-                    one.stop(State.STOPPED)
+                    one.stop(TableState.STOPPED)
                 with suppress(queue.Empty):
                     self._events.get(timeout=_AGAIN)
                 self._note_ended()
@@ -294,7 +296,7 @@ class _Application:
             self._workers.kill()
 
 
-def done_before(table: Table, past: Past) -> Result | None:
+def done_before(table: ListedTable, past: Past) -> TableResult | None:
     """Return the result of a table that an earlier run has merged; None if none has.
 
     The manifest of an output shows which run made it, even if it was published just before a kill.
@@ -310,7 +312,7 @@ def done_before(table: Table, past: Past) -> Result | None:
         if there is None or there.run not in began:
             return None
         if result is None or not result.is_done:
-            result = Result(table.name, State.DONE, run=there.run)
+            result = TableResult(table.name, TableState.DONE, run=there.run)
     elif result is None or not result.is_done:
         return None
-    return replace(result, state=State.BEFORE)
+    return replace(result, state=TableState.BEFORE)

@@ -25,7 +25,7 @@ _COLUMNS = (
 )
 
 
-class State(StrEnum):
+class TableState(StrEnum):
     """What became of a table, in the order of a summary."""
 
     DONE = "done"
@@ -38,11 +38,11 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Result:
+class TableResult:
     """The result of one table."""
 
     table: str
-    state: State
+    state: TableState
     seconds: float | None = None  # None: it did not begin
     code: int = 0  # exit code that a run of this table alone would have had
     error: str | None = None
@@ -56,7 +56,7 @@ class Result:
     @property
     def is_done(self) -> bool:
         """Whether the table needs no other run."""
-        return self.state in (State.DONE, State.BEFORE)
+        return self.state in (TableState.DONE, TableState.BEFORE)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -64,11 +64,11 @@ class Result:
         return self.report["counts"] if self.report is not None else {}
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Result:
+    def parse(cls, found: Mapping[str, Any]) -> TableResult:
         """Return a result from its JSON object. Raises KeyError, TypeError or ValueError."""
         known = {part.name for part in fields(cls)}
         members = {name: value for name, value in found.items() if name in known}
-        return cls(**members | {"state": State(members["state"])})
+        return cls(**members | {"state": TableState(members["state"])})
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Summary:
     resumes: str | None  # the run that is resumed
     at_once: int
     deadline: int | None  # seconds, for all
-    results: tuple[Result, ...]  # in the order of the file
+    results: tuple[TableResult, ...]  # in the order of the file
     seconds: float
     warnings: tuple[str, ...] = ()
     stopped: int | None = None  # the signal that stopped the run
@@ -93,7 +93,7 @@ class Summary:
     @property
     def all_warnings(self) -> tuple[str, ...]:
         """The warnings of the run, and those of each table that it merged."""
-        done = [one for one in self.results if one.state == State.DONE]
+        done = [one for one in self.results if one.state == TableState.DONE]
         texts = ((one.table, [*(one.report or {}).get("warnings", ()), *one.warnings]) for one in done)
         return (*self.warnings, *(f"{table}: {text}" for table, found in texts for text in found))
 
@@ -103,7 +103,7 @@ class Summary:
         if self.stopped is not None:
             return 128 + self.stopped
         codes = {one.code or _AGAIN for one in self.results if not one.is_done}
-        codes |= {one.code for one in self.results if one.state == State.DONE}
+        codes |= {one.code for one in self.results if one.state == TableState.DONE}
         return next((code for code in _TELLING if code in codes), 0)
 
     def json(self) -> str:
@@ -134,21 +134,21 @@ class Summary:
 
     def _states(self) -> dict[str, int]:
         found = Counter(one.state for one in self.results)
-        return {state: found[state] for state in State if found[state]}
+        return {state: found[state] for state in TableState if found[state]}
 
     def _counts(self) -> dict[str, int]:
         total: Counter[str] = Counter()
         for one in self.results:
-            if one.state == State.DONE:
+            if one.state == TableState.DONE:
                 total.update(one.counts)
         return dict(total)
 
 
-def _cells(one: Result) -> tuple[str, ...]:
+def _cells(one: TableResult) -> tuple[str, ...]:
     remark = (one.error or "").split("\n")[0]
-    if one.state == State.DONE and not one.counts.get("feed rows"):
+    if one.state == TableState.DONE and not one.counts.get("feed rows"):
         remark = "nothing to merge"
-    if one.state == State.DONE and one.set_aside:
+    if one.state == TableState.DONE and one.set_aside:
         remark = f"{counted(one.set_aside, 'feed file')} set aside"
     return (one.table, one.state, *_numbers(one.counts), _time(one.seconds), remark)
 

@@ -29,7 +29,7 @@ _NOT_LOCAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|/")
 
 
 @dataclass(frozen=True)
-class Table:
+class ListedTable:
     """One table: a master with its feed and an output, or the base of a workflow."""
 
     name: str
@@ -54,11 +54,11 @@ class Tables:
 
     path: str
     record: str  # path of the record of the latest run
-    tables: tuple[Table, ...]
+    tables: tuple[ListedTable, ...]
     at_once: int | None = None
     deadline: int | None = None  # seconds, for all
 
-    def only(self, names: Iterable[str]) -> tuple[Table, ...]:
+    def only(self, names: Iterable[str]) -> tuple[ListedTable, ...]:
         """Return the tables with these names. Raises ConfigError for an unknown name."""
         known = {table.name: table for table in self.tables}
         wanted = set(names)
@@ -97,7 +97,7 @@ class _Reader:
         self._overrides = overrides
         self._settings_of = cache(read_settings)  # two hundred tables may share one file
 
-    def tables(self, given: Mapping[str, Any]) -> list[Table]:
+    def tables(self, given: Mapping[str, Any]) -> list[ListedTable]:
         """Return the tables without faults."""
         for name in given:
             if name not in ("run", "defaults", "tables"):
@@ -142,7 +142,7 @@ class _Reader:
         """Return a path, relative to the file, as one relative to the working directory."""
         return path if _NOT_LOCAL.match(path) else posixpath.normpath(posixpath.join(self._directory.as_posix(), path))
 
-    def _table(self, name: str, entry: Any, defaults: Mapping[str, Any]) -> Table | None:
+    def _table(self, name: str, entry: Any, defaults: Mapping[str, Any]) -> ListedTable | None:
         before = len(self.faults)
         where = f"tables.{name}"
         if not _NAME.fullmatch(name):
@@ -163,7 +163,7 @@ class _Reader:
         config = self._config(where, name, own, defaults)
         if config is None or len(self.faults) > before:
             return None
-        return Table(
+        return ListedTable(
             name=name,
             config=config,
             master=place["master"] or "",

@@ -20,7 +20,7 @@ from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.directory.sightings import sightings
 from mutator.workflow.to_table.look import Look
 from mutator.workflow.to_table.recovery import recover, set_aside
-from mutator.workflow.to_table.results import Outcome, Status
+from mutator.workflow.to_table.results import TableRunOutcome, TableRunStatus
 from mutator.workflow.to_table.table_run import TableRun
 from mutator.workflow.to_table.target import TargetTable
 
@@ -35,7 +35,7 @@ def run(
     *,
     sleep: Callable[[float], None] = time.sleep,
     tried: Tried | None = None,
-) -> Outcome:
+) -> TableRunOutcome:
     """Apply the feed files that have arrived in a base to a table.
 
     Raises MutatorError. An error before the commit leaves the feed files in incr/ and adds no version; after an error
@@ -69,7 +69,7 @@ def opened(path: str, target: TargetTable) -> Base:
     return base
 
 
-def _run(one: TableRun, recovered: tuple[str, ...]) -> Outcome:
+def _run(one: TableRun, recovered: tuple[str, ...]) -> TableRunOutcome:
     stopped = None
     try:
         if one.claim():
@@ -94,9 +94,9 @@ def _run(one: TableRun, recovered: tuple[str, ...]) -> Outcome:
     return _outcome(one, recovered, stopped)
 
 
-def _outcome(one: TableRun, recovered: tuple[str, ...], stopped: int | None = None) -> Outcome:
+def _outcome(one: TableRun, recovered: tuple[str, ...], stopped: int | None = None) -> TableRunOutcome:
     applied, version = one.applied, one.version()
-    return Outcome(
+    return TableRunOutcome(
         base=one.base.given,
         table=one.base.shown(one.target.path),
         run=one.id,
@@ -142,7 +142,7 @@ def _undone(one: TableRun, fault: BaseException) -> bool:
     return True
 
 
-def status(path: str, config: Config, target: TargetTable) -> Status:
+def status(path: str, config: Config, target: TargetTable) -> TableRunStatus:
     """Return the status of a base."""
     base = opened(path, target)
     problems, recovered = list[str](), None
@@ -167,7 +167,7 @@ def status(path: str, config: Config, target: TargetTable) -> Status:
         problems += [failed.problem()] if failed is not None else []
         aside = set_aside(base, target.path)
         problems += bad_files.problems(base, aside)
-        return Status(
+        return TableRunStatus(
             base=base.given,
             table=base.shown(target.path),
             running=running,

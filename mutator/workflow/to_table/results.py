@@ -13,7 +13,7 @@ from mutator.workflow.directory.results import RunOutcome, failed_lines, feed_li
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(RunOutcome):
+class TableRunOutcome(RunOutcome):
     """The outcome of a run."""
 
     table: str  # path
@@ -46,7 +46,7 @@ class Outcome(RunOutcome):
 
 
 @dataclass(frozen=True)
-class Status:
+class TableRunStatus:
     """The status of a base whose target is a table: its run, the table's version, and the feed files that wait."""
 
     base: str

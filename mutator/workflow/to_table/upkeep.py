@@ -10,7 +10,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.errors import MutatorError
 from mutator.errors.interrupts import Interrupted
-from mutator.workflow.to_table.results import Outcome
+from mutator.workflow.to_table.results import TableRunOutcome
 from mutator.workflow.to_table.target import TargetTable
 
 _AFTER_FAULT = 60.0  # seconds until the next try, at least
@@ -47,7 +47,7 @@ class Upkeep:
             self._next = min(self._next, self._clock() + self._after)
 
 
-def kept(outcome: Outcome, upkeep: Upkeep, is_quiet: Callable[[], bool]) -> Outcome:
+def kept(outcome: TableRunOutcome, upkeep: Upkeep, is_quiet: Callable[[], bool]) -> TableRunOutcome:
     """Return the outcome of a run with the compactions that follow it. is_quiet: whether no feed file waits."""
     if outcome.stopped is not None:
         return outcome

@@ -24,7 +24,7 @@ from mutator.storage import absolute, storage_for
 
 
 @dataclass(frozen=True)
-class FeedFile:
+class UnsplitFile:
     """One feed file and how it is read."""
 
     source: Source
@@ -35,7 +35,7 @@ class FeedFile:
 
 def feed_files(
     config: Config, fields: Sequence[PartitionField], feed: Sequence[str]
-) -> tuple[tuple[FeedFile, ...], tuple[str, ...]]:
+) -> tuple[tuple[UnsplitFile, ...], tuple[str, ...]]:
     """Find and probe the files of a feed; return them and the paths with hidden names.
 
     Raises ConfigError if a file has no such partition field, DataError for two files of one name and for unreadable
@@ -107,17 +107,17 @@ def _feed_file(
     wanted: Sequence[str | int],
     source: Source,
     width: int | None,
-) -> FeedFile:
+) -> UnsplitFile:
     if source.file_format == "text":
         ordinals = [_ordinal(field, one, source, width) for field, one in zip(fields, wanted, strict=True)]
         ids = config.id_fields
         needed = 1 + max(one for one in (*ids, *ordinals) if isinstance(one, int))
         if not has_ids_alone(config, source, needed if width is None else width):
-            return FeedFile(source, config.delimiter, width, tuple(ordinals))
+            return UnsplitFile(source, config.delimiter, width, tuple(ordinals))
         positions = tuple(ids.index(one) if one in ids else None for one in ordinals)
-        return FeedFile(source, config.delimiter, len(ids), positions)
+        return UnsplitFile(source, config.delimiter, len(ids), positions)
     positions = tuple(_position(config, field, one, source) for field, one in zip(fields, wanted, strict=True))
-    return FeedFile(source, config.delimiter, source.width, positions)
+    return UnsplitFile(source, config.delimiter, source.width, positions)
 
 
 def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: int | None) -> int:

@@ -24,7 +24,7 @@ from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
 from mutator.rules.typed_values import canonical, out_of_years
-from mutator.workflow.partitions.split.files import FeedFile
+from mutator.workflow.partitions.split.files import UnsplitFile
 
 _ROWS = 1 << 14  # of a chunk, where rows are read one by one
 
@@ -44,7 +44,7 @@ class Chunk(NamedTuple):
     ignored: int
 
 
-def read_chunks(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
+def read_chunks(content: FileContent, file: UnsplitFile) -> Iterator[Chunk]:
     """Read the rows of a feed file; raises NotReadable, CorruptStream and MutatorError."""
     single = file.delimiter.literal is not None and len(file.delimiter.literal) == 1
     if file.source.file_format == "text" and (not single or file.width is None or None in file.positions):
@@ -81,7 +81,7 @@ def header_of(source: Source) -> bytes:
     return (head.replace(b"\r", b"\n") if mark == b"\r" else head.replace(b"\r\n", b"\n").removesuffix(b"\r")) + b"\n"
 
 
-def _row_batches(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
+def _row_batches(content: FileContent, file: UnsplitFile) -> Iterator[Chunk]:
     """Read a file as its format does."""
     source, file_format = file.source, FILE_FORMATS[file.source.file_format]
     if source.file_format == "text":
@@ -118,7 +118,7 @@ def _canonical(column: Any, name: str, reasons: dict[int, str]) -> Any:
     return canonical(column)
 
 
-def _text_rows(content: FileContent, file: FeedFile) -> Iterator[Chunk]:
+def _text_rows(content: FileContent, file: UnsplitFile) -> Iterator[Chunk]:
     """Read text row by row: its delimiter is a pattern or has many bytes, or its rows differ in width."""
     split, chunk = file.delimiter.split, _TextChunk(len(file.positions))
     for number, offset, row in text.numbered_rows(content):
@@ -154,7 +154,7 @@ class _TextChunk:
         return Chunk(rows, columns, offsets, numbers, {}, self.rejects, self.lines, self.ignored)
 
 
-def _values(items: list[bytes], file: FeedFile) -> list[bytes]:
+def _values(items: list[bytes], file: UnsplitFile) -> list[bytes]:
     """Return the values of the partition fields of a row of text."""
     positions = [position for position in file.positions if position is not None]
     needed = 1 + max(positions, default=0)

@@ -33,7 +33,7 @@ from mutator.rules.file_names import first_few, new_run_id
 from mutator.rules.partition_fields import PartitionField, text_of
 from mutator.rules.partition_paths import values_of
 from mutator.storage import located, located_to_write, storage_for
-from mutator.workflow.partitions.split.files import FeedFile, feed_files
+from mutator.workflow.partitions.split.files import UnsplitFile, feed_files
 from mutator.workflow.partitions.split.write import split_file
 
 _log = logging.getLogger(__name__)
@@ -108,12 +108,12 @@ def _warnings(config: Config, record: SplitRecord) -> Iterator[str]:
 
 
 def _task(
-    staging: str, fields: tuple[PartitionField, ...], most: int, file: FeedFile, number: int, attempt: int
+    staging: str, fields: tuple[PartitionField, ...], most: int, file: UnsplitFile, number: int, attempt: int
 ) -> Any:
     return guarded(split_file, staging, fields, file, most)
 
 
-def _samples(files: Sequence[FeedFile], done: Sequence[_Done]) -> list[RejectSample]:
+def _samples(files: Sequence[UnsplitFile], done: Sequence[_Done]) -> list[RejectSample]:
     """Return the first rejects."""
     found = [
         RejectSample(

@@ -32,12 +32,12 @@ from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import partition_rows
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream, compressor
-from mutator.workflow.partitions.split.files import FeedFile
+from mutator.workflow.partitions.split.files import UnsplitFile
 from mutator.workflow.partitions.split.rows import Chunk, header_of, read_chunks, shown_by
 
 
 def split_file(
-    staging: str, fields: Sequence[PartitionField], file: FeedFile, most: int
+    staging: str, fields: Sequence[PartitionField], file: UnsplitFile, most: int
 ) -> tuple[SplitFile, list[Reject]]:
     """Write the rows of a feed file below a directory; return its record and the first rejects.
 
