@@ -49,7 +49,7 @@ class OnSpark(Contender):
 
     def _each(self) -> Any:
         from mutator.engine.runner import each_on
-        from mutator.engine.spark.runner import SparkRunner
+        from mutator.engine.spark.spark_runner import SparkRunner
 
         return each_on(SparkRunner(self.spark.sparkContext))
 

@@ -23,8 +23,8 @@ from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.errors.exceptions import suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.file_rows import FileRange, read_range
 from mutator.rules.file_names import first_few, is_hidden
 from mutator.storage import link_or_copy, located_to_write, storage_for, walk

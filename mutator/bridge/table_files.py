@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from mutator.bridge.contract import BridgeFile
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
-from mutator.formats.files.contract import Dialect, FileSchema
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect, FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.probe import whole
 from mutator.rules import file_names

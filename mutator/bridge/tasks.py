@@ -10,8 +10,8 @@ from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.file_content import WHOLE
 from mutator.dataset.manifest import DataFile
 from mutator.errors.failpoints import failpoint
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.storage import storage_for
 
 

@@ -18,8 +18,8 @@ from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS, codec_of
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS, codec_of
 from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.rows.storable_types import storable_schema

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mutator.pipeline.base_report import BaseReport
     from mutator.pipeline.version_point import VersionPoint
     from mutator.workflow.directory.results import BaseRunStatus
-    from mutator.workflow.to_table.results import TableRunStatus
+    from mutator.workflow.to_table.table_results import TableRunStatus
 
 _VERSIONS = 200  # that a report has
 
@@ -35,7 +35,7 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
     else:
         from mutator.dataset.versions.opening import open_snapshot
         from mutator.table.version_points import points_before
-        from mutator.workflow.to_table.recovery import set_aside as set_aside_for
+        from mutator.workflow.to_table.table_recovery import set_aside as set_aside_for
 
         found = measures_of(*newest_of(points_before(open_snapshot(table)), "apply"))
         aside = set_aside_for(opened, table)

@@ -54,7 +54,7 @@ def _opened(
         return
     with _metastore(config, arguments) as spark:
         from mutator.bridge.hive import MetastoreTable
-        from mutator.engine.spark.runner import SparkRunner
+        from mutator.engine.spark.spark_runner import SparkRunner
 
         choice = RunnerChoice("spark", 1, "the table is in the metastore")
         yield MetastoreTable(spark, arguments.table), SparkRunner(spark.sparkContext), choice

@@ -27,7 +27,7 @@ from mutator.errors import error
 
 if TYPE_CHECKING:
     from mutator.workflow.directory.results import BaseRunStatus
-    from mutator.workflow.to_table.results import TableRunStatus
+    from mutator.workflow.to_table.table_results import TableRunStatus
 
 
 def _seconds(text: str) -> float:

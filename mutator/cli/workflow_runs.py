@@ -25,7 +25,7 @@ from mutator.errors.exceptions import BUSY
 if TYPE_CHECKING:
     from mutator.workflow.directory.bad_files import Tried
     from mutator.workflow.directory.results import BaseRunOutcome
-    from mutator.workflow.to_table.results import TableRunOutcome
+    from mutator.workflow.to_table.table_results import TableRunOutcome
 
 
 INTERVAL, TABLE_INTERVAL = 10.0, 0.5  # seconds

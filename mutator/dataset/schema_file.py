@@ -9,7 +9,7 @@ from typing import Any
 
 from mutator.dataset import checksum
 from mutator.dataset.manifest import SideFile
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.storage import storage_for
 
 PATH = "_mutator/schema.json"

@@ -15,7 +15,7 @@ from mutator.dataset.side_columns import TombstoneWriter, write_sequences
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.contract import Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.formats.content import Writer
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan

@@ -3,10 +3,10 @@
 import pyarrow as pa
 
 from mutator.engine.hidden_pandas import pandas_hidden
-from mutator.engine.partitions import steps as partitions  # noqa: F401
-from mutator.engine.records import steps as records  # noqa: F401
+from mutator.engine.partitions import partition_steps as partitions  # noqa: F401
+from mutator.engine.records import record_steps as records  # noqa: F401
 from mutator.engine.steps import merge  # noqa: F401
-from mutator.formats.blocks.registry import load_all
+from mutator.formats.blocks.block_types import load_all
 
 load_all()
 with pandas_hidden():

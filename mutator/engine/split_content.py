@@ -22,7 +22,7 @@ from mutator.dataset.file_content import FileContent
 from mutator.dataset.side_columns import count_tombstones, read_sequences
 from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
 from mutator.errors import MutatorError, error
-from mutator.formats.blocks.contract import Batch
+from mutator.formats.blocks.block_type import Batch
 from mutator.formats.content import OtherHeader, Unfit, unreadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mutator.engine.blocks import steps as blocks
+from mutator.engine.blocks import block_steps as blocks
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.plan.run_plan import Plan
@@ -24,11 +24,11 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
 def _merged(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
     # The modules of the rarer merges are imported by the runs that need them.
     if plan.is_partitioned:
-        from mutator.engine.partitions import steps as partitions
+        from mutator.engine.partitions import partition_steps as partitions
 
         return partitions.merge(runner, plan, staging)
     if plan.strategy.engine == "records":
-        from mutator.engine.records import steps as records
+        from mutator.engine.records import record_steps as records
 
         return records.merge(runner, plan, staging)
     return blocks.merge(runner, plan, staging)

@@ -13,8 +13,8 @@ from mutator.dataset.manifest import Manifest, SideFile
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
 from mutator.formats.blocks.changed_rows import FIELDS
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.file_rows import FileRange, read_range
 from mutator.rules.changes import CHANGE, changed_counts
 from mutator.storage import storage_for

@@ -14,7 +14,7 @@ from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import without_secrets
-from mutator.formats.files.contract import Dialect
+from mutator.formats.files.file_format import Dialect
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_files, changes_of
 from mutator.frames.file_rows import FileRange, read_range

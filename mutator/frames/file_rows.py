@@ -10,8 +10,8 @@ import pyarrow as pa
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window, unreadable
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags

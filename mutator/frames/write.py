@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.batches import batches_of
 from mutator.frames.fitting_types import FittingTypes
 from mutator.frames.recognize import PANDAS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from mutator.config import Config
 from mutator.config.argument_names import as_arguments
 from mutator.errors import error
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.recognize import is_connect
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments

@@ -11,7 +11,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, option, quoted_value, without_secrets
 from mutator.formats.blocks.row_layout import RowLayout
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.value_hints import all_are_invalid, date_hint, op_code_hint, order_hint, time_fields
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.headers import header_names, is_line_of_names

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mutator.engine import steps
-from mutator.engine.local.runner import local_runner, prepare_machine
+from mutator.engine.local.local_runner import local_runner, prepare_machine
 from mutator.engine.local.workers import workers_for, workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner, Watch, unwatched
@@ -112,7 +112,7 @@ def open_runner(
             yield stack.enter_context(local_runner(workers, watch=watch, choice=by_bytes))
         return
     from mutator.engine.spark.faults import spark_faults
-    from mutator.engine.spark.runner import SparkRunner
+    from mutator.engine.spark.spark_runner import SparkRunner
 
     with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):
         yield SparkRunner(sc)

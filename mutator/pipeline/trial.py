@@ -9,8 +9,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.engine.records.merge import merge_bucket
-from mutator.engine.records.read import FEED, MASTER, Element, read_task
+from mutator.engine.records.read_records import FEED, MASTER, Element, read_task
+from mutator.engine.records.record_merge import merge_bucket
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.formats.blocks.avro_rows import AvroLayout

@@ -18,15 +18,15 @@ from mutator.dataset.manifest import DataFile, Manifest
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of
 from mutator.engine.blocks.fold import groups_of_keys
 from mutator.engine.blocks.mutations import key_columns, key_names, partitions_of, table_of_columns
-from mutator.engine.blocks.read import batches, grouped, rejected, table_bytes, tombstones
+from mutator.engine.blocks.read_blocks import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt
-from mutator.engine.records.read import read_task
+from mutator.engine.records.read_records import read_task
 from mutator.engine.split_content import RowSequences, check_tombstones, read_splits, receipt_of
 from mutator.pipeline.verify_filters import FileFilters
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
-from mutator.plan.rows.choice import stored_row_plan
+from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.run_plan import SAMPLES, Chunks, Limits, Plan
 from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of

@@ -18,10 +18,10 @@ from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.manifest import DataFile, Part, damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.formats.blocks.block_type import BlockType
+from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.blocks.changed_rows import ChangeForm
-from mutator.formats.blocks.contract import BlockType
-from mutator.formats.blocks.registry import BLOCK_TYPES
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.avro_aliases import config_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
@@ -32,7 +32,7 @@ from mutator.plan.mistakes.file_sequences import check_sequences
 from mutator.plan.mistakes.header_rows import check_lines_alone
 from mutator.plan.mistakes.order_forms import highest_order
 from mutator.plan.operation import check_operation, operation_notes, operation_of
-from mutator.plan.rows.choice import row_plan
+from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.shown_values import ShownValues, shown_values
 from mutator.plan.spec_check import check_spec

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.formats.blocks.registry import BLOCK_TYPES
+from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED

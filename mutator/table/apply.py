@@ -261,7 +261,7 @@ def _merged(
     runner: Runner, plan: Plan, snapshot: Snapshot, target: ApplyTarget, config: Config
 ) -> tuple[Receipts, tuple[WrittenRows, ...], Replacement | None]:
     """Merge the feed of a plan; return the receipts, what the tasks wrote, and what an overwrite replaces."""
-    from mutator.engine.versions.steps import apply, overwrite  # loads the engine
+    from mutator.engine.versions.version_steps import apply, overwrite  # loads the engine
 
     if plan.operation not in OVERWRITES:
         return *apply(runner, plan, snapshot, target), None

@@ -21,11 +21,11 @@ from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, OVERWRITES
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, steps_of
-from mutator.pipeline.explain.decisions import NOTHING, Mutation
+from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_plan import feed_plan
-from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
+from mutator.pipeline.explain.key_decisions import NOTHING, Mutation
 from mutator.pipeline.explain.not_known import horizon_note, settings_note, versions_note
 from mutator.pipeline.explain.paths import with_paths
 from mutator.plan.inspect.managed import dataset_schema

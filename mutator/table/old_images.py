@@ -17,7 +17,7 @@ import pyarrow as pa
 from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.errors import MutatorError
-from mutator.formats.blocks.contract import unequal
+from mutator.formats.blocks.block_type import unequal
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags, Ints

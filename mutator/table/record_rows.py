@@ -19,9 +19,9 @@ from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.formats.blocks.column_rows import shown_rows
-from mutator.pipeline.explain.decisions import NOTHING, Held, Mutation
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
+from mutator.pipeline.explain.key_decisions import NOTHING, Held, Mutation
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from mutator.errors import error
-from mutator.formats.files.contract import Dialect
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.parquet import table_writer
-from mutator.formats.files.registry import FILE_FORMATS
 from mutator.formats.values.json_text import to_json
 from mutator.storage import located_to_write
 

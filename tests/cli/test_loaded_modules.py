@@ -51,7 +51,7 @@ def test_an_overwrite_of_a_partition_of_parquet_does_not_load_avro(tmp_path):
     loaded_by(*words, "-D", "allow.empty.master=true", "--master", tmp_path / "none", "--output", tmp_path / "one")
     loaded = loaded_by(*words, "--insert-overwrite", "--master", tmp_path / "one", "--output", tmp_path / "two")
 
-    assert "mutator.engine.partitions.steps" in loaded
+    assert "mutator.engine.partitions.partition_steps" in loaded
     assert loaded & {"fastavro", "mutator.formats.files.avro"} == set()
 
 

@@ -9,7 +9,7 @@ import pytest
 from mutator.dataset.checksum import whole
 from mutator.dataset.directory import read_manifest
 from mutator.engine.blocks import carry
-from mutator.engine.partitions import steps
+from mutator.engine.partitions import partition_steps as steps
 from mutator.errors import MutatorError
 from mutator.storage import storage_for
 from mutator.storage.local import LocalStorage

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mutator.engine.local.local_runner import local_runner
 from mutator.engine.local.processes import Processes
-from mutator.engine.local.runner import local_runner
 from mutator.engine.local.workers import workers_for, workers_of
 from mutator.engine.runner import each_on
 from mutator.errors import StorageError, error
@@ -171,7 +171,7 @@ def test_workers_end_with_a_killed_parent(tmp_path):
     program = f"""
         import os, time
         from pathlib import Path
-        from mutator.engine.local.runner import local_runner
+        from mutator.engine.local.local_runner import local_runner
         from mutator.engine.local.workers import workers_of
         from mutator.engine.runner import each_on
         from tests.engine.test_local_runner import sleeper

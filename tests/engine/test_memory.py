@@ -47,7 +47,7 @@ def write_rows(path, first, count, keys, width, columns, order):
 def make(work, case):
     """Write master and feed, and the sorted map output of the run over them; return the plan and the map's peak."""
     from mutator.config import parse
-    from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, read_runs
+    from mutator.engine.blocks.read_blocks import ROWS, RUN, TOMBSTONES, read_runs
     from mutator.plan.inspect.survey import survey_inputs
     from mutator.plan.run_plan import make_plan
     from tests.support import local_engine

@@ -19,10 +19,10 @@ from mutator.engine.blocks import spool
 from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.fold import fold, fold_in_place, fold_parts, groups_of_keys
 from mutator.engine.blocks.mutations import Mutations, joined_mutations, mutations_of_table, table_of_mutations
-from mutator.engine.blocks.read import BlockRun, Feed
+from mutator.engine.blocks.read_blocks import BlockRun, Feed
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
-from mutator.formats.blocks.registry import BLOCK_TYPES
+from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.rules.order_columns import column_type
 
 # Files: two with the same name in two directories, one with an earlier name and the same sequence, one with another

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from mutator.dataset import manifest
 from mutator.dataset.side_columns import read_tombstones
 from mutator.formats.content import Window
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.rules.typed_values import comparable
 from tests.support import local_engine

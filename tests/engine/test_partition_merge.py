@@ -144,7 +144,7 @@ def test_processes_look_for_records_in_a_large_master(tmp_path, monkeypatch):
         return located(*parts)
 
     monkeypatch.setattr(Processes, "run", in_this_process)
-    monkeypatch.setattr("mutator.engine.partitions.steps.located", noted)
+    monkeypatch.setattr("mutator.engine.partitions.partition_steps.located", noted)
     settings = {**CONFIG, "partitioned.by": "place=2"}
     content = b"x" * 60
     place = put_all(tmp_path / "m", {"m.txt": b"".join(b"%d,1,%d,%s\n" % (n, n % 20, content) for n in range(8000))})

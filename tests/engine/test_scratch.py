@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mutator.engine.local.runner import prepare_machine
+from mutator.engine.local.local_runner import prepare_machine
 from mutator.engine.scratch import remove_abandoned, scratch_directory
 from tests.support.cluster import ROOT
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mutator.engine.records import merge
-from mutator.engine.records.merge import merge_bucket
-from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, Element
+from mutator.engine.records import record_merge as merge
+from mutator.engine.records.read_records import FEED, MASTER, TOMBSTONE, Element
+from mutator.engine.records.record_merge import merge_bucket
 from mutator.engine.tally import Tally
 from mutator.rules.order_values import precedence
 from mutator.rules.truth_table import TRUTH_TABLE, check_sums

@@ -14,8 +14,8 @@ from pyarrow import parquet
 
 import mutator
 from mutator.dataset.side_columns import read_tombstones
-from mutator.engine.blocks import steps as blocks
-from mutator.engine.records import steps as records
+from mutator.engine.blocks import block_steps as blocks
+from mutator.engine.records import record_steps as records
 from mutator.errors import StorageError
 from tests.support import local_engine
 from tests.support.cluster import ROOT, environment, run

@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
+from mutator.engine.blocks import block_steps as blocks
 from mutator.engine.blocks import broadcast
-from mutator.engine.blocks import steps as blocks
 from mutator.engine.blocks.merge_bucket import write_group
-from mutator.engine.records import steps as records
+from mutator.engine.records import record_steps as records
 from mutator.engine.records.write import write_bucket
 from mutator.errors import StorageError, error
 from tests.support import local_engine

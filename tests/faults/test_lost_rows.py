@@ -7,11 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from mutator.engine.blocks import steps as blocks
-from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, read_runs
-from mutator.engine.records import steps as records
+from mutator.engine.blocks import block_steps as blocks
+from mutator.engine.blocks.read_blocks import ROWS, RUN, TOMBSTONES, read_runs
+from mutator.engine.records import record_steps as records
 from mutator.engine.records import write
-from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, read_task
+from mutator.engine.records.read_records import FEED, MASTER, TOMBSTONE, read_task
 from mutator.engine.split_content import RECEIPT, REJECT
 from mutator.errors import StorageError
 from mutator.formats.blocks.text_rows import TextWriter

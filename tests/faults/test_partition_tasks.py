@@ -20,7 +20,7 @@ from pyarrow import ArrowException
 
 import mutator
 from mutator.dataset.filter_packs import read_filters
-from mutator.engine.partitions import steps
+from mutator.engine.partitions import partition_steps as steps
 from mutator.errors import DataError, MutatorError, StateError
 from mutator.errors.failpoints import VARIABLE
 from mutator.pipeline import merge
@@ -439,7 +439,7 @@ def test_two_runs_at_once_publish_one_output(places, undisturbed, tmp_path, scop
 STOPPED = """
 import os, signal, sys
 from mutator.cli import main
-from mutator.engine.partitions import steps
+from mutator.engine.partitions import partition_steps as steps
 write = steps.write_units
 def stopped(*given):
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -21,8 +21,8 @@ from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches
 from mutator.workflow import to_table
 from mutator.workflow.directory.paths import Base
-from mutator.workflow.to_table import commands
-from mutator.workflow.to_table.recovery import recover
+from mutator.workflow.to_table import table_commands as commands
+from mutator.workflow.to_table.table_recovery import recover
 from mutator.workflow.to_table.table_run import TableRun
 from tests.support import process_deaths
 from tests.support.model_storage import KINDS, ModelStorage, mounted

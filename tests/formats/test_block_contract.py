@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from mutator.dataset.side_columns import read_sequences, read_tombstones
 from mutator.errors import MutatorError
-from mutator.formats.blocks.contract import unequal
-from mutator.formats.blocks.registry import BLOCK_TYPES
+from mutator.formats.blocks.block_type import unequal
+from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.blocks.row_layout import RowLayout
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.accounting import add_up
 from mutator.plan.inspect.source import Source
 from mutator.plan.merge_unit import MergeUnit

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mutator.config import parse
 from mutator.errors import ConfigError, DataError
 from mutator.formats.content import Window
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from tests.support.in_memory import InMemory
 from tests.support.named_runs import BY_ID, ENGINES, Work
 

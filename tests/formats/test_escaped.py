@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from mutator.errors import ConfigError, DataError
 from mutator.formats.content import Window
-from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.registry import FILE_FORMATS, format_of_suffix
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS, format_of_suffix
 from mutator.formats.values.convert import converted
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules.timestamps import parse_timestamp

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mutator.formats.content import Window
 from mutator.formats.files import avro_container
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS, format_of_suffix
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS, format_of_suffix
 from mutator.formats.values.convert import converted
 from tests.support.columns_data import HEADER, as_table, file_of, read_whole, same_rows, tables
 from tests.support.effort import law

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mutator.formats.content import Window
 from mutator.formats.files import parquet
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from tests.support.columns_data import file_of
 from tests.support.in_memory import InMemory
 

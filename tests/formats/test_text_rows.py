@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from mutator.formats.blocks.contract import Record, patched
+from mutator.formats.blocks.block_type import Record, patched
 from mutator.formats.blocks.row_layout import RowLayout, Unreadable, compile_reader
 from mutator.formats.blocks.text_rows import TextBlockType
 from mutator.formats.content import NotReadable, Reject, Window

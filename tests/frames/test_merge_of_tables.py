@@ -412,8 +412,8 @@ def test_a_struct_without_fields_is_refused_with_its_column(data_type):
 
 @pytest.mark.parametrize("file_format", ["csv", "parquet", "avro", "orc"])
 def test_a_file_of_deletes_takes_no_columns_away(tmp_path, file_format):
-    from mutator.formats.files.contract import Dialect
-    from mutator.formats.files.registry import FILE_FORMATS
+    from mutator.formats.files.file_format import Dialect
+    from mutator.formats.files.file_formats import FILE_FORMATS
 
     for name, table in {"master": WIDE, "ups_1": UPSERTS, "ups_2": DELETES}.items():
         with open(tmp_path / f"{name}.{file_format}", "wb") as stream:

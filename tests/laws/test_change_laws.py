@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mutator
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from tests.laws.test_partition_laws import STARTS, begin
 from tests.support import local_engine
 from tests.support.changed_rows import changed_rows, counted, replayed, reported, text_row

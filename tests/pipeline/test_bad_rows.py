@@ -11,8 +11,8 @@ import pytest
 
 from mutator import config
 from mutator.cli import main
-from mutator.engine.blocks.read import read_runs
-from mutator.engine.records.read import read_task
+from mutator.engine.blocks.read_blocks import read_runs
+from mutator.engine.records.read_records import read_task
 from mutator.engine.split_content import REJECT
 from mutator.errors import ConfigError, DataError
 from mutator.plan import run_plan

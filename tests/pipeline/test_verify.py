@@ -20,7 +20,7 @@ from mutator import cli
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.side_columns import read_sequences, write_sequences
-from mutator.engine.spark.runner import SparkRunner
+from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.errors import StateError
 from mutator.pipeline.verify import verify
 from mutator.rules.key_hash import bucket_of

@@ -11,7 +11,7 @@ import pytest
 from mutator.dataset import checksum, manifest
 from mutator.dataset.filter_packs import read_filters, write_filters
 from mutator.dataset.side_columns import read_tombstones
-from mutator.engine.spark.runner import SparkRunner
+from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.pipeline.verify import verify
 from mutator.rules.bloom_filter import filter_of, may_contain
 from mutator.rules.key_hash import bucket_of

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import orc
 
 from mutator.errors import ConfigError, DataError
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline import verify as verification
 from tests.support import local_engine
 from tests.support.named_runs import BY_ID, ENGINES, FORMATS, TYPED, Work, avro, rows_of

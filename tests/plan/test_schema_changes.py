@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from mutator.errors import ConfigError, DataError
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from tests.support.named_runs import ENGINES, TYPED, Work, avro
 
 # The file formats of the master, and of the feed.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mutator
 from mutator.engine.blocks import hash_parts
-from mutator.engine.spark.runner import SparkRunner
+from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.pipeline.verify import verify
 from tests.support import local_engine
 from tests.support.effort import law

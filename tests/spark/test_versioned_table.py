@@ -16,7 +16,7 @@ from pyspark import SparkContext
 
 from mutator import config
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.engine.spark.runner import SparkRunner
+from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.table import apply, compact_choice, prepare
 from mutator.table.apply import apply_feed
 from mutator.table.compact import compact_table

@@ -12,8 +12,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mutator.formats.content import Window
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.rows.storable_types import map_leaf_types
 from mutator.rules.typed_values import comparable
 from tests.support.in_memory import InMemory

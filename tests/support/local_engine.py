@@ -14,7 +14,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.engine import steps
-from mutator.engine.local.runner import LocalElements, LocalRunner, local_runner
+from mutator.engine.local.local_runner import LocalElements, LocalRunner, local_runner
 from mutator.engine.receipts import Receipts
 from mutator.pipeline import merge as pipeline
 from mutator.pipeline import verify as verification

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks.contract import Batch, Hashes, Record
+from mutator.formats.blocks.block_type import Batch, Hashes, Record
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.content import Content, NotReadable, Reject
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints

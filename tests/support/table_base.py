@@ -12,7 +12,7 @@ from mutator.cli.workflow_target import OpenTarget
 from mutator.table.recorded import config_of_apply
 from mutator.table.table import Table
 from mutator.workflow import to_table
-from mutator.workflow.to_table.results import TableRunOutcome, TableRunStatus
+from mutator.workflow.to_table.table_results import TableRunOutcome, TableRunStatus
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 

@@ -97,8 +97,8 @@ def few_hashes(number: int) -> Iterator[None]:
 
     with (
         patch("mutator.formats.blocks.text_rows.hash_columns", few_of_columns),
-        patch("mutator.engine.blocks.read.hash_columns", few_of_columns),
-        patch("mutator.engine.records.read.bucket_of", few_of_key),
+        patch("mutator.engine.blocks.read_blocks.hash_columns", few_of_columns),
+        patch("mutator.engine.records.read_records.bucket_of", few_of_key),
         patch(f"{__name__}.bucket_of", few_of_key),
     ):
         yield

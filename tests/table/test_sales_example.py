@@ -29,7 +29,7 @@ THIRD = {**SECOND, 1004: ("2/02", 1, "U"), 1007: ("1/03", 4, "I")}
 
 @contextmanager
 def on_spark(sc: Any) -> Iterator[Any]:
-    from mutator.engine.spark.runner import SparkRunner
+    from mutator.engine.spark.spark_runner import SparkRunner
 
     yield SparkRunner(sc), None
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from mutator import cli
-from mutator.engine.local.merge import merge_alone
+from mutator.engine.local.local_merge import merge_alone
 from mutator.engine.runner import unwatched
 from mutator.engine.spark import single_task
 from mutator.errors import MutatorError, error

@@ -18,7 +18,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import Interrupted
 from mutator.table import compact, compact_choice, idle
 from mutator.workflow import to_table
-from mutator.workflow.to_table.results import TableRunOutcome
+from mutator.workflow.to_table.table_results import TableRunOutcome
 from mutator.workflow.to_table.target import Kept
 from tests.support.table_base import TableBase, opened
 

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from mutator.engine.spark.faults import spark_faults
-from mutator.engine.spark.runner import attempt
+from mutator.engine.spark.spark_runner import attempt
 from mutator.errors import error
 
 Batches = Iterator[Any]  # of pa.RecordBatch

@@ -18,7 +18,7 @@ from mutator.bridge.importing import whole_copy
 from mutator.bridge.rows_by_partition import by_partition
 from mutator.bridge.text_dataset import WrittenDataset, text_ranges
 from mutator.engine.runner import each_on
-from mutator.engine.spark.runner import SparkRunner
+from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.errors import error, suppressed
 from mutator.errors.display import counted
 from mutator.frames.file_rows import read_range

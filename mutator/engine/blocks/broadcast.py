@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mutator.engine.blocks.block_merge import Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blocks.fold import fold_parts
 from mutator.engine.blocks.master import from_files
-from mutator.engine.blocks.merge import Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blocks.mutations import mutations_of_table, table_of_mutations
-from mutator.engine.blocks.read import BlockRun, mutations_of_run, rejected, table_bytes, tombstones
+from mutator.engine.blocks.read_blocks import BlockRun, mutations_of_run, rejected, table_bytes, tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.changed_rows import changed_rows

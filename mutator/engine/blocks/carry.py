@@ -19,7 +19,7 @@ from mutator.dataset.directory import check_files
 from mutator.dataset.filter_packs import KeyFilter, read_filters, read_wanted, write_filters
 from mutator.dataset.manifest import Part, SideFile
 from mutator.dataset.side_columns import oldest_tombstone
-from mutator.engine.blocks.merge import merge_tombstones
+from mutator.engine.blocks.block_merge import merge_tombstones
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.receipts import Fault, MergeReceipt
 from mutator.engine.split_content import Damage, damage

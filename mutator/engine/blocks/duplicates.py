@@ -16,7 +16,7 @@ from mutator.engine.blocks.mutations import key_names
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.tally import Tally
-from mutator.formats.blocks.contract import Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import Columns, Mutations
 from mutator.engine.blocks.rows_in_place import RowsInPlace
-from mutator.formats.blocks.contract import Hashes, unequal
+from mutator.formats.blocks.block_type import Hashes, unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks

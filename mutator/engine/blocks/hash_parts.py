@@ -15,7 +15,7 @@ from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import release_freed_memory
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.tally import Tally
-from mutator.formats.blocks.contract import Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags
 

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from mutator.engine.blocks.read import BlockRows, batches
+from mutator.engine.blocks.read_blocks import BlockRows, batches
 from mutator.engine.receipts import SplitReceipt
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import RowSequences, damage_of, damaged
 from mutator.errors import MutatorError
-from mutator.formats.blocks.contract import Batch, Block, Hashes
+from mutator.formats.blocks.block_type import Batch, Block, Hashes
 from mutator.formats.content import NotReadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split

@@ -13,7 +13,7 @@ from mutator.engine.blocks.carry import carry_over
 from mutator.engine.blocks.master import from_shuffle
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations
-from mutator.engine.blocks.read import ROWS, RUN, TOMBSTONES, BlockRows, BlockRun, mutations_of_run
+from mutator.engine.blocks.read_blocks import ROWS, RUN, TOMBSTONES, BlockRows, BlockRun, mutations_of_run
 from mutator.engine.blocks.spool import SortedSpool
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.changed_rows import changed_rows

@@ -8,18 +8,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from mutator.dataset.manifest import DataFile, Part, SideFile
+from mutator.engine.blocks.block_merge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import MasterBlock, from_files
-from mutator.engine.blocks.merge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
-from mutator.engine.blocks.read import tombstones
+from mutator.engine.blocks.read_blocks import tombstones
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.receipts import MergeReceipt, SplitReceipt
 from mutator.engine.split_content import Damage, check_tombstones, damage_of
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
 from mutator.errors import MutatorError
-from mutator.formats.blocks.contract import Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split

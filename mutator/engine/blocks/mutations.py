@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.formats.blocks.contract import Block, Hashes
+from mutator.formats.blocks.block_type import Block, Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.partition_transforms import RowPartitions

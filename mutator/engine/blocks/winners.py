@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, key_columns, key_names
-from mutator.engine.blocks.spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.spool import BATCH
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
-from mutator.formats.blocks.contract import Hashes, unequal
+from mutator.formats.blocks.block_type import Hashes, unequal
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts, to_value

@@ -33,7 +33,7 @@ from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, directory_column
-from mutator.engine.blocks.read import tombstones
+from mutator.engine.blocks.read_blocks import tombstones
 from mutator.engine.blocks.winners import Winners, own_orders, raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations

@@ -19,7 +19,7 @@ from mutator.engine.blocks.fold import fold
 from mutator.engine.blocks.merge_bucket import Sections, merge_group
 from mutator.engine.blocks.merge_task import UnitTask
 from mutator.engine.blocks.mutations import Mutations, directories_of, directory_column, joined_mutations
-from mutator.engine.blocks.read import Feed, batches, rejected
+from mutator.engine.blocks.read_blocks import Feed, batches, rejected
 from mutator.engine.changed_rows import changed_rows
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
@@ -28,7 +28,7 @@ from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import TALLY, RowSequences, read_splits, receipt_of
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.contract import Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split

@@ -23,12 +23,12 @@ from mutator.engine.blocks.mutations import (
     table_of_columns,
     table_of_mutations,
 )
-from mutator.engine.blocks.read import table_bytes
+from mutator.engine.blocks.read_blocks import table_bytes
 from mutator.engine.blocks.spool import Ahead, SortedSpool
 from mutator.engine.receipts import Fault
 from mutator.engine.split_content import DAMAGE
 from mutator.errors import error
-from mutator.formats.blocks.contract import Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules import file_names
 from mutator.rules.byte_columns import Ints

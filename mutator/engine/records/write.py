@@ -14,9 +14,9 @@ from mutator.dataset.side_columns import Tombstone, tombstone_table
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.changed_rows import ChangedRowFile, changed_rows
 from mutator.engine.receipts import MergeReceipt
-from mutator.engine.records.merge import merge_bucket
-from mutator.engine.records.read import Element
-from mutator.engine.records.spellings import SortedSpellings
+from mutator.engine.records.read_records import Element
+from mutator.engine.records.record_merge import merge_bucket
+from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.sorted_runs import sorted_elements
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint

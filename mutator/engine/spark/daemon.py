@@ -11,7 +11,7 @@ import pyspark.worker  # which each worker would import
 
 # For the modules that they import: numpy, pyarrow and its Parquet reader take half a second of each worker.
 from mutator.engine import preload  # noqa: F401
-from mutator.engine.spark import runner  # noqa: F401
+from mutator.engine.spark import spark_runner  # noqa: F401
 
 _worker = pyspark.daemon.worker
 

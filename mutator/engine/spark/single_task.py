@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mutator.engine.local.merge import merge_alone
+from mutator.engine.local.local_merge import merge_alone
 from mutator.engine.receipts import Receipts
-from mutator.engine.spark.runner import SparkRunner
+from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.plan.run_plan import Plan
 
 if TYPE_CHECKING:

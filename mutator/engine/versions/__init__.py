@@ -1,6 +1,6 @@
 """Merge the winners of a feed with the live rows of a versioned table, of which only few are read.
 
-steps             an apply as map, shuffle and reduce
+version_steps     an apply as map, shuffle and reduce
 apply_task        the reduce task: winners meet live rows by the truth table
 key_search        the live rows with the keys of winners (keys_by_bucket; met_rows: their order values and contents)
 live_rows         rows of live files, and entries of their key indexes (kept_indexes, earlier_forms, old_values)

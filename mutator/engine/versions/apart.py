@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.engine.blocks.mutations import Columns, Mutations
-from mutator.engine.blocks.read import Feed
+from mutator.engine.blocks.read_blocks import Feed
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.key_hash import Hashes, hash_columns
 

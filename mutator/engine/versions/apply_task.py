@@ -23,12 +23,12 @@ from mutator.dataset.versions.key_runs import PartitionCodes
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
+from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import fold_in_place
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.rows_in_place import row_hashes_of
-from mutator.engine.blocks.spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
@@ -43,7 +43,7 @@ from mutator.engine.versions.met_rows import MetRows, exchanged, known_orders, k
 from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
-from mutator.formats.blocks.contract import unequal
+from mutator.formats.blocks.block_type import unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, chosen
 from mutator.rules.key_hash import Hashes

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.formats.blocks.avro_resolution import Resolution
+from mutator.formats.blocks.block_type import Batch, is_in
 from mutator.formats.blocks.changed_avro import AvroChanges
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
-from mutator.formats.blocks.contract import Batch, is_in
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.avro import decoded

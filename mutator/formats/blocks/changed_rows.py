@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.changes import CHANGE, CHANGES, TIME, VERSION, Changes
 
 ROW = "_row"  # of delimited text: the row, byte for byte, where its columns do not suffice

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats.blocks.block_type import Batch
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter, ParquetChanges
-from mutator.formats.blocks.contract import Batch
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
-from mutator.formats.files.contract import Dialect, RowBatch
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect, RowBatch
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text

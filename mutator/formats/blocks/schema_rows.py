@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.formats.blocks.contract import Batch, Hashes, Ignored, Record
+from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Record
 from mutator.formats.content import Content, Reject
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Record
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
-from mutator.formats.blocks.contract import Batch, Hashes, Ignored, Record
 from mutator.formats.blocks.row_layout import NoMutation, RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text

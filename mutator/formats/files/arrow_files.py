@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.formats.content import NotReadable, Window
-from mutator.formats.files.contract import FileSchema
+from mutator.formats.files.file_format import FileSchema
 from mutator.rules.schema_evolution import from_text
 
 _ROWS = 1 << 16  # of a batch of narrow rows

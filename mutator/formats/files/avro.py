@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mutator.formats.content import Content, NotReadable
 from mutator.formats.files import avro_container, avro_schema
-from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
+from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.typed_values import convert_leaves
 

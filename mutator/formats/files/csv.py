@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from mutator.errors.display import counted
 from mutator.formats.content import Content, HeaderFault, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
-from mutator.formats.files.contract import Dialect, FileSchema, RowBatch, TableWriter
+from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, scan
 from mutator.formats.files.lines import CHUNK, chunks
 from mutator.formats.files.quotes import QUOTE, plain, quote_marks, unquoted

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.files.contract import Dialect, FileSchema, TableWriter
 from mutator.formats.files.csv import TextFiles, joined_lines
+from mutator.formats.files.file_format import Dialect, FileSchema, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, LineTable
 from mutator.formats.files.lines import UTF8_BOM
 from mutator.formats.values.escapes import Escapes

@@ -13,7 +13,7 @@ from pyarrow import orc
 from mutator.errors.display import counted
 from mutator.formats.content import Content, NotReadable, Unfit
 from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, own_names, readable, with_run_names
-from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
+from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch
 
 _STRIPE = 64 << 20
 _ROW_BITS = 32  # for the number of a row in its stripe

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from mutator.errors.display import counted
 from mutator.formats.content import Content, NotReadable
 from mutator.formats.files.arrow_files import ArrowFiles, batch_rows, faults, own_names, readable, with_run_names
-from mutator.formats.files.contract import Dialect, FileSchema, RowBatch
+from mutator.formats.files.file_format import Dialect, FileSchema, RowBatch
 
 _GROUP_ROWS = 1 << 16  # of a written row group at most: a row is read without many others
 _ROWS_AT_ONCE = 1 << 20  # that are written together, and whose row groups are read together

@@ -19,7 +19,7 @@ from mutator.errors import error
 from mutator.pipeline.accounting import check_unique, sum_of_receipts
 from mutator.pipeline.diff.op_code import lack_op, without_op
 from mutator.pipeline.diff.records import Diff, read_diff
-from mutator.pipeline.diff.shown import shows_of, without_hidden
+from mutator.pipeline.diff.shown_records import shows_of, without_hidden
 from mutator.pipeline.kept_out import shown_samples, values_kept_out
 from mutator.pipeline.limits import check_rejects
 from mutator.pipeline.merge import identity

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from mutator.dataset.manifest import SideFile
 from mutator.errors.display import counted, html_of_text, printable, text_of, with_warnings
+from mutator.formats.blocks.block_type import unequal
 from mutator.formats.blocks.changed_rows import ROW
-from mutator.formats.blocks.contract import unequal
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, schema_of_changes
 from mutator.plan.run_plan import Plan

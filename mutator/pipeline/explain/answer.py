@@ -7,9 +7,9 @@ from typing import Any
 
 from mutator.errors.display import counted, html_of_text, text_of, with_warnings
 from mutator.pipeline.explain.chain import ChainStep
-from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome, order_met
-from mutator.pipeline.explain.feed_rows import RejectedRow
+from mutator.pipeline.explain.explained_feed import RejectedRow
 from mutator.pipeline.explain.held import ByPartition
+from mutator.pipeline.explain.key_decisions import Decided, Held, Mutation, Outcome, order_met
 from mutator.rules.order_values import order_text
 
 _MOST = 300  # characters of a row in the text

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mutator.pipeline.explain.decisions import NOTHING, Decided, Held, Mutation, decide_key, refined
-from mutator.pipeline.explain.feed_rows import FeedRows
+from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition
+from mutator.pipeline.explain.key_decisions import NOTHING, Decided, Held, Mutation, decide_key, refined
 from mutator.pipeline.explain.overwritten import absent, decide_overwritten
 
 COMPACTION = "compact"

@@ -6,7 +6,7 @@ from dataclasses import replace
 from mutator.config import Config
 from mutator.plan.inspect.avro_aliases import config_with_names
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
-from mutator.plan.rows.choice import row_plan
+from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.run_plan import Chunks, Limits, Plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered

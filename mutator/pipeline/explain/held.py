@@ -16,15 +16,15 @@ from mutator.dataset.side_columns import read_tombstones
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
-from mutator.pipeline.explain.decisions import NOTHING, Held
 from mutator.pipeline.explain.key import WantedKey
+from mutator.pipeline.explain.key_decisions import NOTHING, Held
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
-from mutator.pipeline.explain.shown import shown_row
+from mutator.pipeline.explain.shown_events import shown_row
 from mutator.pipeline.verify_filters import FileFilters
 from mutator.pipeline.verify_rows import plan_of_dataset
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
-from mutator.plan.rows.choice import stored_row_plan
+from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input

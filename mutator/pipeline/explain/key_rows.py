@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import directories_of
-from mutator.engine.blocks.read import batches
-from mutator.engine.records.read import records_of
+from mutator.engine.blocks.read_blocks import batches
+from mutator.engine.records.read_records import records_of
 from mutator.engine.split_content import RowSequences, SplitContent
-from mutator.formats.blocks.contract import Block, Ignored
+from mutator.formats.blocks.block_type import Block, Ignored
 from mutator.formats.content import Reject
 from mutator.pipeline.explain.key import WantedKey
 from mutator.plan.run_plan import Plan

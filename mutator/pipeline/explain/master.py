@@ -14,12 +14,12 @@ from mutator.dataset.manifest import Manifest, settings_of_run
 from mutator.errors import MutatorError, error
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, steps_of
-from mutator.pipeline.explain.decisions import NOTHING
+from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_files import NOT_FOUND, GivenFiles, files_at
 from mutator.pipeline.explain.feed_plan import feed_plan
-from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
+from mutator.pipeline.explain.key_decisions import NOTHING
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
 from mutator.pipeline.explain.place import Place, held_or_why, place_of
 from mutator.pipeline.master_settings import manifest_at, recorded_in_manifest

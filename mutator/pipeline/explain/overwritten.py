@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.pipeline.explain.decisions import Decided, Held, Mutation, Outcome, kind_of, order_met, superseded
+from mutator.pipeline.explain.key_decisions import Decided, Held, Mutation, Outcome, kind_of, order_met, superseded
 from mutator.rules.truth_table import FEED_OUTCOMES, REPLACED_TABLE, TRUTH_TABLE, decide_replaced
 
 

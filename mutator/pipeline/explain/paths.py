@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mutator.pipeline.explain.chain import ChainStep
-from mutator.pipeline.explain.decisions import Outcome
-from mutator.pipeline.explain.feed_rows import FeedRows
+from mutator.pipeline.explain.explained_feed import FeedRows
+from mutator.pipeline.explain.key_decisions import Outcome
 
 
 def with_paths(step: ChainStep, shown: Callable[[str], str]) -> ChainStep:

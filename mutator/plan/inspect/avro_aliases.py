@@ -16,8 +16,8 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.formats.content import Renames
 from mutator.formats.files.avro_schema import collapsed, expanded, renamed_fields
-from mutator.formats.files.contract import FileSchema
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 
 

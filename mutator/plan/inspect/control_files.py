@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
 from mutator.formats.content import NotReadable, unreadable
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.storage import Entry, blocks, storage_for

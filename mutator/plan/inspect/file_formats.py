@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mutator.errors import error
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.probe import format_of_name
 from mutator.plan.inspect.source import Source
 from mutator.rules.file_names import first_few

@@ -9,8 +9,8 @@ import pyarrow as pa
 from mutator.dataset.file_content import FileContent
 from mutator.errors import MutatorError
 from mutator.formats.content import OtherHeader, unreadable
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.lines import numbered_rows
-from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.typed_values import canonical
 

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from mutator.errors import StorageError
 from mutator.formats.files import lines
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.storage import Storage, blocks
 

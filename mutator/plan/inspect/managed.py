@@ -12,8 +12,8 @@ from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile, damaged
 from mutator.dataset.partition_index import SPEC, Files, by_partition, form_of
 from mutator.errors import error
 from mutator.formats.files import lines
-from mutator.formats.files.contract import FileSchema
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 

@@ -19,12 +19,13 @@ from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import counted, quoted_value
 from mutator.formats.content import HeaderFault, NotReadable
-from mutator.formats.files import lines, registry
-from mutator.formats.files.contract import Dialect, FileSchema
+from mutator.formats.files import file_formats as registry
+from mutator.formats.files import lines
 from mutator.formats.files.csv import headerless_schema
 from mutator.formats.files.escaped import separates
+from mutator.formats.files.file_format import Dialect, FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.quotes import ends_lines
-from mutator.formats.files.registry import FILE_FORMATS
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
 from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.headers import configured_names, header_names

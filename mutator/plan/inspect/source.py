@@ -7,8 +7,8 @@ from typing import Any
 from mutator.dataset.manifest import Part, SideFile
 from mutator.formats.content import Renames, Window
 from mutator.formats.files import lines
-from mutator.formats.files.contract import Dialect, FileSchema
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect, FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 
 _Bytes = bytes  # in ``Source``, ``bytes`` is a size
 

@@ -16,7 +16,7 @@ from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
-from mutator.formats.files.contract import FileSchema
+from mutator.formats.files.file_format import FileSchema
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import config_with_names, manifest_with_names, with_aliases
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed

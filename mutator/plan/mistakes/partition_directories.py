@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.errors import MutatorError, error
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.scalar_text import exact_text
 from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.heads import FILES

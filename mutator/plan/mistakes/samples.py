@@ -12,7 +12,7 @@ from pyarrow import types
 from mutator.config import Config
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.delete_files import may_have_ids_alone
 from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.heads import FILES

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.formats.files.registry import FILE_FORMATS
-from mutator.formats.files.registry import format_of_suffix as format_of
+from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.file_formats import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.choice import Choice, Value

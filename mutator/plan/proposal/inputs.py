@@ -15,7 +15,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files import lines
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.avro_aliases import with_aliases
 from mutator.plan.inspect.control_files import set_apart
 from mutator.plan.inspect.feed_files import check_entry, entries_below, feed_entries, visible

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import quoted_value
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.headers import is_name
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey

@@ -13,7 +13,7 @@ from mutator.config import Config
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
 from mutator.formats.content import NotReadable
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE

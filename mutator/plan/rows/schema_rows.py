@@ -14,9 +14,9 @@ from mutator.dataset.partition_index import stored_fields
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.formats.blocks.column_rows import ColumnLayout
-from mutator.formats.files.contract import Dialect
 from mutator.formats.files.escaped import separates
-from mutator.formats.files.registry import FILE_FORMATS, codec_of
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS, codec_of
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
 from mutator.plan.inspect.field_names import other_number_of_names
 from mutator.plan.inspect.source import Source

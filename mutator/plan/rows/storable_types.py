@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.typed_values import convert_leaf_types
 
 

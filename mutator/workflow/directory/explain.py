@@ -22,11 +22,11 @@ from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import ChainStep, RunFeed, steps_of
-from mutator.pipeline.explain.decisions import NOTHING
+from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_plan import feed_plan
-from mutator.pipeline.explain.feed_rows import FeedRows, feed_rows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
+from mutator.pipeline.explain.key_decisions import NOTHING
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
 from mutator.pipeline.explain.paths import with_paths
 from mutator.pipeline.explain.place import Place, held_or_why, place_of

@@ -23,7 +23,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError, error, suppressed
-from mutator.formats.files.registry import format_of_suffix
+from mutator.formats.files.file_formats import format_of_suffix
 from mutator.storage import Storage, entries_of, located_to_write, storage_for
 
 DIRECTORIES = ("master", "incr", "working", "output", "backup", "archive")

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mutator.engine import steps
-from mutator.engine.local.merge import merge_alone
-from mutator.engine.local.runner import local_runner
+from mutator.engine.local.local_merge import merge_alone
+from mutator.engine.local.local_runner import local_runner
 from mutator.engine.receipts import Receipts
 from mutator.errors import MutatorError, error
 from mutator.pipeline.runners import choice_for
@@ -138,7 +138,7 @@ class Attempt:
         # Most tables are merged without Spark, which takes half a second to import.
         from mutator.engine.spark import single_task
         from mutator.engine.spark.faults import spark_faults
-        from mutator.engine.spark.runner import SparkRunner
+        from mutator.engine.spark.spark_runner import SparkRunner
 
         sc = self._context()
         is_small = single_task.is_small(plan)

@@ -28,7 +28,7 @@ from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.report_paths import with_paths
 from mutator.workflow.directory.target_note import note_target
 from mutator.workflow.to_table import claims
-from mutator.workflow.to_table.recovery import merged_content
+from mutator.workflow.to_table.table_recovery import merged_content
 from mutator.workflow.to_table.target import AppliedFeed, ApplyTask, TargetTable
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.errors import MutatorError
 from mutator.errors.interrupts import Interrupted
-from mutator.workflow.to_table.results import TableRunOutcome
+from mutator.workflow.to_table.table_results import TableRunOutcome
 from mutator.workflow.to_table.target import TargetTable
 
 _AFTER_FAULT = 60.0  # seconds until the next try, at least

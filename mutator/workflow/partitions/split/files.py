@@ -9,7 +9,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, may_have_ids_alone
 from mutator.plan.inspect.feed_files import feed_entries

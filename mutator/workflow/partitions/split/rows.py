@@ -18,9 +18,9 @@ from mutator.formats.blocks.row_layout import Unreadable
 from mutator.formats.content import Reject
 from mutator.formats.files import lines as text
 from mutator.formats.files.avro_schema import expanded, parsed, physical
-from mutator.formats.files.contract import Dialect
 from mutator.formats.files.csv import headerless_schema
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
 from mutator.rules.typed_values import canonical, out_of_years

@@ -20,12 +20,12 @@ from mutator.dataset.split_record import SplitFile, SplitPart
 from mutator.errors import MutatorError
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
+from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.blocks.column_rows import ColumnOutput
-from mutator.formats.blocks.registry import BLOCK_TYPES
 from mutator.formats.content import NotReadable, Reject, unreadable
 from mutator.formats.files.avro_container import opened
-from mutator.formats.files.contract import Dialect
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_format import Dialect
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.rules.byte_columns import Ints
 from mutator.rules.partition_fields import PartitionField

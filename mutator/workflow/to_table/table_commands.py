@@ -19,8 +19,8 @@ from mutator.workflow.directory.lock import holder, locked, patient
 from mutator.workflow.directory.paths import Base, open_base
 from mutator.workflow.directory.sightings import sightings
 from mutator.workflow.to_table.look import Look
-from mutator.workflow.to_table.recovery import recover, set_aside
-from mutator.workflow.to_table.results import TableRunOutcome, TableRunStatus
+from mutator.workflow.to_table.table_recovery import recover, set_aside
+from mutator.workflow.to_table.table_results import TableRunOutcome, TableRunStatus
 from mutator.workflow.to_table.table_run import TableRun
 from mutator.workflow.to_table.target import TargetTable
 

@@ -31,7 +31,7 @@ from mutator.engine.split_content import (
     read_splits,
     receipt_of,
 )
-from mutator.formats.blocks.contract import Batch, Hashes
+from mutator.formats.blocks.block_type import Batch, Hashes
 from mutator.formats.content import NotReadable
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split

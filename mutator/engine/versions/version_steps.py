@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.blocks.merge_bucket import Sections
-from mutator.engine.blocks.read import read_runs
+from mutator.engine.blocks.read_blocks import read_runs
 from mutator.engine.ledger import write_ledger
 from mutator.engine.partitions.locate import own_partitions
 from mutator.engine.receipts import LedgerReceipt, Receipts

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mutator.engine.receipts import Key, LateOrders
-from mutator.engine.records.read import MASTER, TOMBSTONE, Element
-from mutator.engine.records.spellings import SortedSpellings
+from mutator.engine.records.read_records import MASTER, TOMBSTONE, Element
+from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.tally import Tally
 from mutator.rules.absences import met_order
 from mutator.rules.truth_table import Decision, decide, decide_replaced

@@ -7,7 +7,7 @@ from mutator.formats.blocks.avro_rows import shown_record
 from mutator.formats.blocks.column_rows import shown_rows
 from mutator.formats.files import lines
 from mutator.formats.files.avro_schema import expanded, parsed, physical
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.explain.key_rows import KeyRow
 from mutator.plan.inspect.source import Source
 from mutator.plan.run_plan import Plan

@@ -14,7 +14,7 @@ from typing import Any
 
 from mutator.engine.blocks import broadcast
 from mutator.engine.blocks.merge_bucket import write_group
-from mutator.engine.blocks.read import read_runs
+from mutator.engine.blocks.read_blocks import read_runs
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.tasks import merge_groups, read_tasks

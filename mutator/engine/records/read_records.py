@@ -29,7 +29,7 @@ from mutator.engine.split_content import (
     read_splits,
     receipt_of,
 )
-from mutator.formats.blocks.contract import Ignored, Record
+from mutator.formats.blocks.block_type import Ignored, Record
 from mutator.formats.content import NotReadable, Reject
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split

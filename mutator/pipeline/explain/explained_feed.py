@@ -9,11 +9,11 @@ from typing import Any
 from mutator.engine.split_content import Damage, damage_of
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
-from mutator.formats.files.registry import FILE_FORMATS
-from mutator.pipeline.explain.decisions import Mutation
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.explain.key import WantedKey
+from mutator.pipeline.explain.key_decisions import Mutation
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
-from mutator.pipeline.explain.shown import position_of, shown_row
+from mutator.pipeline.explain.shown_events import position_of, shown_row
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
 from mutator.rules.order_values import precedence

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from mutator.engine.records.merge import Tombstone, merge_bucket
-from mutator.engine.records.read import FEED, MASTER, TOMBSTONE, Element
+from mutator.engine.records.read_records import FEED, MASTER, TOMBSTONE, Element
+from mutator.engine.records.record_merge import Tombstone, merge_bucket
 from mutator.engine.tally import Tally
 from mutator.rules.absences import met_order
 from mutator.rules.order_values import decisive_part, precedence

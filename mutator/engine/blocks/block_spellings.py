@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.receipts import Key
-from mutator.formats.blocks.contract import Hashes
+from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.id_spellings import have_spellings, others_of

@@ -9,7 +9,7 @@ from mutator.errors import error
 from mutator.formats.registry import Registry
 
 if TYPE_CHECKING:
-    from mutator.formats.files.contract import FileFormat
+    from mutator.formats.files.file_format import FileFormat
 
 
 @cache

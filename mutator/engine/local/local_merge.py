@@ -1,7 +1,7 @@
 """A whole merge in one process, with a sort in place of a shuffle."""
 
 from mutator.engine import steps
-from mutator.engine.local.runner import local_runner
+from mutator.engine.local.local_runner import local_runner
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Watch, unwatched
 from mutator.plan.run_plan import Plan

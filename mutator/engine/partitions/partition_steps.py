@@ -28,11 +28,11 @@ from mutator.engine.blocks.carry import (
     join_packs,
     make_directories,
 )
-from mutator.engine.blocks.read import read_runs
+from mutator.engine.blocks.read_blocks import read_runs
 from mutator.engine.ledger import write_ledger
 from mutator.engine.lost_files import lost_files, without_files
 from mutator.engine.partitions.locate import located, own_partitions
-from mutator.engine.partitions.merge import write_units
+from mutator.engine.partitions.partition_merge import write_units
 from mutator.engine.partitions.place import merged_and_placed, placed_as_read
 from mutator.engine.partitions.routes import FEED, LEDGER, Route, spread
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts

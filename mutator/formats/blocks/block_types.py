@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mutator.formats.files.registry import FILE_FORMATS
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.registry import Registry
 
 if TYPE_CHECKING:
-    from mutator.formats.blocks.contract import BlockType
+    from mutator.formats.blocks.block_type import BlockType
 
 
 @cache

@@ -6,7 +6,7 @@ reduce   walk each key's run, keep the last, meet the master
 """
 
 from mutator.engine.receipts import Receipts
-from mutator.engine.records.read import read_task
+from mutator.engine.records.read_records import read_task
 from mutator.engine.records.write import write_bucket
 from mutator.engine.runner import Runner
 from mutator.engine.tasks import merge_groups

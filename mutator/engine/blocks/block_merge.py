@@ -31,7 +31,7 @@ from mutator.engine.blocks.winners import (
 )
 from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.tally import Tally
-from mutator.formats.blocks.contract import Hashes, patched
+from mutator.formats.blocks.block_type import Hashes, patched
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import SAMPLES, Plan
 from mutator.rules.byte_columns import Flags, Ints
