@@ -50,7 +50,7 @@ class StagedDirectory:
     def of(cls, record: Mapping[str, Any]) -> StagedDirectory:
         """Return the directory that a record describes.
 
-        >>> staged = StagedDirectory("/t.new", (TableFile("", "/t/1.orc", 3, 0),), 1, ())
+        >>> staged = StagedDirectory("/t.new", (BridgeFile("", "/t/1.orc", 3, 0),), 1, ())
         >>> StagedDirectory.of(staged.record()) == staged
         True
         """

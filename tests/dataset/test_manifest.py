@@ -84,8 +84,8 @@ def test_a_manifest_cannot_name_a_file_outside_its_dataset(path):
 
 
 def test_a_manifest_of_a_newer_program(monkeypatch):
-    monkeypatch.setattr(manifest, "FORMAT_VERSION", 6)
+    monkeypatch.setattr(manifest, "FORMAT_VERSION", manifest.FORMAT_VERSION + 1)
     data = manifest.dump(MANIFEST)
     monkeypatch.undo()
-    with pytest.raises(StateError, match="has format version 6, but this program knows 5; use a newer program"):
+    with pytest.raises(StateError, match="has format version 7, but this program knows 6; use a newer program"):
         manifest.parse(data, "m")

@@ -446,7 +446,7 @@ def modules():
 
 @of_the_source
 def test_the_engine_imports_no_format():
-    allowed = {f"mutator.formats.blocks.{name}" for name in ("contract", "registry", "changed_rows")}
+    allowed = {f"mutator.formats.blocks.{name}" for name in ("block_type", "block_types", "changed_rows")}
     allowed.add("mutator.formats.content")
     found = set()
     for name, tree in modules().items():

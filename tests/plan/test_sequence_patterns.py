@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from mutator.dataset import manifest
-from mutator.dataset.manifest import Manifest
 from mutator.errors import ConfigError, StateError
-from mutator.plan.spec_check import check_spec
 from mutator.table.table import Table
 from tests.support.named_runs import Work
 
@@ -61,16 +56,3 @@ def test_a_table_keeps_its_pattern(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"this apply has by file name, with no sequence\.pattern"):
         table.apply(tmp_path / "feed2", sequence_pattern="last")
     assert table.apply(tmp_path / "feed2").counts["feed updated"] == 1
-
-
-@pytest.mark.parametrize("pattern", [None, PATTERN])
-def test_a_manifest_without_the_pattern_agrees_with_any(tmp_path: Path, pattern: str | None) -> None:
-    work = Work(tmp_path, settings=SETTINGS)
-    fed(work, 1, "parquet")
-    work.run(master="none", feed="feed1")
-    known: Manifest = work.manifest
-    spec: dict[str, Any] = json.loads(manifest.dump(known))["spec"]
-    assert spec["order"] == {"by": "file name", "pattern": None}
-    now = {**spec, "order": {"by": "file name", "pattern": pattern}}
-    spec["order"].pop("pattern")
-    check_spec("m", Manifest(**{**vars(known), "spec": spec}), now)

@@ -25,7 +25,7 @@ def changed_rows(dataset: str | Path) -> list[dict[str, Any]]:
     """Read the changed rows of a dataset."""
     rows: list[dict[str, Any]] = []
     for path in change_files(dataset):
-        if path.suffix == ".avro":
+        if path.suffix in (".avro", ".records"):
             with path.open("rb") as stream:
                 rows += fastavro.reader(stream)
         else:

@@ -282,7 +282,7 @@ def _shown(values: Sequence[bytes | None], orders: Orders) -> str:
 def repeats_the_sequence(tables: Sequence[SampleTable], name: str) -> bool:
     """Return whether a field has the sequence of its file's name in each row.
 
-    >>> repeats_the_sequence([Table("a_7", {"0": [b"x"], "1": [b"7"]}, 1, sequence=7)], "1")
+    >>> repeats_the_sequence([SampleTable("a_7", {"0": [b"x"], "1": [b"7"]}, 1, sequence=7)], "1")
     True
     """
     own = [(value, table.sequence) for table in tables for value in table.columns.get(name, [])]

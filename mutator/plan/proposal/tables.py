@@ -36,7 +36,7 @@ class SampleRows:
     def of(cls, tables: Iterable[SampleTable]) -> "SampleRows":
         """Join tables.
 
-        >>> Rows.of([Table("a", {"0": [b"x"]}, 1), Table("b", {"0": [b"y"]}, 1)]).columns
+        >>> SampleRows.of([SampleTable("a", {"0": [b"x"]}, 1), SampleTable("b", {"0": [b"y"]}, 1)]).columns
         {'0': [b'x', b'y']}
         """
         found = list(tables)
