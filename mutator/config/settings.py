@@ -103,6 +103,7 @@ class Config:
     num_reducer: int | None = _setting("num.reducer")
     split_bytes: int = _setting("split.bytes")
     bucket_bytes: int = _setting("bucket.bytes")
+    nanos: str | None = _setting("nanos")  # reject | keep; None: reject in a versioned table
     memory_bytes: int = _setting("memory.bytes")  # of the feed, in a worker at once
     # Bytes of the master, of which a run checks as many that it would take over unread.
     verify_fraction: float = _setting("verify.fraction")

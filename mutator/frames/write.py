@@ -27,7 +27,7 @@ def write_table(path: str, table: Any, kind: str, label: str) -> TableInput:
             fitting.add(batch)
             writer.write(batch)
         writer.close()
-    return TableInput(path, fitting.types(), fitting.valueless, rows=count, is_pandas=kind == PANDAS)
+    return TableInput(path, fitting.types(), fitting.valueless, rows=count)
 
 
 def valueless_columns(directory: str) -> frozenset[str]:

@@ -319,7 +319,7 @@ def resolve(
             notes[f"field {column.name} is new in {base_name(base.path)}; rows without it get {filler}", ""] = []
         for other in having:
             before = other.schema.field(column.name).type
-            if other.typed and before != data_type:
+            if other.typed and before not in (data_type, stored_as(data_type)):
                 note = (f"field {column.name} is widened from {before} (", f") to {data_type}")
                 notes.setdefault(note, []).append(base_name(other.path))
         nullable = _is_nullable(base, column, having, lacking if default is None else [], given)

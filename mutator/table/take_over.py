@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
@@ -34,6 +35,7 @@ from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.pipeline import merge
 from mutator.pipeline.runners import engine_of
 from mutator.plan.inspect.managed import stored_schema
+from mutator.plan.rows.storable_types import storable_schema
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
@@ -107,23 +109,33 @@ def as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) ->
     path: of the given one. A table can take over datasets that mutator wrote, as Parquet with buckets.
     """
     known = read_manifest(storage_for(path), path)
-    if known is not None and _fits(known):
+    if known is not None and _fits(known, config):
         return path
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         with open_runner(plan.bytes_to_read) as (runner, choice):
             return engine_of(runner, choice)(plan, staging)
 
-    merge.carry_out(
-        merge.prepare(replace(config, output_format=_FORMAT, master_unique=False), path, [], work), merge_on
-    )
+    merge.carry_out(merge.prepare(_merged(config), path, [], work), merge_on)
     return work
 
 
-def _fits(known: Manifest) -> bool:
+def _merged(config: Config) -> Config:
+    """Return the configuration of the merge that makes a dataset which fits."""
+    return replace(config, output_format=_FORMAT, master_unique=False, nanos=config.nanos or "reject")
+
+
+def _fits(known: Manifest, config: Config) -> bool:
     forms = [known.spec, *known.spec.get(EARLIER, ())]
     has_buckets = known.buckets is not None or SPEC in known.spec
-    return has_buckets and not is_without_key(known) and all(form.get("format") == _FORMAT for form in forms)
+    if not has_buckets or is_without_key(known) or not all(form.get("format") == _FORMAT for form in forms):
+        return False
+    return config.nanos == "keep" or all(map(_in_micros, forms))
+
+
+def _in_micros(form: Mapping[str, Any]) -> bool:
+    schema: Any = stored_schema(form, "").schema
+    return bool(schema.equals(storable_schema(schema, _FORMAT, in_micros=True)))
 
 
 def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
@@ -137,14 +149,13 @@ def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
     known = read_manifest(storage_for(path), path)
     if config.partitioned_by or (known is not None and SPEC in known.spec):
         found, why = 1, "each partition of a table that begins with a dataset has one bucket; leave the number out"
-    elif known is not None and _fits(known):
+    elif known is not None and _fits(known, config):
         found = known.buckets or 1
         why = "its files are used as they are; leave the number out, or write the dataset again with num.reducer"
     elif wanted is not None:
         return wanted
     else:
-        merged = replace(config, output_format=_FORMAT, master_unique=False, num_reducer=None)
-        plan = merge.prepare(merged, path, [], posixpath.join(work, "planned")).plan
+        plan = merge.prepare(replace(_merged(config), num_reducer=None), path, [], posixpath.join(work, "planned")).plan
         return max(plan.strategy.buckets or 1, BUCKETS)
     if wanted not in (None, found):
         raise error("table.buckets", path=path, found=counted(found, "bucket"), wanted=wanted, why=why)

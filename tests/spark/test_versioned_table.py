@@ -109,7 +109,13 @@ def test_a_chain_of_applies_on_spark_equals_a_chain_of_runs(
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 0)
         patch.setattr(prepare, "_GROUP", 1)  # bytes: several tasks
-        of_run = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet", "split.bytes": "200"}
+        of_run = {
+            **world.settings("parquet", "parquet"),
+            **scope,
+            "output.format": "parquet",
+            "nanos": "reject",
+            "split.bytes": "200",
+        }
         table, master = work / "table", work / "master"
         master.mkdir()
         create_empty(str(table), scope, buckets=rng.choice([2, 5]))

@@ -110,7 +110,7 @@ def built(world: World, work: Path, scope: dict[str, str], each: Callable[[Path,
     table = work / "table"
     create_empty(str(table), scope, buckets=rng.choice([1, 2, 5]))
     for feed in put_feeds(world, work, rng):
-        settings = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet"}
+        settings = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet", "nanos": "reject"}
         apply_here(table, config.parse(settings), feed, rng.randrange(9))
         each(feed, settings)
     return table

@@ -140,6 +140,7 @@ def test_a_chain_of_applies_equals_a_chain_of_runs(
         patch.setattr(compact_task, "_ROWS", rng.choice([1, 2, 1 << 18]))
         patch.setattr(compact_choice, "_TASK_ROWS", rng.choice([1, 3, 1 << 20]))
         settings = {**world.settings("parquet", feed_format), **scope, "output.format": "parquet"}
+        settings["nanos"] = rng.choice(["reject", "keep"])  # a run keeps them by default
         settings["memory.bytes"] = str(rng.choice([1, 200, 1 << 27]))
         table, master = work / "table", work / "master"
         master.mkdir()

@@ -48,7 +48,7 @@ def test_an_export_equals_the_runs_and_a_run_continues_from_it(
     with scratch() as work, pytest.MonkeyPatch.context() as patch:
         patch.setattr(apply, "_INLINE_FEED", 1 << 30 if inline else 0)
         patch.setattr(delta_files, "_OWN", rng.choice([1, 2, 1 << 16]))
-        settings = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet"}
+        settings = {**world.settings("parquet", "parquet"), **scope, "output.format": "parquet", "nanos": "reject"}
         table, master, again = work / "table", work / "master", work / "again"
         master.mkdir()
         create_empty(str(table), scope, buckets=rng.choice([1, 2, 5]))

@@ -45,12 +45,7 @@ def test_a_table_in_memory_is_a_feed(table: mutator.Table, made: Any) -> None:
     ("value", "data_type", "text"),
     [
         (2**62, pa.timestamp("us"), "@4611686018427387904"),
-        (2**62, pa.timestamp("ms", "Europe/Berlin"), "@4611686018427387904"),
-        (
-            253402300799000,
-            pa.timestamp("ms", "Europe/Berlin"),
-            "9999-12-31 23:59:59.000Z",
-        ),  # 10000 in Berlin
+        (253402300799 * 10**6, pa.timestamp("us", "Europe/Berlin"), "9999-12-31 23:59:59.000000Z"),  # 10000 in Berlin
         (1, pa.time64("ns"), "00:00:00.000000001"),
         (3_000_000, pa.date32(), "@3000000"),
     ],

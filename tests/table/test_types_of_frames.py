@@ -12,6 +12,7 @@ import pytest
 
 from mutator.errors import DataError
 from mutator.table.table import Table
+from tests.support import local_engine
 
 SETTINGS = {"key": "id", "order_by": "at"}
 SCHEMA = """{"type": "record", "name": "row", "fields": [{"name": "id", "type": "int"}, {"name": "at", "type": "long"},
@@ -46,19 +47,42 @@ def test_new_times_of_pandas_have_microseconds(table: Table) -> None:
     table.apply(frame(1, seen=DAY))
     assert type_of(table, "seen") == "timestamp[us, tz=UTC]"
     assert sorted(table.scan().to_pandas()["seen"]) == list(DAY)
-    table.apply(frame(2, seen=NANO))  # they need nanoseconds
-    assert type_of(table, "seen") == "timestamp[ns, tz=UTC]"
-    assert sorted(table.scan().to_pandas()["seen"]) == list(NANO)
+    table.apply(pa.Table.from_pandas(frame(2, seen=DAY)))
+    assert type_of(table, "seen") == "timestamp[us, tz=UTC]"
 
 
-def test_nanoseconds_that_the_data_need_stay(table: Table) -> None:
-    table.apply([frame(1, seen=DAY), frame(2, seen=NANO)])
-    assert type_of(table, "seen") == "timestamp[ns, tz=UTC]"
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("nanos", [None, "keep"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_timestamps_have_microseconds(tmp_path: Path, unit: str, nanos: str | None, begun: bool) -> None:
+    """Also within lists, in a table that begins with a dataset, and after rows of another unit."""
+    moments = pa.array([10**9, 2 * 10**9], pa.timestamp("ns")).cast(pa.timestamp(unit))
+    rows = pa.table({"id": [1, 2], "at": [1, 1], "seen": moments, "all": pa.array([[one] for one in moments])})
+    more: dict[str, Any] = {} if nanos is None else {"nanos": nanos}
+    if begun:
+        pq.write_table(rows, tmp_path / "rows.parquet")
+        settings = {**SETTINGS, "allow.empty.master": "true", "num.reducer": "2"}
+        local_engine.mutate(
+            settings, master=str(tmp_path / "none"), feed=[str(tmp_path / "rows.parquet")], output=str(tmp_path / "m")
+        )
+        more["dataset"] = str(tmp_path / "m")
+    table = Table.create(str(tmp_path / "t"), {**SETTINGS}, **more)
+    if not begun:
+        table.apply(rows)
+    expected = {"s": "ms"}.get(unit, unit) if nanos else "us"
+    assert (type_of(table, "seen"), type_of(table, "all")) == (
+        f"timestamp[{expected}]",
+        f"list<element: timestamp[{expected}]>",
+    )
+    assert [row["seen"].second for row in sorted(table.scan().to_pylist(), key=lambda row: row["id"])] == [1, 2]
 
 
-def test_nanoseconds_that_a_user_chose_stay(table: Table) -> None:
-    table.apply(pa.Table.from_pandas(frame(1, seen=DAY)))
-    assert type_of(table, "seen") == "timestamp[ns, tz=UTC]"
+def test_a_finer_timestamp_is_a_reject(table: Table) -> None:
+    table.apply(frame(1, seen=DAY))
+    with pytest.raises(DataError, match="row 2: field seen is finer than microseconds, see the setting nanos"):
+        table.apply(frame(2, seen=NANO))
+    report = table.apply(frame(2, seen=NANO), reject_policy="quarantine", max_reject_fraction=1)
+    assert (report.counts["feed rejected"], report.counts["feed updated"]) == (1, 1)
 
 
 def test_types_of_the_output_schema(tmp_path: Path) -> None:
@@ -67,7 +91,7 @@ def test_types_of_the_output_schema(tmp_path: Path) -> None:
     table.apply(frame(1, price=[3, None], seen=seen))
     micros = pa.array([5000], pa.timestamp("us", "UTC"))
     table.apply(pa.table({"id": [2], "at": [2], "price": [1 << 53], "seen": micros}))
-    assert [str(one.type) for one in table.schema] == ["int32", "int64", "double", "timestamp[ms, tz=UTC]"]
+    assert [str(one.type) for one in table.schema] == ["int32", "int64", "double", "timestamp[us, tz=UTC]"]
     assert [row["price"] for row in sorted(table.scan().to_pylist(), key=lambda row: row["id"])] == [
         3.0,
         float(1 << 53),

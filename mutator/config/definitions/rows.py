@@ -275,6 +275,14 @@ ROWS = (
                 unset="the newest feed file's",
             ),
             Setting(
+                "nanos",
+                one_of("reject", "keep"),
+                None,
+                "`reject`: timestamps are written in microseconds, and a row with a finer one is a reject; `keep`: in "
+                "the unit that they have in the feed, be it nanoseconds or milliseconds",
+                unset="`reject` in a versioned table, else `keep`",
+            ),
+            Setting(
                 "csv.null",
                 forms.NULL,
                 "",

@@ -66,7 +66,13 @@ def _one_by_one(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
         except pa.ArrowInvalid:
             bad[row] = True
             parts.append(pa.nulls(1, data_type))
-    return pa.concat_arrays(parts), bad, f"does not fit into {data_type}"
+    units = [one.unit for one in (column.type, data_type) if pa.types.is_timestamp(one)]
+    why = (
+        "is finer than microseconds, see the setting nanos"
+        if units == ["ns", "us"]
+        else f"does not fit into {data_type}"
+    )
+    return pa.concat_arrays(parts), bad, why
 
 
 def _parse(column: Any, data_type: Any) -> tuple[Any, Flags, str]:

@@ -34,7 +34,7 @@ from mutator.plan.inspect.managed import (
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
-from mutator.plan.inspect.table_inputs import TableInput, in_microseconds, is_below, with_tables
+from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
 from mutator.rules import file_names
 from mutator.rules.file_sequences import recorded
 from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
@@ -121,8 +121,6 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
         if output is not None:
             schemas.insert(0, Source(output[0], "", 0, file_schema=output[1]))
         known_master, found = with_tables(tables, schemas, survey.master, found, config.id_fields)
-        if survey.versioned:
-            found = in_microseconds(tables, schemas, found)
         survey = replace(survey, master=known_master)
     wanted = None if output is None else output[1]
     keeps_names = survey.versioned or survey.partitioned is not None

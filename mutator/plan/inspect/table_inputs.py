@@ -1,7 +1,7 @@
 """Tables in memory as inputs of a run: their rows are in scratch files, whose names and offsets mean nothing."""
 
 import posixpath
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ class TableInput:
     fitting: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     valueless: frozenset[str] = frozenset()  # fields that are NULL in every row, and so fit every type
     rows: int | None = None  # None: not counted
-    is_pandas: bool = False  # so times have nanoseconds, whatever their values need
 
 
 def is_below(tables: Sequence[TableInput], path: str) -> bool:
@@ -75,39 +74,6 @@ def _as_table(
             one = one.with_type(wanted)
         fields.append(one)
     return replace(source, file_schema=replace(source.file_schema, schema=pa.schema(fields)))
-
-
-def in_microseconds(tables: Sequence[TableInput], known: Sequence[Source], feed: Sequence[Source]) -> list[Source]:
-    """Return a feed in which new times of pandas have microseconds, if all of their values fit.
-
-    Nanoseconds are those of pandas, not of the data, and Spark reads none. known: the schemas that decide about fields
-    that are not new.
-    """
-    found = {name for source in feed for name in _nanos(source) if all(_type_in(one, name) is None for one in known)}
-    for source in feed:
-        table = next((table for table in tables if is_below([table], source.path)), None)
-        for name, data_type in _nanos(source).items():
-            if table is None or not table.is_pandas or _micros(data_type) not in table.fitting.get(name, ()):
-                found.discard(name)
-    return [_with_micros(source, found) for source in feed]
-
-
-def _nanos(source: Source) -> dict[str, Any]:
-    """Return the types of the times of a source that have nanoseconds, by name."""
-    schema = () if source.file_schema is None else source.file_schema.schema
-    return {one.name: one.type for one in schema if pa.types.is_timestamp(one.type) and one.type.unit == "ns"}
-
-
-def _micros(data_type: Any) -> Any:
-    return pa.timestamp("us", data_type.tz)
-
-
-def _with_micros(source: Source, names: Collection[str]) -> Source:
-    times = {name: _micros(data_type) for name, data_type in _nanos(source).items() if name in names}
-    if source.file_schema is None or not times:
-        return source
-    schema = pa.schema([one.with_type(times.get(one.name, one.type)) for one in source.file_schema.schema])
-    return replace(source, file_schema=replace(source.file_schema, schema=schema))
 
 
 def _gives_way(own: Any, wanted: Any, is_id: bool) -> bool:

@@ -18,7 +18,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.result_schema import ResultRows, SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import by_age, rewrite_notes
-from mutator.plan.rows.storable_types import map_leaf_types, storable_schema
+from mutator.plan.rows.storable_types import storable_schema, stored_as
 from mutator.rules.schema_evolution import to_text
 
 _AS_WRITTEN = ("format", "schema", "csv", "escaped")  # parts of a specification that decide how files are read
@@ -29,11 +29,10 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     """Decide the result's schema and the layouts of all files. output: the file format to write."""
     known = run.survey.manifest
     known_spec = known.spec if known is not None else {}
-    file_format = FILE_FORMATS[output]
-    found = resolve_schema(
-        run, lambda data_type: map_leaf_types(data_type, lambda leaf: file_format.storable_type(leaf) or leaf)
-    )
-    schema = storable_schema(_path_fields_last(found.schema, known_spec, run.base.path), output)
+    in_micros = (run.config.nanos or ("reject" if run.survey.versioned else "keep")) == "reject"
+    found = resolve_schema(run, lambda data_type: stored_as(data_type, output, in_micros))
+    schema = _path_fields_last(found.schema, known_spec, run.base.path)
+    schema = storable_schema(schema, output, in_micros=in_micros)
     rows = result_rows(run, schema)
     defaults = {name: pa.repeat(value.cast(schema.field(name).type), 1) for name, value in found.defaults.items()}
     layouts = _layouts(run, rows, output, dialect, defaults)

@@ -52,7 +52,8 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
             now="known by name",
         )
     output = _output_format(config, survey)
-    stays_encoded = output == "avro" and survey.formats <= {"avro"}  # else types must be Arrow's own
+    # Else types must be Arrow's own.
+    stays_encoded = output == "avro" and survey.formats <= {"avro"} and config.nanos != "reject"
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
     _check_directories(master, feed)

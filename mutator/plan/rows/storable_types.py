@@ -10,14 +10,15 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.typed_values import convert_leaf_types
 
 
-def storable_schema(schema: Any, name: str, where: str | None = None) -> Any:
+def storable_schema(schema: Any, name: str, where: str | None = None, *, in_micros: bool = False) -> Any:
     """Return a pa.Schema as files of a format store it; raises DataError for a field that they cannot store.
 
-    where: the table with the schema, for the message; by default it is that of the output.
+    where: the table with the schema, for the message; by default it is that of the output. in_micros: timestamps become
+    microseconds first.
     """
     fields = []
     for field in schema:
-        stored = _storable_type(field.type, name)
+        stored = _storable_type(field.type, name, in_micros)
         if stored is None:
             what = f"is of type {field.type}, which {name} cannot store"
             raise error("schema.field", path=where or f"output.format={name}", field=field.name, what=what)
@@ -25,14 +26,29 @@ def storable_schema(schema: Any, name: str, where: str | None = None) -> Any:
     return pa.schema(fields)
 
 
-def _storable_type(data_type: Any, name: str) -> Any:
+def stored_as(data_type: Any, name: str, in_micros: bool) -> Any:
+    """Return the pa.DataType that a type has in files of a format; a part of it that they cannot store stays.
+
+    >>> stored_as(pa.list_(pa.timestamp("ns")), "parquet", in_micros=True)
+    ListType(list<item: timestamp[us]>)
+    """
+    return map_leaf_types(data_type, lambda leaf: _stored_leaf(leaf, name, in_micros) or leaf)
+
+
+def _stored_leaf(leaf: Any, name: str, in_micros: bool) -> Any:
+    if in_micros and pa.types.is_timestamp(leaf):
+        leaf = pa.timestamp("us", leaf.tz)
+    return FILE_FORMATS[name].storable_type(leaf)
+
+
+def _storable_type(data_type: Any, name: str, in_micros: bool) -> Any:
     """Return the pa.DataType that is read back, None where a part of the type cannot be stored."""
     file_format, lost = FILE_FORMATS[name], []
     if pa.types.is_nested(data_type) and (not file_format.nested or file_format.storable_type(data_type) is None):
         return None
 
     def stored(leaf: Any) -> Any:
-        found = file_format.storable_type(leaf)
+        found = _stored_leaf(leaf, name, in_micros)
         lost.extend([leaf] if found is None else [])
         return leaf if found is None else found
 
