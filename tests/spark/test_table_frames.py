@@ -215,7 +215,7 @@ def test_times_of_pandas(spark: SparkSession, settings: Any, tmp_path: Path) -> 
     table.apply(feed)
     millis = [int(NOON.timestamp() * 1000)] * 2
     assert [row[0] for row in table.dataframe(spark).selectExpr("unix_millis(seen)").collect()] == millis
-    chosen = Table.create(str(tmp_path / "chosen"), settings)
+    chosen = Table.create(str(tmp_path / "chosen"), settings, nanos="keep")
     chosen.apply(pa.Table.from_pandas(feed))
     with pytest.raises(ConfigError, match=r"spark\.createDataFrame\(table\.scan\(\)\.to_pandas\(\)\)"):
         chosen.dataframe(spark)
