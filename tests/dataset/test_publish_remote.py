@@ -120,7 +120,7 @@ def names(path):
     return [entry.name for entry in entries_of(path)]
 
 
-@pytest.mark.thorough(keep=0, rest=2)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize(("storage_type", "point"), EACH)
 def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(lake, request, storage_type, point):
     root = lake(storage_type)

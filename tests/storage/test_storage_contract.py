@@ -612,7 +612,7 @@ def test_stream_is_read_at_any_offset(root):
 MANY = [pytest.param(1_200, id="1,200"), pytest.param(10_000, id="10,000", marks=pytest.mark.soak)]
 
 
-@pytest.mark.thorough(keep="local", rest=2)
+@pytest.mark.thorough(keep="local", rest=1)
 @pytest.mark.parametrize("count", MANY)
 def test_many_files_are_listed(root, count):
     """The number exceeds what any server returns in one answer."""

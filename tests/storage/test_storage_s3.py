@@ -146,7 +146,7 @@ def test_a_forked_process_has_its_own_connections(bucket):
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 def test_removal_of_more_objects_than_fit_in_one_request(s3, bucket):
     client = s3.client()
     for number in range(1002):

@@ -473,7 +473,7 @@ def _live(model: Model) -> list[Any]:
     return sorted((one.id, one.at, one.name) for one in model.values() if not one.deleted)
 
 
-@pytest.mark.thorough(keep=0, rest=2)
+@pytest.mark.thorough(keep=0, rest=1)
 @pytest.mark.parametrize(("kind", "scope"), list(zip(KINDS, SCOPES, strict=True)))
 def test_every_operation_once(kind: str, scope: dict[str, str]) -> None:
     machine = Machine()

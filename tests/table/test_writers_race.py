@@ -152,7 +152,7 @@ def lost_answers(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep=0, rest=1)
+@pytest.mark.thorough(keep=0, rest=0)
 @pytest.mark.parametrize("root", ["local", *REMOTE], indirect=True)
 def test_writers_and_a_reader(root: str) -> None:
     race(new_table(root), writers=3, steps=3)
