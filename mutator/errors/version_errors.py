@@ -174,7 +174,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.base": (
             "{path}: the checkpoint that the log begins with since the last cleaning is lost or damaged; restore the "
-            "files <20 digits>-….base.parquet from a copy of the table"
+            "files <20 digits>-….base.files and ….base.masks from a copy of the table"
         ),
         "table.log.archived": (
             "{path}: version {version} exists long since, and was moved to the archive of the log, while this process "

@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise, takewhile
 
 from mutator.rules import file_names
@@ -58,7 +57,7 @@ _COARSE_DATES = (  # 202612 and 2026_12, 261231, 2026365, 31DEC2026, 2026
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _END = r"(?=\.|$)"
-_SHORT, _FIRST_YEAR = 6, 15  # digits of a date with a year of two digits; of those that are taken for years
+_SHORT, _SHORT_YEARS = 6, range(15, 40)  # digits of a date with a year of two digits; those that count as years
 
 
 @dataclass(frozen=True)
@@ -268,11 +267,10 @@ def _short_years(lasts: Sequence[str]) -> tuple[str, str | None] | None:
     found = []
     if len({last[:4] for last in lasts}) < 2:
         return None
-    latest = datetime.now(UTC).year % 100 + 1
     for parts in (("year", "month", "day"), ("day", "month", "year"), ("month", "day", "year")):
         dates = [dict(zip(parts, (last[:2], last[2:4], last[4:]), strict=True)) for last in lasts]
         years = [int(date["year"]) for date in dates if _is_date("20", date["month"], date["day"])]
-        if len(years) == len(lasts) and max(years) - min(years) <= 1 and _FIRST_YEAR <= min(years) <= latest:
+        if len(years) == len(lasts) and max(years) - min(years) <= 1 and min(years) in _SHORT_YEARS:
             found.append("_" + "".join(rf"(?P<{part}>\d\d)" for part in parts) + _END)
     if not found or found[0].startswith("_(?P<year>"):
         return None

@@ -1,15 +1,15 @@
 """Forms of order values whose order as text is not theirs: dates, clocks of 12 hours, and positions in logs.
 
->>> out_of_order([b"27-NOV-26", b"01-DEC-26"])
+>>> out_of_order([b"27-NOV-26", b"01-DEC-26"], 2026)
 ('dates with the names of months', '27-NOV-26', '01-DEC-26')
->>> out_of_order([b"2026-09-30T01:00", b"2026-10-01T01:00"])
->>> out_of_order([b"10-12-31", b"26-12-31"]), out_of_order([b"1.2.10", b"1.2.11"])
+>>> out_of_order([b"2026-09-30T01:00", b"2026-10-01T01:00"], 2026)
+>>> out_of_order([b"10-12-31", b"26-12-31"], 2026), out_of_order([b"1.2.10", b"1.2.11"], 2026)
 (None, None)
 """
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -68,8 +68,10 @@ _NEAR = 5  # years between the values of most deliveries
 _LONGEST = 64  # characters of a position in a log
 
 
-def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
+def out_of_order(values: Sequence[bytes], year: int) -> tuple[str, str, str] | None:
     """Return the form of all values, a value and another one that is newer, though it counts as older as text.
+
+    year: the present one. After a day and a month, two digits far from it are no year.
 
     Dates that do not begin with the year and positions of several widths have another order than text, even if these
     values are in order by chance; of one value, both are that value. Return None if the values are in order, or have
@@ -83,6 +85,8 @@ def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
             found = [parse(text) for text in texts]
         except ValueError:
             continue
+        if form in (_DAYS_FIRST, _MONTHS_FIRST) and not all(map(partial(_is_near, year), found, texts)):
+            continue
         if form == _WITHIN and len({shape for shape, _ in found}) > 1:
             return None
         if form in _NEVER or (form == _OF_POSTGRES and len(set(map(len, texts))) > 1):
@@ -92,6 +96,11 @@ def out_of_order(values: Sequence[bytes]) -> tuple[str, str, str] | None:
                 return form, next_text, text
         return None
     return None
+
+
+def _is_near(year: int, date: Sequence[int], text: str) -> bool:
+    """Return whether a date has a year of four digits, or one that is not far from the present one."""
+    return str(date[0]) in text or _FIRST_YEAR <= date[0] <= year + 1
 
 
 def _begin_with_short_years(texts: Sequence[str]) -> bool:
@@ -128,10 +137,7 @@ def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
             raise ValueError
         if part["half"] is not None:
             hour = hour % _NOON + (_NOON if part["half"] in "pP" else 0)
-        if len(part["year"]) == 2:
-            year += _CENTURY
-            if match.re in (_DAY_FIRST, _MONTH_FIRST) and not _FIRST_YEAR <= year <= datetime.now(UTC).year + 1:
-                raise ValueError
+        year += _CENTURY if len(part["year"]) == 2 else 0
         return year, month, day, hour, int(part["minute"] or 0), int(part["second"] or 0), *_fraction(part["fraction"])
 
     return parse

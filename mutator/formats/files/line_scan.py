@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ _PROBED, _FEW = 16, 64  # bytes of a row that are looked at first; rows that are
 
 def _letters() -> Any:
     """Return a number for each byte, so that two texts with the same letters, in any order and case, have one sum."""
-    numbers = np.random.default_rng(0).integers(1 << 63, size=256, dtype=np.uint64)
+    numbers = np.frombuffer(hashlib.shake_128(b"letters").digest(256 * 8), np.uint64).copy()
     numbers[65:91] = numbers[97:123]
     numbers[np.frombuffer(AROUND_NAMES + UTF8_BOM, np.uint8)] = 0
     return numbers

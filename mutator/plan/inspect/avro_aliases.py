@@ -8,6 +8,7 @@ in another.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -57,9 +58,9 @@ def with_aliases(
     wanted: the schema that the user wants for the result. keeps_names: the master is partitioned, or a table.
     """
     schemas = [wanted, master_schema, *(source.file_schema for source in (*feed, *master))]
-    if not any(_has_aliases(schema.native) for schema in schemas if schema is not None):
+    pool = _Pool([schema for schema in schemas if schema is not None])
+    if not pool.has_aliases:
         return BothSides(tuple(master), tuple(feed), master_schema)
-    pool = _Pool(_fields_of(schema) for schema in schemas)
     if not feed:
         return BothSides(tuple(master), (), master_schema, names=pool.older_names(master_schema))
     latest = max(feed, key=lambda one: (-1 if one.sequence is None else one.sequence, one.precedence_name)).file_schema
@@ -71,15 +72,15 @@ def with_aliases(
         base = base or latest
     else:
         base = wanted or latest
-        master = [_renamed(one, pool.renames(one.file_schema, base), notes, known) for one in master]
+        master = [_renamed(one, pool, pool.renames(one.file_schema, base), notes, known) for one in master]
         if renames := pool.renames(master_schema, base):
             assert master_schema is not None
-            master_schema = _with_names(master_schema, renames)
+            master_schema = pool.with_names(master_schema, renames)
             known |= _outer(renames)
     found = []
     for one in feed:  # a field that the base lacks, such as an op code, has its name in the newest file
         beside = {(old,): new for old, new in _beside(_outer(pool.renames(one.file_schema, latest)), base).items()}
-        found.append(_renamed(one, beside | pool.renames(one.file_schema, base), notes, known))
+        found.append(_renamed(one, pool, beside | pool.renames(one.file_schema, base), notes, known))
     names = _beside(pool.older_names(latest), base) | pool.older_names(base) | known
     return BothSides(tuple(master), tuple(found), master_schema, tuple(notes), names)
 
@@ -113,22 +114,61 @@ def manifest_with_names(known: Manifest, names: Mapping[str, str]) -> Manifest:
 
 
 class _Pool:
-    """The names of fields in all schemas of a run, and which of them are names of one field."""
+    """The names of fields in all schemas of a run, and which of them are names of one field.
 
-    def __init__(self, schemas: Iterable[_Fields]) -> None:
-        self._schemas = [*schemas]
+    Many files have the same few schemas, so what follows from a schema is found once.
+    """
+
+    def __init__(self, schemas: Sequence[FileSchema]) -> None:
+        self._distinct: list[FileSchema] = []
+        self._first = {id(schema): self._equal(schema) for schema in schemas}  # the callers keep all of them
+        self._renames: dict[tuple[int, int], dict[tuple[str, ...], str]] = {}
+        self._renamed: dict[tuple[int, Renames], FileSchema] = {}
+
+    def _equal(self, schema: FileSchema) -> FileSchema:
+        """Return the first schema with equal fields."""
+        for one in reversed(self._distinct):
+            if one.schema.equals(schema.schema) if one.native is schema.native is None else one.native == schema.native:
+                return one
+        self._distinct.append(schema)
+        return schema
+
+    @property
+    def has_aliases(self) -> bool:
+        """Whether any schema has an alias."""
+        return any(_has_aliases(schema.native) for schema in self._distinct)
+
+    @cached_property
+    def _fields(self) -> list[_Fields]:
+        return [*map(_fields_of, self._distinct)]
 
     def older_names(self, schema: FileSchema | None) -> dict[str, str]:
         """Return the other names of a schema's fields, which settings may have, and the names there."""
         own = {one.name for one in _fields_of(schema)}
-        named = ((group & own, group - own) for group in _groups(self._schemas))
+        named = ((group & own, group - own) for group in _groups(self._fields))
         return {other: min(names) for names, others in named if len(names) == 1 for other in others}
 
     def renames(self, schema: FileSchema | None, base: FileSchema | None) -> dict[tuple[str, ...], str]:
         """Return the fields of a file that have another name in a base, as ``Renames`` has them."""
         if schema is None or base is None:
             return {}
-        found = dict(_renames(_fields_of(schema), _fields_of(base), self._schemas, ()))
+        schema, base = self._first[id(schema)], self._first[id(base)]
+        key = id(schema), id(base)
+        if key not in self._renames:
+            self._renames[key] = self._found_renames(schema, base)
+        return self._renames[key]
+
+    def with_names(self, schema: FileSchema, names: Mapping[tuple[str, ...], str]) -> FileSchema:
+        """Return a schema whose fields have other names."""
+        if schema.native is None:
+            return _with_names(schema, names)
+        key = id(self._first[id(schema)]), tuple(sorted(names.items()))
+        if key not in self._renamed:
+            self._renamed[key] = _with_names(schema, names)
+        return self._renamed[key]
+
+    def _found_renames(self, schema: FileSchema, base: FileSchema) -> dict[tuple[str, ...], str]:
+        found = dict(_renames(_fields_of(schema), _fields_of(base), self._fields, ()))
         if schema.native is not None:
             made = renamed_fields(expanded(schema.native), found)
             if expanded(collapsed(made)) == made:
@@ -224,7 +264,11 @@ def _arrow_members(data_type: Any) -> _Fields:
 
 
 def _renamed(
-    source: Source, names: Mapping[tuple[str, ...], str], notes: dict[str, None], known: dict[str, str]
+    source: Source,
+    pool: _Pool,
+    names: Mapping[tuple[str, ...], str],
+    notes: dict[str, None],
+    known: dict[str, str],
 ) -> Source:
     """Return a file with other names of fields; adds to the notes and to the known names."""
     if source.file_schema is None or not names:
@@ -234,7 +278,7 @@ def _renamed(
         old, now = ".".join(path), ".".join((*path[:-1], new))
         notes[f"field {old} of {source.name} is read as {now}, by an alias in an Avro schema"] = None
     renamed: Renames = tuple(sorted(names.items()))
-    return replace(source, file_schema=_with_names(source.file_schema, names), renamed=renamed)
+    return replace(source, file_schema=pool.with_names(source.file_schema, names), renamed=renamed)
 
 
 def _with_names(schema: FileSchema, names: Mapping[tuple[str, ...], str]) -> FileSchema:

@@ -6,7 +6,7 @@ feed than in the master.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -87,7 +87,7 @@ def _text_warnings(config: Config, known: Manifest | None, values: Sequence[byte
         pair = _out_of_order(values, parse_timestamp)
         cure = "set temporal.ordering.field.type=timestamp"
         yield from _wrong_order(config, known, "timestamps of several forms", pair, cure)
-    found = out_of_order(values) if form is None else None
+    found = out_of_order(values, datetime.now(UTC).year) if form is None else None
     if found is not None:
         form, one, other = found
         pair = f"{quoted_value(one.encode())} is compared with {quoted_value(other.encode())} letter by letter"

@@ -59,7 +59,7 @@ class _Sink:
         first = next((batch for batch in iterator if batch.num_rows), None)
         if first is None:
             return _Written(None)
-        path = posixpath.join(self._work, f"{uuid.uuid4().hex}.parquet")
+        path = posixpath.join(self._work, f"{uuid.uuid4().hex}.feed")
         storage = storage_for(path)
         storage.make_directory(self._work)
         with storage.create_new(path) as stream, pq.ParquetWriter(stream, first.schema) as writer:
