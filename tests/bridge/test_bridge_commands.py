@@ -62,7 +62,7 @@ def job(name, *words):
     return left.value.code
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.parametrize("by", ["command", "job"])
 def test_commands_and_jobs_print_the_same(sc, tmp_path, table, capsys, by):
     def call(name, *words):

@@ -101,7 +101,7 @@ def test_spark_submit_of_many_tables_prints_the_events_of_its_scheduler(tmp_path
     assert rows(tmp_path / "a") == rows(tmp_path / "b") == merged_sample()
 
 
-@pytest.mark.thorough(keep=0)
+@pytest.mark.soak
 @pytest.mark.jvm
 def test_spark_submit_of_a_split_feed_and_its_runs(tmp_path):
     config = ("--config", SALES / "sales.properties")

@@ -158,6 +158,7 @@ def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(
         assert [name for name in names(root) if not name.startswith("..out.mutator-")] == ["out"]
 
 
+@pytest.mark.rest
 def test_merge_that_raises_leaves_nothing(root):
     def fails(staging):
         merge_of(run_id(1))(staging)

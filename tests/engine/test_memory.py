@@ -184,7 +184,7 @@ CASES = {
 
 
 @pytest.mark.processes
-@pytest.mark.thorough(keep=1, rest=2)
+@pytest.mark.thorough(keep=0, rest=2)
 @JOINS
 @pytest.mark.parametrize("name", CASES)
 def test_a_task_stays_within_its_memory(name, managed):

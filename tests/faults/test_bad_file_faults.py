@@ -113,7 +113,7 @@ def check(target: Master | Table, path: str) -> bool:
     return bool(merged)
 
 
-@pytest.mark.thorough(keep=1, rest=3)
+@pytest.mark.thorough(keep=0, rest=3)
 @pytest.mark.parametrize("storage_type", KINDS)
 @pytest.mark.parametrize("fault", ["kill", "EIO", "lost"])
 @pytest.mark.parametrize("target", [Master(), Table()], ids=["master", "table"])

@@ -148,7 +148,7 @@ def undisturbed(places, tmp_path_factory):
 BELOW = ("task.data.opened", "task.data.written", "task.order.written", "task.tombstones.written", "task.carried")
 
 
-@pytest.mark.thorough(keep=1, rest=2)
+@pytest.mark.thorough(keep=0, rest=2)
 @pytest.mark.parametrize(
     ("join", "failpoint"),
     [

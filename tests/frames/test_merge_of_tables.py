@@ -125,6 +125,7 @@ def test_the_result_lives_as_long_as_it_is_needed():
     assert not os.path.exists(os.path.dirname(path))
 
 
+@pytest.mark.rest
 def test_nothing_is_left_of_a_merge_to_a_path_or_that_fails(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()

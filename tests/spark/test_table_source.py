@@ -69,6 +69,7 @@ def test_a_view_of_sql(spark: SparkSession, table: mutator.Table) -> None:
     assert spark.sql("SELECT count(*), max(price) FROM things WHERE id >= 100").first() == (91, 7)
 
 
+@pytest.mark.rest
 def test_changes(spark: SparkSession, table: mutator.Table) -> None:
     expected = sorted(table.changes(1, 3).to_pylist(), key=repr)
     found = read(spark, table, changes="true", startingVersion=1, endingVersion=3)

@@ -96,7 +96,7 @@ def outrun_placed(table: str, slower: str, faster: str) -> None:
 POINTS = {"apply.decided.again": 2, "table.placed:9": 2, "table.commit:3": 2, "table.committed:2": 3}
 
 
-@pytest.mark.thorough(keep=1)
+@pytest.mark.thorough(keep=0)
 @pytest.mark.processes
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_while_it_decides_again(act: Callable[..., Any], point: str, tmp_path: Path) -> None:

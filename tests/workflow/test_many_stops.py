@@ -126,6 +126,7 @@ def test_a_publication_in_progress_is_finished(folder, monkeypatch):
     assert rows_of(folder, "t0") == folder.expected("t0")
 
 
+@pytest.mark.rest
 def test_stopped_base_gets_its_feed_files_back(folder, sc, monkeypatch):
     folder.put("base/b/master/base.txt", "a,1,100\n")
     folder.put("base/b/incr/ups_1.txt", "a,2,200\n")

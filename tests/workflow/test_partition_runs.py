@@ -570,6 +570,7 @@ def test_adopted_on_s3(s3, case):
     assert rows_of(case.output) == [b"a,1,200,y", b"b,1,100,x", b"c,1,100,x", b"d,9,200,z"]
 
 
+@pytest.mark.rest
 def test_command_on_spark(sc, case, capfd):
     words = ["--master", str(case.parted), "--feed", str(case.fed), "--output", str(case.output)]
     words += [word for name, value in LAX.items() for word in ("-D", f"{name}={value}")]

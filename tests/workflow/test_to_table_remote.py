@@ -65,7 +65,7 @@ def names(path: str, place: str) -> list[str]:
     return sorted(entry.name for entry in entries_of(f"{path}/{place}"))
 
 
-@pytest.mark.thorough(keep=2)
+@pytest.mark.thorough(keep=0, rest=2)
 def test_files_are_merged_once(root: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n2,2,D,\n")
     assert run_it(root).version == 2
