@@ -14,13 +14,13 @@ from mutator.engine.split_content import DAMAGE, FILTER, RECEIPT, TALLY, checksu
 from mutator.engine.task_files import create
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
-from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.plan.reading import SAMPLES, Reading
 from mutator.storage import storage_for
 
 _FILES = 10_000  # samples, at most
 
 
-def write_ledger(plan: Plan, staging: str | None, attempt: int, elements: Iterable[Any]) -> LedgerReceipt:
+def write_ledger(plan: Reading, staging: str | None, attempt: int, elements: Iterable[Any]) -> LedgerReceipt:
     """Collect the elements of the ledger, and write the rejected rows.
 
     elements: sorted. staging: directory of the file of rejected rows, None for a dry run.
@@ -66,7 +66,7 @@ def rejected_line(path: str, offset: int, line: int, reason: str, row: bytes) ->
 class _Rejects:
     """The file of rejected rows, created with its first row, and the samples for the report."""
 
-    def __init__(self, plan: Plan, staging: str | None, attempt: int, stack: ExitStack) -> None:
+    def __init__(self, plan: Reading, staging: str | None, attempt: int, stack: ExitStack) -> None:
         self._plan, self._staging, self._stack = plan, staging, stack
         self._path = f"_mutator/rejected/rejected-{plan.run}{f'-{attempt}' if attempt else ''}.tsv"
         self._lines_before: dict[tuple[int, int], int] = {}
@@ -92,7 +92,7 @@ class _Rejects:
         self.rows += 1
         path = without_secrets(source.shown_path)
         samples = self.samples.setdefault(side, [])
-        is_first, stops = index not in self._files, side == "feed" and not self._plan.limits.rejects[side]
+        is_first, stops = index not in self._files, side == "feed" and not self._plan.rejects[side]
         self._files.add(index)
         # Of a feed that cannot be merged, one of each file: a workflow goes on without these files.
         if len(samples) < SAMPLES or (is_first and stops and len(samples) < _FILES):
@@ -108,7 +108,7 @@ class _Rejects:
 class _Filters:
     """The file with the filters of the feed's keys, created with its first filter."""
 
-    def __init__(self, plan: Plan, staging: str | None, attempt: int, stack: ExitStack) -> None:
+    def __init__(self, plan: Reading, staging: str | None, attempt: int, stack: ExitStack) -> None:
         self._plan, self._attempt, self._stack = plan, attempt, stack
         self._target = None if staging is None else plan.filters
         self._parts: dict[int, list[tuple[int, int]]] = {}

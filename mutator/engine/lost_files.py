@@ -14,6 +14,7 @@ from mutator.dataset.manifest import DataFile, Part
 from mutator.dataset.partition_index import Files
 from mutator.engine.runner import Runner, each_on
 from mutator.errors import MutatorError
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 
 _AT_ONCE = 16  # files that a task compares with their checksums
@@ -76,7 +77,7 @@ def without_files(plan: Plan, lost: Mapping[str, str]) -> Plan:
     return replace(plan, tasks=left(plan.tasks), local=left(plan.local))
 
 
-def lost_inputs(plan: Plan, lost: Collection[str]) -> set[int]:
+def lost_inputs(plan: Reading, lost: Collection[str]) -> set[int]:
     """Return the numbers of the inputs that are lost files."""
     parts = {number: one.source.part for number, one in enumerate(plan.inputs)}
     return {number for number, part in parts.items() if part is not None and part.path in lost}

@@ -24,7 +24,7 @@ from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
 from mutator.errors import MutatorError, error
 from mutator.formats.blocks.block_type import Batch
 from mutator.formats.content import OtherHeader, Unfit, unreadable
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 from mutator.storage import storage_for
@@ -66,7 +66,7 @@ def damage_of(file: Input, fault: Exception) -> Damage:
     return damaged(file, fault)
 
 
-def read_splits(plan: Plan, splits: Iterable[Split], read: Callable[[Split, Input], Iterator[Any]]) -> Iterator[Any]:
+def read_splits(plan: Reading, splits: Iterable[Split], read: Callable[[Split, Input], Iterator[Any]]) -> Iterator[Any]:
     """Yield the elements of each split of a task; an error becomes an element of the ledger."""
     for split in splits:
         file = plan.inputs[split.input]
@@ -76,12 +76,12 @@ def read_splits(plan: Plan, splits: Iterable[Split], read: Callable[[Split, Inpu
             yield damage_element(plan, split, damage_of(file, fault).fault)
 
 
-def damage_element(plan: Plan, split: Split, fault: Fault) -> LedgerElement:
+def damage_element(plan: Reading, split: Split, fault: Fault) -> LedgerElement:
     """Return the ledger's element of a damaged split."""
     return (plan.ledger, (), DAMAGE, (split.input, split.number)), fault
 
 
-def receipt_of(plan: Plan, split: Split, receipt: SplitReceipt) -> LedgerElement:
+def receipt_of(plan: Reading, split: Split, receipt: SplitReceipt) -> LedgerElement:
     """Return the ledger's element of a receipt."""
     return (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(receipt)
 
@@ -89,7 +89,7 @@ def receipt_of(plan: Plan, split: Split, receipt: SplitReceipt) -> LedgerElement
 class SplitKeys:
     """Collects the hashes of the keys of a split of the feed, and makes filters of them where the run wants any."""
 
-    def __init__(self, plan: Plan, split: Split) -> None:
+    def __init__(self, plan: Reading, split: Split) -> None:
         """Collect nothing yet."""
         self._plan, self._split = plan, split
         self._hashes: list[Any] = []
@@ -112,7 +112,7 @@ class SplitKeys:
         self._hashes, self._count = [], 0
 
 
-def checksum_of(plan: Plan, index: int, receipts: Mapping[SplitNumber, SplitReceipt]) -> str:
+def checksum_of(plan: Reading, index: int, receipts: Mapping[SplitNumber, SplitReceipt]) -> str:
     """Return the checksum of an input, combined from the digests of its splits. index: the number of the input."""
     digests: list[bytes] = []
     number = 0
@@ -128,7 +128,7 @@ class RowSequences:
     They come from the file of sequences beside the data; without one, each row has the sequence of its file.
     """
 
-    def __init__(self, plan: Plan, split: Split, file: Input) -> None:
+    def __init__(self, plan: Reading, split: Split, file: Input) -> None:
         """Read the file of sequences. Raises Damage."""
         self._file = file
         self._sequences = _recorded_sequences(plan, split, file)
@@ -177,7 +177,7 @@ class RowSequences:
         return damaged(self._file, "it has more rows than the file with their sequences")
 
 
-def _recorded_sequences(plan: Plan, split: Split, file: Input) -> Ints | None:
+def _recorded_sequences(plan: Reading, split: Split, file: Input) -> Ints | None:
     """Return the sequence of each row of a split, None without a file of sequences. Raises Damage."""
     path, order = file.source.order_path, file.source.order_part
     if path is None or order is None or not plan.by_file_name:
@@ -193,7 +193,7 @@ def _recorded_sequences(plan: Plan, split: Split, file: Input) -> Ints | None:
             raise damaged(file, f"{path}, with the sequences of its rows, cannot be read: {fault}") from None
 
 
-def check_tombstones(plan: Plan, split: Split, file: Input) -> SplitReceipt:
+def check_tombstones(plan: Reading, split: Split, file: Input) -> SplitReceipt:
     """Compare a file of tombstones with its checksum, before Parquet reads it; return its receipt. Raises Damage."""
     part = file.source.part
     assert part is not None
@@ -212,7 +212,7 @@ def check_tombstones(plan: Plan, split: Split, file: Input) -> SplitReceipt:
 class SplitContent(FileContent):
     """The content of a split; a file that changed after the run was planned is Damage."""
 
-    def __init__(self, plan: Plan, split: Split, one: Input) -> None:
+    def __init__(self, plan: Reading, split: Split, one: Input) -> None:
         """Describe the split, without reading it."""
         source = one.source
         is_range = source.checksum is not None and split.end is not None

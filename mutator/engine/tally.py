@@ -8,7 +8,7 @@ from typing import Any
 
 from mutator.engine.file_outcomes import FileOutcomes
 from mutator.engine.receipts import Key, LateOrders, MergeReceipt
-from mutator.plan.run_plan import SAMPLES
+from mutator.plan.reading import SAMPLES
 from mutator.rules.order_units import UnitCounter, Units, joined
 from mutator.rules.truth_table import Decision
 

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mutator.dataset.commit.staged_file import StagedFile
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.storage import storage_for
 
 
-def file_name(plan: Plan, number: int, attempt: int) -> str:
+def file_name(plan: Reading, number: int, attempt: int) -> str:
     """Return the name of a task's files, unique to the attempt and without a suffix."""
     return f"part-{number:05d}-{plan.run}" + (f"-{attempt}" if attempt else "")
 
 
 @contextmanager
-def create(plan: Plan, staging: str, path: str, final: Callable[[], str] | None = None) -> Iterator[StagedFile]:
+def create(plan: Reading, staging: str, path: str, final: Callable[[], str] | None = None) -> Iterator[StagedFile]:
     """Create a file below the staging directory; it becomes visible when it is complete.
 
     path: relative to the staging directory. final: returns the path to rename it to, where that is known only after

@@ -7,6 +7,7 @@ from typing import Any
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
 from mutator.engine.runner import Element, Runner
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
 
@@ -14,7 +15,7 @@ Read = Callable[[Plan, tuple[Split, ...]], Iterator[Any]]
 Write = Callable[[Plan, str | None, int, int, Iterable[Element]], MergeReceipt]
 
 
-def merge_groups(runner: Runner, plan: Plan, staging: str | None, read: Read, write: Write) -> Receipts:
+def merge_groups(runner: Runner, plan: Reading, staging: str | None, read: Read, write: Write) -> Receipts:
     """Read the tasks of a plan, and write each group of buckets and the ledger; return all receipts."""
     with runner.shared(plan) as shared:
         *merges, ledger = (

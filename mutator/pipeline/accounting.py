@@ -32,7 +32,8 @@ from mutator.errors.display import counted, key_text
 from mutator.pipeline.feed_rows import FileRows, feed_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
-from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.plan.reading import SAMPLES, Reading
+from mutator.plan.run_plan import Plan
 from mutator.rules import file_names, future_orders
 from mutator.rules.changes import changed_counts
 from mutator.rules.future_orders import Future
@@ -163,7 +164,7 @@ def _by_kind(fault: Fault) -> tuple[str, str, str]:
     return fault.error.kind, fault.path, str(fault.error)
 
 
-def _check_splits(plan: Plan, ledger: LedgerReceipt, splits: Splits, carried: Collection[int]) -> None:
+def _check_splits(plan: Reading, ledger: LedgerReceipt, splits: Splits, carried: Collection[int]) -> None:
     """Raise StorageError where a rejected row was lost on its way, or a split has no receipt."""
     shipped = sum(
         min(receipt.rejected, plan.rejects_shipped[plan.inputs[index].side])
@@ -178,7 +179,7 @@ def _check_splits(plan: Plan, ledger: LedgerReceipt, splits: Splits, carried: Co
         raise error("sums", problems=f"{counted(len(lost), 'byte range')} without a receipt, one of {path}")
 
 
-def _count_inputs(plan: Plan, counts: Counter[str], splits: Splits, carried: Collection[int]) -> None:
+def _count_inputs(plan: Reading, counts: Counter[str], splits: Splits, carried: Collection[int]) -> None:
     """Add the counts of each input, and of the files that were carried over unread."""
     for index in carried:
         part = plan.inputs[index].source.part
@@ -221,7 +222,7 @@ def _kept_parts(plan: Plan, receipts: Receipts) -> list[Part]:
     return [_as_kept(plan, part, packs) for _, part in untouched(plan, receipts.touched)]
 
 
-def _as_kept(plan: Plan, part: Part, packs: Mapping[str, str]) -> Part:
+def _as_kept(plan: Reading, part: Part, packs: Mapping[str, str]) -> Part:
     """Return the new manifest's entry of a file that stays. packs: path of a pack -> the one that replaces it."""
     assert plan.master is not None
     if part.filter is not None and part.filter in packs:
@@ -258,7 +259,7 @@ def _late_orders(tallies: Sequence[MergeReceipt]) -> LateOrders | None:
     return reduce(LateOrders.joined, found) if found else None
 
 
-def _op_codes(plan: Plan, splits: Splits) -> Counter[bytes]:
+def _op_codes(plan: Reading, splits: Splits) -> Counter[bytes]:
     found = Counter[bytes]()
     for (index, _), receipt in splits.items():
         if plan.inputs[index].side == "feed":

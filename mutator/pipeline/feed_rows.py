@@ -6,7 +6,7 @@ from typing import NamedTuple
 from mutator.engine.file_outcomes import joined_outcomes
 from mutator.engine.receipts import MergeReceipt, SplitNumber, SplitReceipt
 from mutator.plan.inspect.source import Source
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.truth_table import FEED_OUTCOMES
 
 
@@ -21,7 +21,7 @@ class FileRows(NamedTuple):
 
 
 def feed_rows(
-    plan: Plan, splits: Mapping[SplitNumber, SplitReceipt], tallies: Sequence[MergeReceipt]
+    plan: Reading, splits: Mapping[SplitNumber, SplitReceipt], tallies: Sequence[MergeReceipt]
 ) -> list[FileRows]:
     """Return the rows and outcomes of each feed file, in the order of the plan."""
     found = {number: [0, 0, 0] for number, one in enumerate(plan.inputs) if one.side == "feed"}

@@ -14,12 +14,12 @@ from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.source import Source
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 
 _FIELDS = 30  # of which pairs are compared
 
 
-def id_hint_for(plan: Plan, side: str, sources: Sequence[Source]) -> str:
+def id_hint_for(plan: Reading, side: str, sources: Sequence[Source]) -> str:
     """Return what the first rows of a side show about the ID, a sentence without a full stop. sources: of that side."""
     source = min(
         (one for one in sources if one.width is not None or one.file_schema is not None),

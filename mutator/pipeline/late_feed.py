@@ -10,6 +10,7 @@ from mutator.errors.display import counted, key_text, value_in_quotes
 from mutator.pipeline.accounting import Result
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.file_names import first_few
@@ -26,7 +27,7 @@ def empty_feed_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[
         yield f"no row in {names}: the feed counts as merged{'' if plan.touches_all else ', and no record changes'}"
 
 
-def late_warnings(plan: Plan, result: Result) -> Iterator[str]:
+def late_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning if nearly all winners of a feed are late."""
     n, late = result.counts, result.counts["feed late"]
     winners = n["feed rows"] - n["feed rejected"] - n["feed superseded"]
@@ -41,7 +42,7 @@ def late_warnings(plan: Plan, result: Result) -> Iterator[str]:
     )
 
 
-def tied_warnings(plan: Plan, result: Result) -> Iterator[str]:
+def tied_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning if nearly all mutations of known records have the order values of these."""
     n = result.counts
     met = n["feed updated"] + n["feed deleted"]
@@ -69,7 +70,7 @@ def spelling_warnings(plan: Plan, result: Result) -> Iterator[str]:
     )
 
 
-def _diagnosis(plan: Plan, orders: LateOrders) -> str:
+def _diagnosis(plan: Reading, orders: LateOrders) -> str:
     if plan.by_file_name:
         return "the feed is older than the master, or was merged before under other names"
     units = [{_unit(low), _unit(high)} for low, high in (orders[:2], orders[2:])]
@@ -82,7 +83,7 @@ def _unit(order: Any) -> str | None:
     return epoch_unit(order) if isinstance(order, int | Decimal) else None
 
 
-def superseded_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
+def superseded_warnings(plan: Reading, survey: Survey, result: Result) -> Iterator[str]:
     """Yield a warning if a master is begun with a feed that has several rows of nearly each ID."""
     n = result.counts
     if n["master rows"] or n["tombstones read"] or n["feed superseded"] <= _FEW:

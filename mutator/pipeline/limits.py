@@ -18,7 +18,8 @@ from mutator.pipeline.op_codes import check_op_codes
 from mutator.pipeline.order_units import check_order_max, check_order_units
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.run_plan import SAMPLES, Limits, Plan
+from mutator.plan.reading import SAMPLES
+from mutator.plan.run_plan import Limits, Plan
 from mutator.rules.file_names import first_few
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
@@ -31,7 +32,8 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         samples = result.rejects.get(side, ())
         hints = reject_hints(plan, survey, side, samples[:SAMPLES])
         try:
-            check_rejects(side, plan.limits, counts[f"{side} rejected"], counts[f"{side} rows"], samples, hints)
+            rejected, rows = counts[f"{side} rejected"], counts[f"{side} rows"]
+            check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, samples, hints)
         except MutatorError as fault:
             raise with_standard(fault, plan.rows.standard) from None
     check_op_codes(plan, result)
@@ -127,16 +129,22 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
 
 
 def check_rejects(
-    side: str, limits: Limits, count: int, rows: int, samples: Sequence[RejectSample], hints: Iterable[str] = ()
+    side: str,
+    allowed: int,
+    limits: Limits,
+    count: int,
+    rows: int,
+    samples: Sequence[RejectSample],
+    hints: Iterable[str] = (),
 ) -> None:
     """Raise DataError if more rows of a side were rejected than allowed.
 
-    count: rejected rows. rows: all rows of the side. samples: the first rejected ones, and then the first one of each
-    other file. hints: sentences on settings that may be the cause; not iterated unless the error is raised, because
-    they may read files.
+    allowed: rows that may be rejected. count: rejected rows. rows: all rows of the side. samples: the first rejected
+    ones, and then the first one of each other file. hints: sentences on settings that may be the cause; not iterated
+    unless the error is raised, because they may read files.
     """
     samples, others = samples[:SAMPLES], samples[SAMPLES:]
-    allowed, fraction = limits.rejects[side], limits.reject_fraction
+    fraction = limits.reject_fraction
     if count <= allowed and not exceeds(count, rows, fraction):
         return
     single = count == 1

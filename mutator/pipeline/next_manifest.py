@@ -11,6 +11,7 @@ from mutator.dataset.file_checks import may_be_taken_over
 from mutator.dataset.manifest import DataFile, FeedFile, FeedSettings, Manifest, Part, copy_path
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.pipeline.accounting import Result
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.absences import Absence
 from mutator.rules.key_hash import HASH_NAME
@@ -84,7 +85,7 @@ def _absences(plan: Plan, known: Manifest | None, result: Result) -> tuple[Absen
     return tuple(found)
 
 
-def _forms(plan: Plan, files: Sequence[DataFile]) -> tuple[dict[str, Any], tuple[DataFile, ...]]:
+def _forms(plan: Reading, files: Sequence[DataFile]) -> tuple[dict[str, Any], tuple[DataFile, ...]]:
     """Return the specification, with the earlier forms that files of untouched partitions have, and the files."""
     spec, master = plan.rows.spec, plan.master
     used = sorted({part.form for part in files if part.form is not None})

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from mutator.errors import error
 from mutator.errors.display import counted, option
 from mutator.pipeline.accounting import Result
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.op_codes import (
     MOST_CODES,
@@ -56,7 +57,7 @@ def check_op_codes(plan: Plan, result: Result) -> None:
         raise error("op.unknown", field=field, codes=counted_codes(most_frequent(unknown)), upserts=upserts)
 
 
-def op_code_warnings(plan: Plan, result: Result) -> Iterator[str]:
+def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning of unknown codes, where these are allowed."""
     layout = plan.rows.layouts["feed"]
     if layout.upsert_codes is not None:
@@ -80,7 +81,7 @@ def op_code_warnings(plan: Plan, result: Result) -> Iterator[str]:
         )
 
 
-def _not_ignored(plan: Plan, result: Result) -> Counter[bytes]:
+def _not_ignored(plan: Reading, result: Result) -> Counter[bytes]:
     """Return the codes of the upserts of the feed."""
     ignored = plan.rows.layouts["feed"].ignore_codes
     return Counter({code: count for code, count in result.op_codes.items() if code not in ignored})

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mutator.errors import error
 from mutator.errors.display import counted, value_in_quotes
 from mutator.pipeline.accounting import Result
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_units import joined, several_units
 from mutator.rules.order_values import order_text
@@ -20,7 +21,7 @@ def check_order_max(plan: Plan, result: Result) -> None:
         raise error("order.max", rows=counted(rows, "row"), most=shown[0], lowest=shown[1])
 
 
-def future_warnings(plan: Plan, result: Result) -> Iterator[str]:
+def future_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning of order values in the future."""
     if plan.order_max is None and result.future is not None:
         rows, lowest = result.future

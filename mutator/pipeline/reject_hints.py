@@ -16,14 +16,14 @@ from mutator.pipeline.value_hints import all_are_invalid, date_hint, op_code_hin
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.headers import header_names, is_line_of_names
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
 _POSTGRES = rb"\N"  # the text for NULL in its COPY
 
 
-def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
+def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
     """Yield a sentence for each setting that may be the cause of rejects, without a full stop.
 
     side: "master" or "feed". samples: the first of its rejected rows.
@@ -51,7 +51,7 @@ def reject_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[Reject
         break
 
 
-def _csv_hints(plan: Plan, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
     """Yield sentences on escapes and on the text for NULL in CSV."""
     of_csv = [(sample, file) for sample, file in found if file.source.file_format == "csv"]
     for sample, file in of_csv:
@@ -68,7 +68,7 @@ def _csv_hints(plan: Plan, found: Sequence[tuple[RejectSample, Input]]) -> Itera
             break
 
 
-def _null_hint(plan: Plan, layout: Any, name: str, *, is_order: bool) -> str:
+def _null_hint(plan: Reading, layout: Any, name: str, *, is_order: bool) -> str:
     """Return why a value of a CSV file is NULL, and the setting that makes it a value, if it can be one."""
     text, schema = layout.dialect.null, layout.result
     hint = f"In CSV, {quoted_value(text) if text else 'an empty value'} without quotes is NULL (csv.null)"
@@ -78,7 +78,7 @@ def _null_hint(plan: Plan, layout: Any, name: str, *, is_order: bool) -> str:
     return f"{hint}; if it is a value, use {option('csv.null', 'NULL' if text == _POSTGRES else _POSTGRES.decode())}"
 
 
-def _value_hints(plan: Plan, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
+def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
     """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
     sources = {without_secrets(source.shown_path): source for source in getattr(survey, side)}
     order = partial(_order_hint, survey.manifest)
@@ -121,7 +121,7 @@ def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
     return op_code_hint(rows.columns[field], layout.delete_codes, layout.upsert_codes or ())
 
 
-def _looks_like_header(plan: Plan, file: Input, sample: RejectSample) -> bool:
+def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool:
     """Return whether a rejected row is the first line of a file without a header, and consists of names."""
     if FILE_FORMATS[file.source.file_format].typed or file.source.header_end or sample.line != 1:
         return False

@@ -20,6 +20,7 @@ from mutator.pipeline.order_units import future_warnings
 from mutator.pipeline.reject_hints import reject_hints
 from mutator.pipeline.unmatched_deletes import unmatched_deletes
 from mutator.plan.inspect.survey import Survey
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_values import order_text
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
@@ -60,7 +61,7 @@ def feed_files_of(result: Result) -> list[Mapping[str, Any]]:
     ]
 
 
-def late_orders(plan: Plan, result: Result) -> dict[str, str | None] | None:
+def late_orders(plan: Reading, result: Result) -> dict[str, str | None] | None:
     """Return the bounds of the order values of late mutations, and of what is newer, as text; None without any."""
     if result.late is None:
         return None

@@ -26,8 +26,8 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
-from mutator.pipeline.verify_rows import check_keys, key_reader, plan_of_dataset
-from mutator.plan.run_plan import Plan
+from mutator.pipeline.verify_rows import check_keys, key_reader, reading_of_dataset
+from mutator.plan.reading import Reading
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
 
 _log = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ def _checksum_task(part: tuple[str, str], number: int, attempt: int) -> tuple[st
 
 def _rows(runner: Runner, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
     """Read all rows; compare their number, checksums, buckets, partitions and keys."""
-    plan = plan_of_dataset(path, known, readable)
+    plan = reading_of_dataset(path, known, readable)
     with runner.shared(plan) as shared:
         *groups, ledger = (
             # [split, ...]
@@ -219,11 +219,11 @@ def _rows(runner: Runner, path: str, known: Manifest, readable: set[str]) -> lis
     return problems
 
 
-def _check_keys(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> list[MergeReceipt | LedgerReceipt]:
+def _check_keys(plan: Reading, group: int, attempt: int, elements: Iterable[Any]) -> list[MergeReceipt | LedgerReceipt]:
     return [check_keys(plan, group, elements)]
 
 
-def _contents(path: str, plan: Plan, known: Manifest, ledger: LedgerReceipt) -> list[Difference]:
+def _contents(path: str, plan: Reading, known: Manifest, ledger: LedgerReceipt) -> list[Difference]:
     """Compare the receipts of the files that were read with the manifest."""
     problems = list[Difference]()
     damaged = set()

@@ -26,11 +26,11 @@ from mutator.engine.split_content import RowSequences, check_tombstones, read_sp
 from mutator.pipeline.verify_filters import FileFilters
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
+from mutator.plan.reading import SAMPLES, Chunks, Reading
 from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.run_plan import SAMPLES, Chunks, Limits, Plan
+from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
-from mutator.plan.strategy import Strategy
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
 
@@ -42,8 +42,8 @@ _ROWS = 1 << 16  # of a table of keys that were read row by row
 KeyReader = Callable[[Plan, Iterable[Split]], Iterator[Any]]
 
 
-def plan_of_dataset(path: str, known: Manifest, readable: set[str]) -> Plan:
-    """Return the plan that reads a dataset back. readable: full paths of the files that can be read."""
+def reading_of_dataset(path: str, known: Manifest, readable: set[str]) -> Reading:
+    """Return the reading of a whole dataset. readable: full paths of the files that can be read."""
     data, beside = (
         [_without_unreadable_filter(path, readable, source) for source in side if source.path in readable]
         for side in dataset_sources(path, known)
@@ -52,18 +52,15 @@ def plan_of_dataset(path: str, known: Manifest, readable: set[str]) -> Plan:
     forms = {source.path: _layout(source.part) for source in data}
     inputs = numbered(beside, data, (), replace(rows, layout_of=forms))
     groups = known.buckets or max(2, sum(source.bytes for source in data) // _CHUNK)
-    return Plan(
+    return Reading(
         run=known.run,
-        now=0,
         rows=rows,
-        strategy=Strategy("blocks", "shuffle", groups, groups, ""),
         inputs=inputs,
         tasks=packed_tasks(inputs, splits_of(inputs, _CHUNK, _CHUNK), _CHUNK),
-        local=(),
         groups=groups,
         by_file_name=rows.spec["order"]["by"] == "file name",
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
-        limits=Limits({"master": 0}),
+        rejects={"master": 0},
         master_buckets=known.buckets,
     )
 
@@ -88,7 +85,9 @@ def key_reader(known: Manifest) -> KeyReader:
     return partial(_read_task, forms, known.spec.get(SPEC, {}).get("scope"))
 
 
-def _read_task(forms: Mapping[str, RowPlan], scope: str | None, plan: Plan, splits: Iterable[Split]) -> Iterator[Any]:
+def _read_task(
+    forms: Mapping[str, RowPlan], scope: str | None, plan: Reading, splits: Iterable[Split]
+) -> Iterator[Any]:
     filters = FileFilters()
 
     def read(split: Split, one: Input) -> Iterator[Any]:
@@ -104,7 +103,7 @@ def _read_task(forms: Mapping[str, RowPlan], scope: str | None, plan: Plan, spli
     return read_splits(plan, splits, read)
 
 
-def _read_tombstones(plan: Plan, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
+def _read_tombstones(plan: Reading, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
     receipt = check_tombstones(plan, split, one)
     assert one.source.part is not None
     directory = one.source.part.path.removeprefix("_mutator/tombstones/").rpartition("/")[0]
@@ -115,7 +114,7 @@ def _read_tombstones(plan: Plan, scope: str | None, filters: FileFilters, split:
     yield receipt_of(plan, split, receipt)
 
 
-def _read_blocks(plan: Plan, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
+def _read_blocks(plan: Reading, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
     part = one.source.part
     assert part is not None
     directory = part.path.rpartition("/")[0]
@@ -137,7 +136,7 @@ def _read_blocks(plan: Plan, scope: str | None, filters: FileFilters, split: Spl
     yield receipt_of(plan, split, receipt)
 
 
-def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
+def _read_rows(plan: Reading, split: Split, one: Input) -> Iterator[Any]:
     """Read a split of a dataset without partitions row by row."""
     others: list[Any] = []
 
@@ -157,7 +156,7 @@ def _read_rows(plan: Plan, split: Split, one: Input) -> Iterator[Any]:
     yield from others
 
 
-def _in_bucket(plan: Plan, one: Input, hashes: Any) -> Any:
+def _in_bucket(plan: Reading, one: Input, hashes: Any) -> Any:
     """Return a bool array: whether each key belongs to the bucket of its file."""
     part = one.source.part
     assert part is not None
@@ -167,7 +166,7 @@ def _in_bucket(plan: Plan, one: Input, hashes: Any) -> Any:
 
 
 def _elements(
-    plan: Plan, split: Split, number: int, hashes: Any, keys: list[Any], states: Ints, within: str
+    plan: Reading, split: Split, number: int, hashes: Any, keys: list[Any], states: Ints, within: str
 ) -> Iterator[Any]:
     """Yield the tables of keys for each group. within: the partition in which an ID is unique, "" for all of them."""
     order, pieces = grouped(hashes, plan.groups)
@@ -179,7 +178,7 @@ def _elements(
         yield (group, (), 0, (split.input, split.number, number)), table_bytes(table.slice(start, end - start))
 
 
-def check_keys(plan: Plan, partition: int, elements: Iterable[Any]) -> MergeReceipt | LedgerReceipt:
+def check_keys(plan: Reading, partition: int, elements: Iterable[Any]) -> MergeReceipt | LedgerReceipt:
     """Count the faults of a group's keys, with the smallest keys of each fault; or write the ledger."""
     if partition == plan.ledger:
         return write_ledger(plan, None, 0, elements)

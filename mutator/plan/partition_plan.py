@@ -13,6 +13,7 @@ from mutator.dataset.manifest import Part, SideFile, damaged
 from mutator.dataset.partition_index import Files
 from mutator.plan.inspect.managed import file_source, tombstone_source
 from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
 
@@ -46,7 +47,7 @@ def with_units(plan: Plan, arrived: Mapping[str, int]) -> Plan:
     return replace(plan, inputs=tuple(inputs), units=tuple(units), local=tuple(local), groups=len(units))
 
 
-def inputs_of_files(plan: Plan, files: Files) -> list[Input]:
+def inputs_of_files(plan: Reading, files: Files) -> list[Input]:
     """Return the tombstone files and the data files of a partition as inputs."""
     master = plan.master
     assert master is not None

@@ -5,21 +5,14 @@ Nothing asks the configuration after this: the executors, the accounting and the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from mutator.config import Config
 from mutator.config.feed_settings import feed_settings
-from mutator.dataset import checksum
 from mutator.dataset.file_checks import due_files
-from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.manifest import DataFile, Part, damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
-from mutator.formats.blocks.block_type import BlockType
-from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.avro_aliases import config_with_names
@@ -32,6 +25,7 @@ from mutator.plan.mistakes.file_sequences import check_sequences
 from mutator.plan.mistakes.header_rows import check_lines_alone
 from mutator.plan.mistakes.order_forms import highest_order
 from mutator.plan.operation import check_operation, operation_notes, operation_of
+from mutator.plan.reading import ENDLESS, Chunks, Reading
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.shown_values import ShownValues, shown_values
@@ -39,30 +33,16 @@ from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.absences import absences_of
-from mutator.rules.byte_columns import Ints
 from mutator.rules.order_values import order_value
-
-SAMPLES = 5  # keys or rows that are shown as examples
 
 _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
-_ENDLESS = 1 << 62  # the chunk of a file with one checksum
-
-
-@dataclass(frozen=True)
-class Chunks:
-    """Bytes of a checksum chunk, by the files that it is of; in files that are read, also of a split."""
-
-    master: int
-    feed: int  # smaller, so that a small feed keeps several tasks busy
-    written: int
 
 
 @dataclass(frozen=True)
 class Limits:
     """Conditions under which a merge must not be published."""
 
-    rejects: Mapping[str, int]  # side -> rejected rows that are allowed
     reject_fraction: float = 1.0  # of the rows of a side
     rejects_delete: bool = False  # a reject of the feed would delete its record, so none may be set aside
     duplicate_fraction: float = 1.0  # of the master's rows
@@ -75,20 +55,12 @@ class Limits:
     unknown_op_codes: bool = True  # are allowed: their rows are upserts
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True)
+class Plan(Reading):
     """Everything that the engine, the accounting, the publishing and the report need to know of a run."""
 
-    run: str
-    now: int  # milliseconds since 1970, UTC: the commit time of this run
-    rows: RowPlan
     strategy: Strategy
-    inputs: tuple[Input, ...]
-    tasks: tuple[tuple[Split, ...], ...]  # what each task reads for the shuffle
     local: tuple[tuple[Split, ...], ...]  # not shuffled: read by each group (aligned) or task (broadcast)
-    groups: int  # tasks that merge; each merges the buckets whose numbers are equal modulo ``groups``
-    by_file_name: bool
-    chunks: Chunks
     limits: Limits
     full: bool = False
     operation: str = "apply"  # or insert_overwrite, or insert_overwrite_table
@@ -96,24 +68,19 @@ class Plan:
     replace_damaged: bool = False  # files of replaced partitions may be damaged
     lost: Mapping[str, str] = field(default_factory=dict)  # those that are: path -> what is wrong
     expects_no_rows: bool = False  # in the feed: the operation was decided by that
-    master_buckets: int | None = None  # of a managed master
     unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
-    order_max: Any = None  # the highest order value that the feed may have; None: any
     horizon: Any = None  # highest order value ever expired
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
-    memory: int = 0  # bytes of the feed that a worker has in memory at once
     bucket_bytes: int = 64 << 20  # of a partition's bucket
     delete_files: tuple[str, ...] = ()  # names of the feed files whose rows are all deletes
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     checks: frozenset[str] = frozenset()  # files of the master that are read even if they are taken over
     changes: ChangeForm | None = None  # None: changed rows are not written
     shown: ShownValues = field(default_factory=ShownValues)  # in reports
     feed_settings: Mapping[str, Any] = field(default_factory=dict)  # by which the feed is read, for the manifest
-    filters: FilterTarget | None = None  # where filters of the feed's keys go; None: nowhere
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property
@@ -122,24 +89,9 @@ class Plan:
         return self.changes is None or not self.changes.alone
 
     @property
-    def is_partitioned(self) -> bool:
-        """Return whether the output is partitioned."""
-        return bool(self.rows.partitioning.fields)
-
-    @property
-    def by_table(self) -> bool:
-        """Return whether a record may move from one partition of the output to another."""
-        return self.rows.partitioning.by_table
-
-    @property
     def feed_has_directories(self) -> bool:
-        """Return whether mutations carry the directories of their partitions.
-
-        Where records may move and the master has no partitions yet, rows get them only once they are merged, unless
-        these partitions are replaced.
-        """
-        late = self.by_table and self.master is None and self.operation != "insert_overwrite"
-        return self.is_partitioned and not late
+        """Return whether mutations carry the directories of their partitions, as they must if these are replaced."""
+        return super().feed_has_directories or (self.is_partitioned and self.operation == "insert_overwrite")
 
     @property
     def touches_all(self) -> bool:
@@ -157,34 +109,9 @@ class Plan:
         return self.operation == "insert_overwrite_table" or not directory or directory in self.replaced
 
     @property
-    def block_type(self) -> BlockType:
-        """The type of the blocks that the engine merges."""
-        return BLOCK_TYPES[self.rows.block_type]
-
-    @property
     def set_aside(self) -> int:
         """Bytes of sorted rows of one sort that a task has in memory beside the feed; more go to files."""
         return self.memory // 4
-
-    @property
-    def rejects_shipped(self) -> Mapping[str, int]:
-        """How many rejected rows of a split travel to the ledger, by side."""
-        return {side: allowed + SAMPLES for side, allowed in self.limits.rejects.items()}
-
-    @property
-    def ledger(self) -> int:
-        """The number of the shuffle partition that gets receipts and rejects instead of records."""
-        return self.groups
-
-    @property
-    def key_width(self) -> int:
-        """The number of values of a record ID."""
-        return len(self.rows.layouts["feed"].id_fields)
-
-    @cached_property
-    def master_is_table(self) -> bool:
-        """Return whether the bytes of the master's rows decide between them, instead of names and offsets."""
-        return any(part.source.is_table for part in self.inputs if part.side == "master")
 
     @property
     def bytes_to_read(self) -> int:
@@ -230,22 +157,6 @@ class Plan:
         """All splits that are read."""
         return tuple(split for part in (*self.tasks, *self.local) for split in part)
 
-    @cached_property
-    def sequences(self) -> Ints:
-        """The sequence of each input, an int64 array."""
-        return np.array([part.sequence for part in self.inputs], np.int64)
-
-    @cached_property
-    def ranks(self) -> Ints:
-        """The rank of each input, an int64 array."""
-        return np.array([part.rank for part in self.inputs], np.int64)
-
-    def chunk_of(self, part: Input) -> int:
-        """Return the bytes of a checksum chunk of an input."""
-        if part.source.checksum is not None:
-            return checksum.chunk_of(part.source.checksum) or _ENDLESS
-        return self.chunks.feed if part.side == "feed" else self.chunks.master
-
 
 def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = "auto") -> Plan:
     """Plan a run.
@@ -279,7 +190,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         local=local,
         groups=groups,
         by_file_name=config.by_file_name,
-        chunks=Chunks(size, feed_chunk, _ENDLESS if rows.whole else size),
+        chunks=Chunks(size, feed_chunk, ENDLESS if rows.whole else size),
+        rejects=rejects_of(config),
         limits=limits_of(config),
         full=config.full,
         operation=operation,
@@ -307,11 +219,15 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     )
 
 
+def rejects_of(config: Config) -> dict[str, int]:
+    """Return how many rejected rows of each side a configuration allows."""
+    policies = {"master": config.master_reject_policy, "feed": config.reject_policy}
+    return {side: config.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()}
+
+
 def limits_of(config: Config) -> Limits:
     """Return the limits that a configuration sets."""
-    policies = {"master": config.master_reject_policy, "feed": config.reject_policy}
     return Limits(
-        rejects={side: config.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()},
         reject_fraction=config.max_reject_fraction,
         rejects_delete=config.full or config.overwrites,
         duplicate_fraction=config.max_duplicate_fraction,

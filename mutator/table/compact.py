@@ -27,7 +27,7 @@ from mutator.engine.versions.delta_files import ApplyTarget, order_bytes, text_o
 from mutator.engine.versions.moved_rows import MovedRows, Moves
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import check_signals
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.table.apply import OpenRunner
@@ -126,7 +126,7 @@ def _result(
 
 def _compacted(
     snapshot: Snapshot,
-    plan: Plan,
+    plan: Reading,
     choice: CompactionChoice,
     tasks: Sequence[Sequence[Unit]],
     open_runner: OpenRunner,
@@ -147,7 +147,7 @@ def _compacted(
 
 
 def _compact(
-    plan: Plan,
+    plan: Reading,
     snapshot: Snapshot,
     target: ApplyTarget,
     packed: frozenset[str | None],
@@ -170,7 +170,7 @@ class _Compaction:
     """A compaction, as it follows the versions of other writers."""
 
     def __init__(
-        self, plan: Plan, dead: Sequence[str], moved: MovedRows, snapshot: Snapshot, new: list[str], started: float
+        self, plan: Reading, dead: Sequence[str], moved: MovedRows, snapshot: Snapshot, new: list[str], started: float
     ) -> None:
         self._plan, self._dead, self._moved, self._new, self._started = plan, dead, moved, new, started
         self._as_of, self.head = snapshot.version.number, snapshot

@@ -22,7 +22,7 @@ from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, steps_of
 from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
-from mutator.pipeline.explain.feed_plan import feed_plan
+from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
 from mutator.pipeline.explain.key_decisions import NOTHING, Mutation
@@ -81,7 +81,7 @@ class _Versions:
         self._survey: Survey = survey_of_table(self._config, snapshot)
         self._finder = Finder(snapshot)
         self._wanted = self._typed(key)
-        plan = feed_plan(self._config, self._survey, ())
+        plan = feed_reading(self._config, self._survey, ())
         self._order_type = plan.rows.order_type
         self._record = TableRecord(snapshot, key, plan)
         self._unknown: list[str] = []
@@ -230,7 +230,7 @@ class _Versions:
     def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
         """Return the rows of the key in feed files. config: how they were read."""
         try:
-            return feed_rows(feed_plan(config, self._survey, paths), self._wanted)
+            return feed_rows(feed_reading(config, self._survey, paths), self._wanted)
         except MutatorError as fault:
             return FeedRows((), (), tuple((path, str(fault)) for path in paths))
 

@@ -35,7 +35,7 @@ from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.errors import error
 from mutator.errors.display import counted, text_of
 from mutator.plan.merge_unit import MergeUnit
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
 from mutator.table.apply import OpenRunner
@@ -115,7 +115,13 @@ class _Export:
     """One export."""
 
     def __init__(
-        self, snapshot: Snapshot, plan: Plan, table: str, output: str, earlier: _Earlier | None, open_runner: OpenRunner
+        self,
+        snapshot: Snapshot,
+        plan: Reading,
+        table: str,
+        output: str,
+        earlier: _Earlier | None,
+        open_runner: OpenRunner,
     ) -> None:
         self._snapshot, self._plan, self._table, self._output = snapshot, plan, table, output
         self._open_runner = open_runner
@@ -229,7 +235,7 @@ class _Export:
 _Unit = tuple[MergeUnit, Sequence[LiveExtent]]
 
 
-def _write(plan: Plan, snapshot: Snapshot, staging: str, units: Sequence[_Unit], number: int, attempt: int) -> Any:
+def _write(plan: Reading, snapshot: Snapshot, staging: str, units: Sequence[_Unit], number: int, attempt: int) -> Any:
     return guarded(write_units, plan, snapshot, staging, units, number, attempt)
 
 

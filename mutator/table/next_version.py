@@ -18,6 +18,7 @@ from mutator.errors.failpoints import failpoint
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.next_manifest import committed_counts
 from mutator.plan.inspect.managed import stored_schema
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text, order_value
@@ -77,7 +78,7 @@ def version_of_result(
     )
 
 
-def _horizon(plan: Plan, before: TableVersion, result: Result) -> str | None:
+def _horizon(plan: Reading, before: TableVersion, result: Result) -> str | None:
     """Return the highest of the order values of all tombstones that ever expired."""
     known = order_value(plan.rows.order_type, before.horizon)
     if result.expired is None or (known is not None and result.expired <= known):
@@ -85,7 +86,7 @@ def _horizon(plan: Plan, before: TableVersion, result: Result) -> str | None:
     return order_text(plan.rows.order_type, result.expired)
 
 
-def _defaults_of(snapshot: Snapshot, plan: Plan) -> str | None:
+def _defaults_of(snapshot: Snapshot, plan: Reading) -> str | None:
     """Return the values that the rows of earlier files have in the fields that an apply adds; None for no values."""
     known = snapshot.state.spec
     if known is None:
@@ -95,7 +96,7 @@ def _defaults_of(snapshot: Snapshot, plan: Plan) -> str | None:
     return defaults_text({name: value for name, value in defaults.items() if name not in names})
 
 
-def _spec_of(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:
+def _spec_of(snapshot: Snapshot, plan: Reading) -> dict[str, Any] | None:
     """Return the specification that an apply begins; None if it is the present one."""
     return None if plan.rows.spec == snapshot.state.spec else plan.rows.spec
 

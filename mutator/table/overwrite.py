@@ -33,7 +33,7 @@ from mutator.engine.versions.delta_files import ApplyTarget, order_bytes
 from mutator.engine.versions.live_extents import OfFiles
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import MutatorError, error
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import from_texts, to_value
 
@@ -58,7 +58,7 @@ class Replacement:
         return self.target.replaced is None or self.target.replaced.partitions is None
 
 
-def replacement(snapshot: Snapshot, plan: Plan, target: ApplyTarget, names: _Names, *, damaged: bool) -> Replacement:
+def replacement(snapshot: Snapshot, plan: Reading, target: ApplyTarget, names: _Names, *, damaged: bool) -> Replacement:
     """Find what an insert overwrite replaces. names: of the partitions. damaged: what is lost may be replaced.
 
     Raises StateError for lost tombstones that share a file with those of other partitions.
@@ -89,7 +89,7 @@ def replacement(snapshot: Snapshot, plan: Plan, target: ApplyTarget, names: _Nam
 
 
 def _of_unknown_masks(
-    snapshot: Snapshot, plan: Plan, target: ApplyTarget, partitions: tuple[str, ...] | None
+    snapshot: Snapshot, plan: Reading, target: ApplyTarget, partitions: tuple[str, ...] | None
 ) -> Replacement:
     """Return what is replaced where a version index is damaged: everything, and all of it is lost."""
     version = snapshot.version
@@ -154,7 +154,7 @@ def _live(masks: OfFiles, extent: LiveExtent) -> int:
 class _Lost:
     """The records and tombstones that are replaced, and whose keys are not known."""
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, names: _Names, masks: OfFiles, inside: Flags) -> None:
+    def __init__(self, snapshot: Snapshot, plan: Reading, names: _Names, masks: OfFiles, inside: Flags) -> None:
         """Verify the key indexes of all files with extents in partitions. inside: these extents."""
         self._plan, self._masks, self._raised = plan, masks, _of_snapshots(snapshot)
         self._extents: dict[str, list[LiveExtent]] = {}  # by path
@@ -227,7 +227,7 @@ def _is_damaged(snapshot: Snapshot, file: TableFile) -> bool:
     return False
 
 
-def _highest(plan: Plan, highs: Sequence[str | None], touched: Sequence[bytes | None] = ()) -> Any:
+def _highest(plan: Reading, highs: Sequence[str | None], touched: Sequence[bytes | None] = ()) -> Any:
     """Return the highest of some order values; None without any. highs: as text."""
     order_type, texts = plan.rows.order_type, [*map(order_bytes, highs), *touched]
     if not texts:

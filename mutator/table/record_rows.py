@@ -22,7 +22,7 @@ from mutator.formats.blocks.column_rows import shown_rows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING, Held, Mutation
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.table.find import Finder
@@ -36,7 +36,7 @@ class TableRecord:
 
     snapshot: Snapshot  # the newest one
     key: Key
-    plan: Plan
+    plan: Reading
 
     def at(self, number: int) -> ByPartition:
         """Return what a version holds. Raises StateError for damaged files, and for a version that was cleaned."""

@@ -29,7 +29,7 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
 from mutator.pipeline.verify import Difference
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import flags, from_texts, to_numbers, to_texts
@@ -63,7 +63,7 @@ class Checked:
     rebuilt: bytes | None = None  # a damaged key index, made again from the rows
 
 
-def check_file(plan: Plan, snapshot: Snapshot, file: TableFile, hidden: Sequence[HiddenRows]) -> Checked:
+def check_file(plan: Reading, snapshot: Snapshot, file: TableFile, hidden: Sequence[HiddenRows]) -> Checked:
     """Compare a file with what the log says of it, and with its key index.
 
     snapshot: any version after it was added. hidden: rows of the file that versions hide.
@@ -121,7 +121,7 @@ def _why(fault: Exception) -> str:
     return str(fields.get("why", fault))
 
 
-def _rows(plan: Plan, snapshot: Snapshot, file: TableFile) -> VerifiedRows:
+def _rows(plan: Reading, snapshot: Snapshot, file: TableFile) -> VerifiedRows:
     """Read the rows of a file. Raises StateError, NotReadable."""
     with faults("Parquet"), verified_file(snapshot.table, file.data) as stream:
         parts = list(_data(plan, snapshot, file, stream) if file.role == DATA else _tombstones(plan, stream))
@@ -132,7 +132,7 @@ def _rows(plan: Plan, snapshot: Snapshot, file: TableFile) -> VerifiedRows:
     return VerifiedRows(joined[0], keys, joined[1], orders, np.concatenate(names) if names else None)
 
 
-def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Iterator[VerifiedRows]:
+def _data(plan: Reading, snapshot: Snapshot, file: TableFile, stream: Any) -> Iterator[VerifiedRows]:
     layout, start = _layout(plan, snapshot, file), 0
     found = opened(stream)
     for number in range(found.metadata.num_row_groups):
@@ -145,14 +145,14 @@ def _data(plan: Plan, snapshot: Snapshot, file: TableFile, stream: Any) -> Itera
         start += table.num_rows
 
 
-def _partitions(plan: Plan, block: Any, layout: ColumnLayout) -> Any:
+def _partitions(plan: Reading, block: Any, layout: ColumnLayout) -> Any:
     """Return the directory of each row's partition, an object array; None for a row that has none."""
     written = replace(plan.rows.layouts["written"], result=layout.result)
     codes, names, _ = plan.block_type.partitions(block.written(), written)
     return np.array([*names, None], object)[codes]
 
 
-def _layout(plan: Plan, snapshot: Snapshot, file: TableFile) -> ColumnLayout:
+def _layout(plan: Reading, snapshot: Snapshot, file: TableFile) -> ColumnLayout:
     """Return how a file is read, with its own types."""
     layout: ColumnLayout = plan.rows.layouts["master"]
     own, names = EarlierForms(snapshot.state, snapshot.table).schema(file.schema), layout.result.names
@@ -161,7 +161,7 @@ def _layout(plan: Plan, snapshot: Snapshot, file: TableFile) -> ColumnLayout:
     return replace(layout, schema=own, result=own, id_fields=ids, order_field=order)
 
 
-def _tombstones(plan: Plan, stream: Any) -> Iterator[VerifiedRows]:
+def _tombstones(plan: Reading, stream: Any) -> Iterator[VerifiedRows]:
     for table in tombstone_tables(stream):
         keys = [table.column(f"key_{n}").combine_chunks().cast(pa.large_binary()) for n in range(plan.key_width)]
         hashes = hash_columns([ByteColumn.of_array(column) for column in keys])
@@ -192,7 +192,7 @@ def _of_index(file: TableFile, index: Any) -> VerifiedRows:
     return VerifiedRows(index.hashes()[order], index.keys(entries[order]), index.row_hashes(entries)[order], None)
 
 
-def _compared(plan: Plan, file: TableFile, rows: VerifiedRows, index: KeyIndex) -> list[Difference]:
+def _compared(plan: Reading, file: TableFile, rows: VerifiedRows, index: KeyIndex) -> list[Difference]:
     """Compare a key index with the rows."""
     entries = np.arange(file.rows)
     positions, hashes = index.positions(entries), index.hashes()
@@ -217,7 +217,7 @@ def _compared(plan: Plan, file: TableFile, rows: VerifiedRows, index: KeyIndex) 
     return [Difference(f"its {what} are not those of the rows", file.index.path) for what in faulty]
 
 
-def _has_orders(plan: Plan, index: KeyIndex, orders: Any) -> bool:
+def _has_orders(plan: Reading, index: KeyIndex, orders: Any) -> bool:
     """Return whether a key index has the order values of the rows. orders: one per entry."""
     order_type = index.order_type
     if order_type is None:
@@ -225,14 +225,14 @@ def _has_orders(plan: Plan, index: KeyIndex, orders: Any) -> bool:
     return bool(index.orders(np.arange(index.rows)).equals(_as_type(plan, order_type, orders)))
 
 
-def _as_type(plan: Plan, order_type: str, orders: Any) -> Any:
+def _as_type(plan: Reading, order_type: str, orders: Any) -> Any:
     """Return order values as those of the type that they had when the file was written."""
     if order_type == plan.rows.order_type:
         return orders
     return from_texts(order_type, to_texts(plan.rows.order_type, orders))
 
 
-def _extents(plan: Plan, file: TableFile, rows: VerifiedRows) -> list[Difference]:
+def _extents(plan: Reading, file: TableFile, rows: VerifiedRows) -> list[Difference]:
     """Compare the buckets and the highest order values of extents with the rows."""
     counts = [one.rows for one in file.extents]
     bucket, buckets = (
@@ -248,7 +248,7 @@ def _extents(plan: Plan, file: TableFile, rows: VerifiedRows) -> list[Difference
     return found + ([] if rows.orders is None else _highs(plan, file, rows.orders))
 
 
-def _highs(plan: Plan, file: TableFile, orders: Any) -> list[Difference]:
+def _highs(plan: Reading, file: TableFile, orders: Any) -> list[Difference]:
     """Compare the highest order value of each extent with those of its rows. orders: one per row."""
     texts = pa.array([order_bytes(one.high) for one in file.extents], pa.large_binary())
     start, found = 0, []
@@ -262,7 +262,7 @@ def _highs(plan: Plan, file: TableFile, orders: Any) -> list[Difference]:
     return found
 
 
-def _rebuilt(plan: Plan, file: TableFile, rows: VerifiedRows) -> bytes | None:
+def _rebuilt(plan: Reading, file: TableFile, rows: VerifiedRows) -> bytes | None:
     """Return the key index of a file, made again; None if it is not the one that the log names."""
     counts: Ints = np.array([one.rows for one in file.extents], np.int64)
     for order_type in dict.fromkeys((plan.rows.order_type, "long")):

@@ -24,7 +24,7 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError
 from mutator.errors.display import counted, key_text
 from mutator.pipeline.verify import Difference
-from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.plan.reading import SAMPLES, Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.table.apply import OpenRunner
@@ -150,5 +150,7 @@ class RowsOfTable:
         return self._live.entry_keys(part.place.file, entries)
 
 
-def _check(plan: Plan, snapshot: Snapshot, given: tuple[TableFile, list[HiddenRows]], number: int, attempt: int) -> Any:
+def _check(
+    plan: Reading, snapshot: Snapshot, given: tuple[TableFile, list[HiddenRows]], number: int, attempt: int
+) -> Any:
     return guarded(check_file, plan, snapshot, *given)

@@ -28,8 +28,9 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.accounting import add_up
 from mutator.plan.inspect.source import Source
 from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.reading import Chunks
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.run_plan import Chunks, Limits, Plan
+from mutator.plan.run_plan import Limits, Plan
 from mutator.plan.splits import Split, numbered
 from mutator.plan.strategy import Strategy
 from mutator.rules.delimiter import field_delimiter
@@ -213,7 +214,8 @@ class Dataset:
             full=full,
             expire_before=1_000 * self.number - 500 if expire else None,
             chunks=Chunks(master=256, feed=128, written=256),
-            limits=Limits({"master": 0, "feed": 0}),
+            rejects={"master": 0, "feed": 0},
+            limits=Limits(),
             memory=memory,
             unique=unique or self.buckets is not None,
             units=tuple(MergeUnit(group, groups, buckets) for group in range(groups)),

@@ -15,7 +15,7 @@ from mutator.engine.blocks.read_blocks import read_runs
 from mutator.engine.records.read_records import read_task
 from mutator.engine.split_content import REJECT
 from mutator.errors import ConfigError, DataError
-from mutator.plan import run_plan
+from mutator.plan import reading, run_plan
 from mutator.plan.inspect import survey
 from tests.support.job import BY_NAME, CONFIG, ENGINES, FEED, MASTER, WITH_OP, Job, known, rows, snapshot
 
@@ -238,7 +238,7 @@ def test_more_rejects_than_can_be_set_aside_do_not_travel(job):
     read = {"records": read_task, "blocks": read_runs}[job.engine]
     elements = [element for task in made.tasks for element in read(made, task)]
 
-    assert sum(element[0][0] == made.ledger and element[0][2] == REJECT for element in elements) == run_plan.SAMPLES
+    assert sum(element[0][0] == made.ledger and element[0][2] == REJECT for element in elements) == reading.SAMPLES
     job.refused(DataError, "10,000 feed rows cannot be read")
 
 

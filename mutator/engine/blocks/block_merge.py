@@ -33,7 +33,8 @@ from mutator.engine.changed_rows import ChangedRowFile
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.block_type import Hashes, patched
 from mutator.plan.merge_unit import MergeUnit
-from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.plan.reading import SAMPLES, Reading
+from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.changes import BEFORE, DELETE
 from mutator.rules.order_columns import flags, from_texts, newest, to_texts, to_value
@@ -258,7 +259,7 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
 
 
-def _touched(plan: Plan, table: Any, rows: Ints, orders: Any) -> Any:
+def _touched(plan: Reading, table: Any, rows: Ints, orders: Any) -> Any:
     """Return tombstones with some rows raised to the order values of the deletes that met them."""
     index = np.arange(table.num_rows)
     index[rows] = table.num_rows + np.arange(len(rows))

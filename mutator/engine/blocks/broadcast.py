@@ -38,6 +38,7 @@ from mutator.engine.split_content import (
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 
@@ -59,7 +60,7 @@ class Patch:
     ledger: tuple[LedgerElement, ...]
 
 
-def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
+def fold_feed(plan: Reading, elements: Iterable[Any]) -> bytes:
     """Return the winners of all runs; no bytes without mutations."""
     runs = [mutations_of_run(plan, BlockRun(*value)) for _, value in elements]
     return table_bytes(table_of_mutations(fold_parts(plan, runs))) if runs else b""
@@ -134,7 +135,7 @@ def finish(
     return receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))
 
 
-def _tombstones(plan: Plan, split: Split, ledger: list[LedgerElement]) -> Iterator[Any]:
+def _tombstones(plan: Reading, split: Split, ledger: list[LedgerElement]) -> Iterator[Any]:
     one = plan.inputs[split.input]
     try:
         receipt = check_tombstones(plan, split, one)

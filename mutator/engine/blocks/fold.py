@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from mutator.engine.blocks.mutations import Columns, Mutations
 from mutator.engine.blocks.rows_in_place import RowsInPlace
 from mutator.formats.blocks.block_type import Hashes, unequal
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, ranks
 from mutator.rules.sort_order import hash_order
@@ -26,12 +26,12 @@ from mutator.rules.sort_order import hash_order
 _COMPARED = 1 << 17  # mutations whose keys and precedence are compared at a time
 
 
-def fold(plan: Plan, found: Mutations) -> Mutations:
+def fold(plan: Reading, found: Mutations) -> Mutations:
     """Return one mutation a key, the one with the highest precedence, sorted by the hash of the key."""
     return fold_parts(plan, [found])
 
 
-def fold_parts(plan: Plan, parts: list[Mutations]) -> Mutations:
+def fold_parts(plan: Reading, parts: list[Mutations]) -> Mutations:
     """Fold mutations that are in several parts; see ``fold``.
 
     The list is emptied, so that the memory of each column is free for the next ones as soon as it is copied.
@@ -41,7 +41,7 @@ def fold_parts(plan: Plan, parts: list[Mutations]) -> Mutations:
     return Mutations.of(columns.take(rows) | remarks)
 
 
-def fold_in_place(plan: Plan, parts: list[Mutations]) -> Mutations:
+def fold_in_place(plan: Reading, parts: list[Mutations]) -> Mutations:
     """Fold mutations for the last time, as ``fold_parts`` does; their rows are not copied if all of them are winners.
 
     Nothing compares the rows again as they were read, so both columns of rows are those to be written.
@@ -62,7 +62,7 @@ def _emptied(parts: list[Mutations]) -> Columns:
     return columns
 
 
-def last_of_each(plan: Plan, columns: Columns) -> tuple[Ints, dict[str, Any]]:
+def last_of_each(plan: Reading, columns: Columns) -> tuple[Ints, dict[str, Any]]:
     """Return the winner of each key, one of the rows, by hash, and those columns of the winners that differ.
 
     These are counts, mixed and upserts; none where each key has one mutation.
@@ -93,7 +93,7 @@ def _slices(hashes: Hashes) -> Iterator[slice]:
         start = end
 
 
-def _last_of_several(plan: Plan, columns: Columns, rows: Ints) -> tuple[Ints, dict[str, Any]]:
+def _last_of_several(plan: Reading, columns: Columns, rows: Ints) -> tuple[Ints, dict[str, Any]]:
     """Return the winner of each key, one of the rows, and its columns counts, mixed and upserts.
 
     rows: mutations in the order of their hashes; so are the winners.
@@ -131,7 +131,7 @@ def _last_of_several(plan: Plan, columns: Columns, rows: Ints) -> tuple[Ints, di
     }
 
 
-def _content_ranks(plan: Plan, columns: Columns, rows: Ints, sort: Ints, equal: Flags) -> Ints:
+def _content_ranks(plan: Reading, columns: Columns, rows: Ints, sort: Ints, equal: Flags) -> Ints:
     """Return int64 values that compare as the bytes of the rows do, where nothing else decides; 0 for other rows.
 
     sort: an order of the rows. equal: whether a row in this order has the precedence of the next one, without bytes.

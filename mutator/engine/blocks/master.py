@@ -19,7 +19,7 @@ from mutator.engine.split_content import RowSequences, damage_of, damaged
 from mutator.errors import MutatorError
 from mutator.formats.blocks.block_type import Batch, Block, Hashes
 from mutator.formats.content import NotReadable
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 from mutator.storage.compression import CorruptStream
@@ -31,7 +31,7 @@ Found = TypeVar("Found")
 class MasterBlock:
     """Some consecutive rows of a master."""
 
-    plan: Plan
+    plan: Reading
     file: Input | None  # None: they come from the shuffle
     base: int  # number of the first row
     block: Block
@@ -63,7 +63,7 @@ class MasterBlock:
 
 
 def from_files(
-    plan: Plan, splits: Iterable[Split], done: Callable[[Split, Input, Batch, SplitReceipt], None]
+    plan: Reading, splits: Iterable[Split], done: Callable[[Split, Input, Batch, SplitReceipt], None]
 ) -> Iterator[MasterBlock]:
     """Read splits one after the other. done: called with each batch and the receipt so far. Raises Damage."""
     base = 0
@@ -78,7 +78,7 @@ def from_files(
 
 
 def _from_split(
-    plan: Plan, split: Split, file: Input, base: int, done: Callable[[Split, Input, Batch, SplitReceipt], None]
+    plan: Reading, split: Split, file: Input, base: int, done: Callable[[Split, Input, Batch, SplitReceipt], None]
 ) -> Iterator[MasterBlock]:
     sequences = RowSequences(plan, split, file)
     for batch, receipt in batches(plan, split, file, trusted=file.source.checksum is not None):
@@ -91,7 +91,7 @@ def _from_split(
 
 
 def from_shuffle(
-    plan: Plan, pieces: Iterator[BlockRows], again: bool, stack: ExitStack
+    plan: Reading, pieces: Iterator[BlockRows], again: bool, stack: ExitStack
 ) -> Callable[[], Iterator[MasterBlock]]:
     """Return a function that reads shuffled rows. again: several times, so rows are kept, on disk if many."""
     if not again:
@@ -114,7 +114,7 @@ def from_shuffle(
     return lambda: _blocks(plan, _read(path))
 
 
-def _blocks(plan: Plan, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]:
+def _blocks(plan: Reading, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]:
     base = 0
     for piece in pieces:
         block = plan.block_type.load([piece.rows], plan.rows.layouts["master"])

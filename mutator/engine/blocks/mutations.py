@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.formats.blocks.block_type import Block, Hashes
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.partition_transforms import RowPartitions
 
@@ -65,7 +65,7 @@ class Mutations:
 
 
 def mutations_of(
-    plan: Plan,
+    plan: Reading,
     block: Block,
     inputs: Ints,
     offsets: Ints,
@@ -100,7 +100,7 @@ def mutations_of(
     )
 
 
-def directories_of(plan: Plan, block: Block) -> Any:
+def directories_of(plan: Reading, block: Block) -> Any:
     """Return the directory of each row's partition, a pa.DictionaryArray; NULLs where mutations carry none."""
     if not plan.feed_has_directories:
         return pa.nulls(len(block))
@@ -113,12 +113,12 @@ def directories_of(plan: Plan, block: Block) -> Any:
     return directory_column(codes, names)
 
 
-def partitions_of(plan: Plan, block: Block) -> RowPartitions:
+def partitions_of(plan: Reading, block: Block) -> RowPartitions:
     """Return the partitions of a block's rows; they are derived again only if reading has not found them."""
     return _derived(plan, block.written()) if block.partitions is None else block.partitions
 
 
-def _derived(plan: Plan, rows: Any) -> RowPartitions:
+def _derived(plan: Reading, rows: Any) -> RowPartitions:
     return plan.block_type.partitions(rows, plan.rows.layouts["written"])
 
 

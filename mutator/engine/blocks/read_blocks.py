@@ -33,7 +33,7 @@ from mutator.engine.split_content import (
 )
 from mutator.formats.blocks.block_type import Batch, Hashes
 from mutator.formats.content import NotReadable
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
 from mutator.rules import future_orders
 from mutator.rules.byte_columns import ByteColumn, Ints
@@ -71,7 +71,7 @@ class BlockRows(NamedTuple):
     sequences: bytes | None  # int64
 
 
-def read_runs(plan: Plan, splits: Iterable[Split], feed: "type[Feed] | None" = None) -> Iterator[Any]:
+def read_runs(plan: Reading, splits: Iterable[Split], feed: "type[Feed] | None" = None) -> Iterator[Any]:
     """Read the splits of one task; errors in a file travel as data. feed: collects the mutations."""
     keep_freed_memory()
     mutations, master = (feed or Feed)(plan), _Master(plan)
@@ -86,7 +86,7 @@ def read_runs(plan: Plan, splits: Iterable[Split], feed: "type[Feed] | None" = N
     yield from master.pieces()
 
 
-def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tuple[Batch, SplitReceipt]]:
+def batches(plan: Reading, split: Split, file: Input, trusted: bool) -> Iterator[tuple[Batch, SplitReceipt]]:
     """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
     content = SplitContent(plan, split, file)
     layout = plan.rows.layouts[file.layout]
@@ -118,7 +118,7 @@ def batches(plan: Plan, split: Split, file: Input, trusted: bool) -> Iterator[tu
         yield Batch(plan.block_type.load([], layout), (), 0, 0), receipt
 
 
-def rejected(plan: Plan, split: Split, file: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:
+def rejected(plan: Reading, split: Split, file: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:
     """Yield the ledger's elements of a batch's rejects."""
     # More than may be set aside need not travel: they are counted, and the run will fail.
     before = receipt.rejected - len(batch.rejects)
@@ -129,7 +129,7 @@ def rejected(plan: Plan, split: Split, file: Input, batch: Batch, receipt: Split
 class Feed:
     """The mutations of a task, by the layout of their rows."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Reading) -> None:
         """Begin without mutations."""
         self.plan = plan
         self.waiting: dict[str, list[Mutations]] = {}
@@ -204,7 +204,7 @@ class Feed:
         self.waiting, self._bytes = {}, 0
 
 
-def mutations_of_run(plan: Plan, run: BlockRun) -> Mutations:
+def mutations_of_run(plan: Reading, run: BlockRun) -> Mutations:
     """Return the mutations of a run."""
     block = plan.block_type.load([run.rows], plan.rows.layouts[run.layout])
     inputs = np.frombuffer(run.inputs, np.int32).astype(np.int64)
@@ -221,7 +221,7 @@ def mutations_of_run(plan: Plan, run: BlockRun) -> Mutations:
 class _Master:
     """The master rows of a task, by the group that they go to, in their order."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Reading) -> None:
         self._plan = plan
         self._waiting: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
         self._sizes: Counter[int] = Counter()
@@ -287,7 +287,7 @@ def grouped(hashes: Hashes, groups: int) -> tuple[Ints, list[Piece]]:
     return order, [(int(found[start]), start, end) for start, end in zip(starts, ends[: len(starts)], strict=True)]
 
 
-def tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
+def tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Any]:
     """Yield the tables of a file of tombstones, with the hash of each key. Raises Damage."""
     with storage_for(file.source.path).open(file.source.path) as stream:
         for table in tombstone_tables(stream):
@@ -298,7 +298,7 @@ def tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
             yield table.append_column("hash", pa.array(hashes))
 
 
-def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
+def _read_tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Any]:
     receipt = check_tombstones(plan, split, file)
     for number, table in enumerate(tombstones(plan, split, file)):
         order, pieces = grouped(table.column("hash").to_numpy(), plan.groups)
@@ -309,7 +309,7 @@ def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
     yield receipt_of(plan, split, receipt)
 
 
-def _packed_directories(plan: Plan, column: Any) -> bytes | None:
+def _packed_directories(plan: Reading, column: Any) -> bytes | None:
     """Return a slice of a pa.DictionaryArray as Arrow IPC, with the names that occur in it, or None."""
     if not plan.feed_has_directories:
         return None

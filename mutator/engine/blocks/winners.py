@@ -18,7 +18,8 @@ from mutator.engine.blocks.spool import BATCH
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.block_type import Hashes, unequal
-from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.plan.reading import SAMPLES, Reading
+from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts, to_value
 from mutator.rules.order_units import units_of
@@ -302,7 +303,7 @@ class Winners:
         return equal
 
 
-def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
+def tombstone_table(plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:
     """Return a pa.Table of tombstones: key columns, order values as text, commit times in ms, hashes."""
     times = pa.array(np.full(len(hashes), committed, np.int64))
     return pa.table(
@@ -311,7 +312,7 @@ def tombstone_table(plan: Plan, hashes: Hashes, keys: list[Any], orders: Any, co
     )
 
 
-def own_orders(plan: Plan, table: Any) -> Any:
+def own_orders(plan: Reading, table: Any) -> Any:
     """Return the order values of a pa.Table of tombstones: those that a full snapshot meets."""
     return from_texts(plan.rows.order_type, table.column("order").combine_chunks())
 

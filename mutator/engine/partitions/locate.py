@@ -43,6 +43,7 @@ from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import inputs_of_files
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.bloom_filter import Sought
@@ -231,7 +232,7 @@ class _Search:
                 yield _Located(directory, positions[rows], orders, buried)
 
 
-def _rows(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
+def _rows(plan: Reading, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
     receipts: dict[SplitNumber, SplitReceipt] = {}
 
     def done(split: Split, _: Input, __: Any, receipt: SplitReceipt) -> None:

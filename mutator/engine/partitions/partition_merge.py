@@ -22,6 +22,7 @@ from mutator.engine.receipts import MergeReceipt
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.bloom_filter import filter_of
 
@@ -82,7 +83,7 @@ def _merge(merge: UnitTask, files: _BoundedFiles, unit: int, arrived: dict[int, 
         merge.merge(lambda: files.noting(merge.from_master()), no_tombstones)
 
 
-def _blocks(plan: Plan, tables: Iterator[Any]) -> Iterator[MasterBlock]:
+def _blocks(plan: Reading, tables: Iterator[Any]) -> Iterator[MasterBlock]:
     base = 0
     block_type = plan.block_type
     for table in tables:
@@ -139,7 +140,7 @@ class _BoundedFiles(BucketFiles):
 class _Pack:
     """The filters of all files that a task writes, in one file."""
 
-    def __init__(self, plan: Plan, staging: str, task: int, attempt: int) -> None:
+    def __init__(self, plan: Reading, staging: str, task: int, attempt: int) -> None:
         self._plan, self._staging, self._attempt = plan, staging, attempt
         self.path = f"_mutator/filters/{file_name(plan, task, attempt)}.filters"
         self._filters: list[KeyFilter] = []

@@ -30,13 +30,14 @@ from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.block_type import Hashes
 from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import murmur64a
 
 
-def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
+def placed_as_read(plan: Reading, splits: Iterable[Split]) -> Iterator[Route]:
     """Read the splits of one task; route every row to the partition of its fields."""
     keep_freed_memory()
     feed = _PlacedFeed(plan)
@@ -59,7 +60,7 @@ class _PlacedFeed(Feed):
         self.forget()
 
 
-def _folded_apart(plan: Plan, found: Mutations) -> Mutations:
+def _folded_apart(plan: Reading, found: Mutations) -> Mutations:
     """Fold the mutations of each partition."""
     names = found.directories.dictionary.to_pylist()
     salts = np.array([murmur64a(name.encode("utf-8", "surrogateescape")) for name in names], np.uint64)
@@ -68,7 +69,7 @@ def _folded_apart(plan: Plan, found: Mutations) -> Mutations:
     return replace(folded, hashes=folded.hashes ^ salts[folded.keys[0].to_numpy()], keys=folded.keys[1:])
 
 
-def _master_rows(plan: Plan, split: Split, file: Input) -> Iterator[Any]:
+def _master_rows(plan: Reading, split: Split, file: Input) -> Iterator[Any]:
     sequences = RowSequences(plan, split, file)
     receipt = NOTHING_READ
     for batch, receipt in batches(plan, split, file, trusted=False):
@@ -102,7 +103,7 @@ def merged_and_placed(
 class _RouteSink:
     """Receives the rows that a merge leaves, and routes each to its partition; tombstones have none."""
 
-    def __init__(self, plan: Plan, group: int, stack: ExitStack) -> None:
+    def __init__(self, plan: Reading, group: int, stack: ExitStack) -> None:
         self._plan, self._group, self._stack = plan, group, stack
         self._routes: list[Route] = []
         self._bytes = 0

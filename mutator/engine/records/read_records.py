@@ -31,7 +31,7 @@ from mutator.engine.split_content import (
 )
 from mutator.formats.blocks.block_type import Ignored, Record
 from mutator.formats.content import NotReadable, Reject
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.op_codes import abridged, add_counts
@@ -44,16 +44,16 @@ TOMBSTONE, MASTER, FEED = 0, 1, 2
 Element = tuple[tuple[int, tuple[bytes, ...], int, tuple[Any, ...]], tuple[Any, ...]]
 
 
-def read_task(plan: Plan, splits: Iterable[Split]) -> Iterator[Element]:
+def read_task(plan: Reading, splits: Iterable[Split]) -> Iterator[Element]:
     """Read the splits of one task; errors travel as elements of the ledger."""
     return read_splits(plan, splits, partial(_read, plan))
 
 
-def _read(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
+def _read(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     return (_read_tombstones if file.side == "tombstones" else _read_rows)(plan, split, file)
 
 
-def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
+def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     buckets, ledger, shipped = plan.groups, plan.ledger, plan.rejects_shipped[file.side]
     side = MASTER if file.side == "master" else FEED
     rank, by_file_name = file.rank, plan.by_file_name
@@ -107,7 +107,7 @@ def _read_rows(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
     yield receipt_of(plan, split, read)
 
 
-def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Record | Reject | Ignored | None]:
+def records_of(plan: Reading, content: SplitContent, file: Input) -> Iterator[Record | Reject | Ignored | None]:
     """Read the rows of a split; raises Damage where the content is not of its format."""
     try:
         yield from plan.block_type.records(content, plan.rows.layouts[file.layout])
@@ -115,7 +115,7 @@ def records_of(plan: Plan, content: SplitContent, file: Input) -> Iterator[Recor
         raise damaged(file, fault) from None
 
 
-def _read_tombstones(plan: Plan, split: Split, file: Input) -> Iterator[Element]:
+def _read_tombstones(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     parse_order = ORDER_TYPES[plan.rows.order_type][0]
     receipt = check_tombstones(plan, split, file)
     with storage_for(file.source.path).open(file.source.path) as stream:

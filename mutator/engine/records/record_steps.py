@@ -10,10 +10,10 @@ from mutator.engine.records.read_records import read_task
 from mutator.engine.records.write import write_bucket
 from mutator.engine.runner import Runner
 from mutator.engine.tasks import merge_groups
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 
 
-def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
+def merge(runner: Runner, plan: Reading, staging: str | None) -> Receipts:
     """Run the merge of a plan; return all receipts.
 
     staging: directory that the files go to, None for a dry run.

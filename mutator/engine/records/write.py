@@ -20,6 +20,7 @@ from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.sorted_runs import sorted_elements
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.changes import AFTER, BEFORE, DELETE, INSERT
 from mutator.rules.id_spellings import have_spellings
@@ -86,7 +87,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 class _Tombstones:
     """Tombstones that come one by one."""
 
-    def __init__(self, plan: Plan, files: BucketFiles) -> None:
+    def __init__(self, plan: Reading, files: BucketFiles) -> None:
         self._plan, self._files = plan, files
         self._batch: list[Tombstone] = []
 
@@ -105,7 +106,7 @@ class _Tombstones:
 class _Changes:
     """Changed rows that come one by one."""
 
-    def __init__(self, plan: Plan, sink: ChangedRowFile) -> None:
+    def __init__(self, plan: Reading, sink: ChangedRowFile) -> None:
         self._plan, self._sink = plan, sink
         self._kinds: list[int] = []
         self._rows: list[bytes] = []

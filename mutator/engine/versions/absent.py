@@ -22,7 +22,8 @@ from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values, tombstone_rows
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import MutatorError
-from mutator.plan.run_plan import SAMPLES, Plan
+from mutator.plan.reading import SAMPLES, Reading
+from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import from_texts, newest, to_texts
@@ -88,7 +89,7 @@ def buckets_of_group(group: int, groups: int, buckets: int) -> list[int]:
     return list(range(group % step, buckets, step))
 
 
-def _of_group(plan: Plan, live: LiveRows, extents: Sequence[LiveExtent], group: int) -> tuple[Ints, Hashes]:
+def _of_group(plan: Reading, live: LiveRows, extents: Sequence[LiveExtent], group: int) -> tuple[Ints, Hashes]:
     """Return (entries, hashes) of all rows of some extents with keys of a group, hidden ones too.
 
     extents: of one file. The file of a large partition has rows of many groups: of the rows of other groups, only the
@@ -109,7 +110,7 @@ def _of_group(plan: Plan, live: LiveRows, extents: Sequence[LiveExtent], group: 
 
 
 def _absent(
-    plan: Plan,
+    plan: Reading,
     live: LiveRows,
     extents: Sequence[LiveExtent],
     entries: Ints,
@@ -140,13 +141,13 @@ def _absent(
     return positions, hashes, live.entry_keys(file, entries), orders, names[which].tolist()
 
 
-def _highs(plan: Plan, extents: Sequence[LiveExtent], which: Ints) -> Any:
+def _highs(plan: Reading, extents: Sequence[LiveExtent], which: Ints) -> Any:
     """Return the highest order value of the extent of each record. which: numbers of the extents."""
     texts = pa.array([order_bytes(one.extent.high) for one in extents], pa.large_binary())
     return from_texts(plan.rows.order_type, texts).take(pa.array(which))
 
 
-def _tombstones(plan: Plan, buckets: BucketCounts, parts: Sequence[_Absent]) -> Delta:
+def _tombstones(plan: Reading, buckets: BucketCounts, parts: Sequence[_Absent]) -> Delta:
     """Return the tombstones of absent records, by partition, bucket and key."""
     hashes = np.concatenate([part[1] for part in parts])
     encoded, orders = (pa.concat_arrays([part[column] for part in parts]) for column in (2, 3))

@@ -44,6 +44,7 @@ from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.block_type import unequal
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, chosen
 from mutator.rules.key_hash import Hashes
@@ -357,7 +358,7 @@ class Meeting:
         )
 
 
-def write(plan: Plan, found: Mutations, decided: DecidedRows, writer: DeltaWriter) -> None:
+def write(plan: Reading, found: Mutations, decided: DecidedRows, writer: DeltaWriter) -> None:
     """Write the rows and tombstones that a table gets. found: the winners."""
     for role, (numbers, codes) in decided.written.items():
         by_hash = number_order(numbers)
@@ -383,7 +384,7 @@ def _joined(parts: list[_Written]) -> _Written:
     return numbers, codes
 
 
-def _index(plan: Plan, target: ApplyTarget, tables: list[Any], group: int, attempt: int) -> Stored | None:
+def _index(plan: Reading, target: ApplyTarget, tables: list[Any], group: int, attempt: int) -> Stored | None:
     """Write the version index of a task; return None if it is empty."""
     content = written_index(tables)
     if content is None or target.table is None:

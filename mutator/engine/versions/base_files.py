@@ -34,7 +34,7 @@ from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.formats.files.parquet import table_writer
 from mutator.plan.merge_unit import MergeUnit
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.storage import storage_for
 
@@ -58,7 +58,7 @@ class Buried:
 class BaseWriter:
     """Writes the base files of one task."""
 
-    def __init__(self, plan: Plan, target: ApplyTarget, task: int, attempt: int) -> None:
+    def __init__(self, plan: Reading, target: ApplyTarget, task: int, attempt: int) -> None:
         """Create no file yet."""
         self._plan, self._target, self._task, self._attempt = plan, target, task, attempt
         # By directory, and by bucket where a unit has several.
@@ -200,7 +200,7 @@ class BaseWriter:
 class _BaseFile:
     """A data file that is being written, and the columns of its key index so far."""
 
-    def __init__(self, plan: Plan, table: str, path: str) -> None:
+    def __init__(self, plan: Reading, table: str, path: str) -> None:
         self._schema, self._stack = plan.rows.output.schema, ExitStack()
         self._stream = self._stack.enter_context(created(plan, table, path))
         codec = plan.rows.output.dialect.codec
@@ -250,6 +250,6 @@ def _extent(bucket: _Bucket, rows: int, high: str | None) -> Extent:
     return Extent(partition=partition, bucket=number, buckets=buckets, rows=rows, high=high)
 
 
-def _high(plan: Plan, orders: Any) -> str | None:
+def _high(plan: Reading, orders: Any) -> str | None:
     texts = to_texts(plan.rows.order_type, pa.array([pc.max(orders)], orders.type))
     return text_of_order(texts[0].as_py())

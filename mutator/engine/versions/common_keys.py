@@ -31,7 +31,7 @@ from mutator.engine.versions.apply_task import MIXED, UPSERT, WrittenRows
 from mutator.engine.versions.keys_by_bucket import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import from_texts
@@ -94,7 +94,7 @@ class OwnHashes:
         return None if (end - at > 1).any() else self.facts[at]
 
 
-def common_keys(plan: Plan, own: OwnHashes, live: LiveRows, versions: Sequence[TableVersion]) -> Keys:
+def common_keys(plan: Reading, own: OwnHashes, live: LiveRows, versions: Sequence[TableVersion]) -> Keys:
     """Return the keys whose records or tombstones some versions changed, and whose hashes an apply has.
 
     live: of a snapshot that has the versions.
@@ -110,7 +110,7 @@ def common_keys(plan: Plan, own: OwnHashes, live: LiveRows, versions: Sequence[T
     return whole.chosen(list({place: number for number, place in enumerate(whole.places())}.values()))
 
 
-def _in_files(plan: Plan, own: OwnHashes, live: LiveRows, version: TableVersion) -> Iterator[Keys]:
+def _in_files(plan: Reading, own: OwnHashes, live: LiveRows, version: TableVersion) -> Iterator[Keys]:
     """Yield the keys of the files that a version added."""
     for file in version.files:
         hashes = live.hashes(file)
@@ -121,7 +121,7 @@ def _in_files(plan: Plan, own: OwnHashes, live: LiveRows, version: TableVersion)
             yield _keys(hashes[entries], live.entry_keys(file, entries), names, entries)
 
 
-def _touched(plan: Plan, own: OwnHashes, live: LiveRows, version: TableVersion) -> Iterator[Keys]:
+def _touched(plan: Reading, own: OwnHashes, live: LiveRows, version: TableVersion) -> Iterator[Keys]:
     """Yield the keys of the rows that a version touched."""
     columns = live.snapshot.files
     for part in older_rows(live.snapshot.table, index_of(version)):
@@ -143,7 +143,7 @@ def _keys(hashes: Hashes, encoded: Any, names: Any, rows: Ints) -> Keys:
     return Keys(hashes, encoded, partitions)
 
 
-def _partitions(plan: Plan, file: TableFile, positions: Ints) -> Any:
+def _partitions(plan: Reading, file: TableFile, positions: Ints) -> Any:
     """Return the partition of some rows of a file, a pa.DictionaryArray; None where it is no part of the key.
 
     The entries of an extent in the key index are at the same numbers as its rows.
@@ -192,7 +192,7 @@ class _Rows:
 class Rebuilder:
     """Makes the winners of an apply again."""
 
-    def __init__(self, plan: Plan, base: LiveRows, own: OwnHashes, version: TableVersion) -> None:
+    def __init__(self, plan: Reading, base: LiveRows, own: OwnHashes, version: TableVersion) -> None:
         """Read nothing yet. base: the snapshot that the apply has seen. version: that it would have become."""
         snapshot = base.snapshot
         files, masks = file_columns(version.files, version.number), Masks(snapshot.table)

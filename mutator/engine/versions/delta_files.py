@@ -29,7 +29,7 @@ from mutator.engine.versions.replaced import Replaced
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.files.parquet import table_writer
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import to_texts
@@ -97,7 +97,7 @@ class Delta:
 class DeltaWriter:
     """Writes the files of one task."""
 
-    def __init__(self, plan: Plan, target: ApplyTarget, group: int, attempt: int) -> None:
+    def __init__(self, plan: Reading, target: ApplyTarget, group: int, attempt: int) -> None:
         """Create no file yet."""
         self._plan, self._target, self._group, self._attempt = plan, target, group, attempt
         self._count = 0
@@ -229,7 +229,7 @@ def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Ints, key
     return then_by(then_by(key_order(keys), buckets), ranks[codes])
 
 
-def created(plan: Plan, table: str, path: str) -> AbstractContextManager[StagedFile]:
+def created(plan: Reading, table: str, path: str) -> AbstractContextManager[StagedFile]:
     """Create a file of a table, and its directory. path: relative to the table."""
     storage_for(table).make_directory(posixpath.dirname(f"{table}/{path}"))
     return create(plan, table, path)

@@ -25,6 +25,7 @@ from mutator.engine.versions.live_extents import OfFiles
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
 from mutator.plan.merge_unit import MergeUnit
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.bloom_filter import filter_of
 from mutator.rules.byte_columns import Ints
@@ -97,7 +98,7 @@ def write_units(
     return Exported(tuple(files), tuple(beside))
 
 
-def _write_unit(plan: Plan, rows: ExtentRows[_Rows], extents: Sequence[LiveExtent], files: BucketFiles) -> None:
+def _write_unit(plan: Reading, rows: ExtentRows[_Rows], extents: Sequence[LiveExtent], files: BucketFiles) -> None:
     """Write the rows and the tombstones of a bucket. extents: of the bucket."""
     for extent in extents:
         if extent.file.role == DATA:
@@ -127,7 +128,7 @@ class _Rows:
         return _Rows(self.positions[first:last], rows, self.hashes[first:last], sequences)
 
 
-def _read(plan: Plan, live: LiveRows, file: TableFile, positions: Ints, entries: Ints | None) -> _Rows:
+def _read(plan: Reading, live: LiveRows, file: TableFile, positions: Ints, entries: Ints | None) -> _Rows:
     """Read rows. entries: of the rows in the key index; None if their order values are not needed."""
     block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])
     sequences = None

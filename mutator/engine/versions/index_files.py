@@ -23,7 +23,7 @@ from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.file_names import base_name
 from mutator.rules.key_hash import Hashes, hash_columns
@@ -56,7 +56,7 @@ class _Rows:
     orders: Any
 
 
-def take_over(plan: Plan, target: ApplyTarget, taken: Taken, attempt: int) -> TableFile:
+def take_over(plan: Reading, target: ApplyTarget, taken: Taken, attempt: int) -> TableFile:
     """Link a file to a table, and write its key index. Raises StateError if it is not as its manifest says.
 
     The path in the table ends in the run, and the attempt if it is not the first, so that no other run or attempt has
@@ -103,13 +103,13 @@ def take_over(plan: Plan, target: ApplyTarget, taken: Taken, attempt: int) -> Ta
     )
 
 
-def path_in_table(taken: Taken, plan: Plan, attempt: int = 0) -> str:
+def path_in_table(taken: Taken, plan: Reading, attempt: int = 0) -> str:
     """Return the path of a file in the table that a run takes it over to."""
     stem, suffix = posixpath.splitext(base_name(taken.part.path))[0], ".tombstones" if taken.layout is None else ".rows"
     return posixpath.join(taken.directory, f"{stem}-{plan.run}{f'-{attempt}' if attempt else ''}{suffix}")
 
 
-def _rows(plan: Plan, path: str, taken: Taken) -> Iterator[_Rows]:
+def _rows(plan: Reading, path: str, taken: Taken) -> Iterator[_Rows]:
     """Yield the rows of a data file, a row group at a time."""
     layout, start = taken.layout, 0
     assert layout is not None
@@ -126,7 +126,7 @@ def _rows(plan: Plan, path: str, taken: Taken) -> Iterator[_Rows]:
             start += table.num_rows
 
 
-def _sequences(plan: Plan, taken: Taken) -> Ints | None:
+def _sequences(plan: Reading, taken: Taken) -> Ints | None:
     """Return the sequence of each row; None where order does not come from file names."""
     if not plan.by_file_name:
         return None
@@ -145,7 +145,7 @@ def _sequences(plan: Plan, taken: Taken) -> Ints | None:
     return np.concatenate(found)
 
 
-def _tombstones(plan: Plan, path: str) -> Iterator[_Rows]:
+def _tombstones(plan: Reading, path: str) -> Iterator[_Rows]:
     """Yield the tombstones of a file, a row group at a time."""
     with faults("Parquet"), storage_for(path).open(path) as stream:
         for table in tombstone_tables(stream):

@@ -14,7 +14,7 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.row_hash import RowHashes, row_hashes
@@ -170,7 +170,7 @@ class _Cursor:
         self.part, self._following, self._is_sorted = joined([part, *rest, *self._parts]), None, False
 
 
-def read_rows(plan: Plan, live: LiveRows, file: TableFile, positions: Ints, entries: Ints | None) -> IndexedRows:
+def read_rows(plan: Reading, live: LiveRows, file: TableFile, positions: Ints, entries: Ints | None) -> IndexedRows:
     """Read live rows of a file. entries: of the rows in its key index."""
     assert entries is not None
     block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])

@@ -17,6 +17,7 @@ from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column
@@ -44,7 +45,7 @@ class RowsOfFile:
         """Return the form of the file of each of some rows."""
         return np.full(len(rows), self.file.schema)
 
-    def orders(self, plan: Plan, rows: Ints) -> Any:
+    def orders(self, plan: Reading, rows: Ints) -> Any:
         """Return the order values of some records, touches included. rows: ascending."""
         return order_values(plan, self.live, self.file, self.entries[rows], self.positions[rows])
 
@@ -88,7 +89,7 @@ class RowsOfSmallFiles:
         """Return the form of the file of each of some rows."""
         return self.snapshot.files.column("schema").take(pa.array(self.files[rows])).to_numpy()  # type: ignore[no-any-return]
 
-    def orders(self, plan: Plan, rows: Ints) -> Any:
+    def orders(self, plan: Reading, rows: Ints) -> Any:
         """Return the order values of some records, touches included."""
         return self.highs.take(pa.array(rows))
 
@@ -116,7 +117,7 @@ class RowsOfSmallFiles:
 MetRows = RowsOfFile | RowsOfSmallFiles
 
 
-def known_orders(plan: Plan, met: MetRows, rows: Ints, replaced: Flags | None) -> tuple[Any, Flags]:
+def known_orders(plan: Reading, met: MetRows, rows: Ints, replaced: Flags | None) -> tuple[Any, Flags]:
     """Return the order values of some records, and whether each is its own.
 
     Where a data file is needed for them and is damaged, records in partitions that are replaced have the highest order

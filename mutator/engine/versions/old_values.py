@@ -10,14 +10,14 @@ from mutator.dataset.side_columns import tombstone_schema
 from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import from_texts, to_texts
 
 _EACH = 64 << 20  # bytes of a file that are verified as a whole rather than one row with all of its row group
 
 
-def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
+def order_values(plan: Reading, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
     """Return the order values of some records, touches included. entries, positions: of their rows, ascending."""
     old = live.orders(file, entries, plan.rows.order_type)
     if plan.by_file_name:
@@ -38,7 +38,7 @@ def order_values(plan: Plan, live: LiveRows, file: TableFile, entries: Ints, pos
     return live.rows_of_whole(file, positions, only).orders()
 
 
-def tombstone_rows(plan: Plan, keys: list[Any], orders: Any) -> Any:
+def tombstone_rows(plan: Reading, keys: list[Any], orders: Any) -> Any:
     """Return new tombstones, a pa.Table. keys: a column for each ID field. orders: order values.
 
     Their commit time is that of the plan, because they are written before their version is committed.

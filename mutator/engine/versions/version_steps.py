@@ -28,6 +28,7 @@ from mutator.engine.tasks import read_tasks
 from mutator.engine.versions.apart import ApartFeed
 from mutator.engine.versions.apply_task import WrittenRows, apply_group
 from mutator.engine.versions.delta_files import ApplyTarget
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split
 
@@ -60,7 +61,7 @@ def overwrite(
 _Shared = tuple[Plan, Snapshot, ApplyTarget]
 
 
-def _grouped(runner: Runner, plan: Plan, shared: Shared) -> Elements:
+def _grouped(runner: Runner, plan: Reading, shared: Shared) -> Elements:
     """Return the folded mutations of a feed, in their groups."""
     return (
         # [split, ...]

@@ -236,7 +236,8 @@ def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[SideFile], Counter
     for side in ("master", "feed"):
         of_side = [receipt for (number, _), receipt in splits.items() if plan.inputs[number].side == side]
         rejected, rows = sum(one.rejected for one in of_side), sum(one.rows for one in of_side)
-        check_rejects(side, plan.limits, rejected, rows, shown_samples(plan, receipts.ledger.rejects.get(side, ())))
+        first = shown_samples(plan, receipts.ledger.rejects.get(side, ()))
+        check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, first)
     check_unique(plan, counts, samples)
     parts = [part for receipt in tallies for part in receipt.beside if part.role == CHANGES]
     return sorted(parts, key=lambda part: part.path), counts

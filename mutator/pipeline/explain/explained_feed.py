@@ -14,7 +14,7 @@ from mutator.pipeline.explain.key import WantedKey
 from mutator.pipeline.explain.key_decisions import Mutation
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
 from mutator.pipeline.explain.shown_events import position_of, shown_row
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
 from mutator.rules.order_values import precedence
 from mutator.storage.compression import CorruptStream
@@ -40,7 +40,7 @@ class FeedRows:
     unread: tuple[tuple[str, str], ...] = ()
 
 
-def feed_rows(plan: Plan, wanted: WantedKey) -> FeedRows:
+def feed_rows(plan: Reading, wanted: WantedKey) -> FeedRows:
     """Read the feed files of a plan for a key."""
     mutations, rejected, unread = list[Mutation](), list[RejectedRow](), list[tuple[str, str]]()
     for number, one in enumerate(plan.inputs):
@@ -61,7 +61,7 @@ def feed_rows(plan: Plan, wanted: WantedKey) -> FeedRows:
     return FeedRows(tuple(mutations), tuple(rejected), tuple(unread))
 
 
-def _mutation(plan: Plan, one: Input, row: KeyRow) -> Mutation:
+def _mutation(plan: Reading, one: Input, row: KeyRow) -> Mutation:
     line, position = position_of(one.source, row.offset)
     return Mutation(
         file=one.source.path,
@@ -81,7 +81,7 @@ def _rejected(one: Input, row: Reject) -> RejectedRow:
     return RejectedRow(one.source.path, row.offset, position_of(one.source, row.offset)[1], row.reason, row.row)
 
 
-def has_key(plan: Plan, one: Input, row: bytes, wanted: WantedKey) -> bool:
+def has_key(plan: Reading, one: Input, row: bytes, wanted: WantedKey) -> bool:
     """Return whether the fields at the places of the ID of a rejected row have the values of a key.
 
     A row that is no text is JSON, as rejects have it.
@@ -111,7 +111,7 @@ def _are(fields: Sequence[bytes], places: Sequence[int], wanted: WantedKey) -> b
     return max(places) < len(fields) and tuple(fields[place] for place in places) == wanted.values
 
 
-def _names_of_key(plan: Plan) -> list[str]:
+def _names_of_key(plan: Reading) -> list[str]:
     return list(plan.rows.spec["key"]["fields"])
 
 

@@ -21,12 +21,12 @@ from mutator.pipeline.explain.key_decisions import NOTHING, Held
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
 from mutator.pipeline.explain.shown_events import shown_row
 from mutator.pipeline.verify_filters import FileFilters
-from mutator.pipeline.verify_rows import plan_of_dataset
+from mutator.pipeline.verify_rows import reading_of_dataset
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
+from mutator.plan.reading import Reading
 from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.storage import storage_for
@@ -38,7 +38,7 @@ def held_in(path: str, known: Manifest, wanted: WantedKey) -> ByPartition:
     """Return what a managed dataset holds of a key; nothing is left out. Raises the error of a damaged file."""
     data, beside = dataset_sources(path, known)
     chosen = [source for source in (*data, *beside) if _admits(known, source, wanted)]
-    plan = plan_of_dataset(path, known, _paths_with_filters(path, chosen))
+    plan = reading_of_dataset(path, known, _paths_with_filters(path, chosen))
     filters, forms = FileFilters(), dict[int | None, RowPlan]()
     scope = known.spec.get(SPEC, {}).get("scope")
     found: dict[str | None, Held] = {}
@@ -58,10 +58,10 @@ def held_in(path: str, known: Manifest, wanted: WantedKey) -> ByPartition:
     return found or {None: NOTHING}
 
 
-def held_in_unmanaged(plan: Plan, wanted: WantedKey) -> ByPartition:
+def held_in_unmanaged(plan: Reading, wanted: WantedKey) -> ByPartition:
     """Return what a master without a manifest holds: the row of the key with the highest precedence.
 
-    plan: as ``feed_plan`` returns it. Raises the error of a damaged file.
+    plan: as ``feed_reading`` returns it. Raises the error of a damaged file.
     """
     best: tuple[tuple[object, ...], Held] | None = None
     rows = 0
@@ -100,7 +100,7 @@ def _paths_with_filters(path: str, sources: Sequence[Source]) -> set[str]:
 
 
 def _record(
-    known: Manifest, plan: Plan, number: int, wanted: WantedKey, forms: dict[int | None, RowPlan]
+    known: Manifest, plan: Reading, number: int, wanted: WantedKey, forms: dict[int | None, RowPlan]
 ) -> Held | None:
     part = plan.inputs[number].source.part
     assert isinstance(part, DataFile)
@@ -113,17 +113,17 @@ def _record(
     return next((_held(plan, row, directory) for row in _rows(plan, number, wanted)), None)
 
 
-def _rows(plan: Plan, number: int, wanted: WantedKey) -> Iterator[KeyRow]:
+def _rows(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRow]:
     for row in rows_of_key(plan, number, wanted):
         if not isinstance(row, Reject):
             yield row
 
 
-def _held(plan: Plan, row: KeyRow, directory: str | None) -> Held:
+def _held(plan: Reading, row: KeyRow, directory: str | None) -> Held:
     return Held("record", row.order, shown_row(plan, row), row.content, row.form, directory)
 
 
-def _tombstone(plan: Plan, one: Input, wanted: WantedKey) -> Held | None:
+def _tombstone(plan: Reading, one: Input, wanted: WantedKey) -> Held | None:
     part = one.source.part
     assert part is not None
     directory = posixpath.dirname(part.path.removeprefix("_mutator/tombstones/")) if part.buckets is not None else None

@@ -15,7 +15,7 @@ from mutator.engine.split_content import RowSequences, SplitContent
 from mutator.formats.blocks.block_type import Block, Ignored
 from mutator.formats.content import Reject
 from mutator.pipeline.explain.key import WantedKey
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split, splits_of
 from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags, to_value
@@ -38,7 +38,7 @@ class KeyRow:
     form: str = ""  # the schema of the written row; contents of different forms cannot be compared
 
 
-def rows_of_key(plan: Plan, number: int, wanted: WantedKey) -> Iterator[KeyRow | Reject]:
+def rows_of_key(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRow | Reject]:
     """Yield the rows of an input that have a key, and all its rejects. number: of the input.
 
     The line of a reject is that of its file. Raises ``engine.split_content.Damage``.
@@ -61,7 +61,7 @@ def _splits(number: int, file: Input) -> Sequence[Split]:
     return [replace(split, input=number) for split in splits_of([file], _CHUNK, _CHUNK)]
 
 
-def _by_blocks(plan: Plan, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
+def _by_blocks(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
     """Yield the rows and the rejects of a split, and then its number of lines."""
     sequences, lines = RowSequences(plan, split, file), 0
     for batch, _ in batches(plan, split, file, trusted=False):
@@ -88,7 +88,7 @@ def _matching(block: Block, wanted: WantedKey) -> Ints:
     return rows[equal]
 
 
-def _key_rows(plan: Plan, block: Block, rows: Ints, sequences: Ints, *, by_file: bool) -> Iterator[KeyRow]:
+def _key_rows(plan: Reading, block: Block, rows: Ints, sequences: Ints, *, by_file: bool) -> Iterator[KeyRow]:
     index, types = pa.array(rows), plan.block_type
     orders = None if plan.by_file_name else block.orders(rows)
     deletes = block.deletes() if by_file else np.zeros(len(block), np.bool_)
@@ -111,7 +111,7 @@ def _key_rows(plan: Plan, block: Block, rows: Ints, sequences: Ints, *, by_file:
         )
 
 
-def _row_by_row(plan: Plan, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
+def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
     """Do the same for rows that cannot be read as blocks."""
     sequences, lines = RowSequences(plan, split, file).each(), 0
     for record in records_of(plan, SplitContent(plan, split, file), file):

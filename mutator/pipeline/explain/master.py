@@ -16,7 +16,7 @@ from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, steps_of
 from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_files import NOT_FOUND, GivenFiles, files_at
-from mutator.pipeline.explain.feed_plan import feed_plan
+from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING
@@ -161,7 +161,7 @@ def _runs(
         count += len(paths)
         rows = FeedRows((), ())
         if paths:
-            rows = feed_rows(feed_plan(config, place.survey, paths), place.wanted)
+            rows = feed_rows(feed_reading(config, place.survey, paths), place.wanted)
         is_last = committed == known.committed
         moment = int(datetime.fromisoformat(committed).timestamp() * 1000)
         retention = config.tombstone_retention

@@ -11,13 +11,13 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.errors import MutatorError
 from mutator.formats.files.avro_schema import expanded, to_arrow
-from mutator.pipeline.explain.feed_plan import feed_plan, survey_of_master
+from mutator.pipeline.explain.feed_reading import feed_reading, survey_of_master
 from mutator.pipeline.explain.held import ByPartition, held_in, held_in_unmanaged
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
 from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 from mutator.rules.absences import absences_of
 
 
@@ -53,7 +53,7 @@ def place_of(config: Config, master: str, key: Key, feed: Sequence[str], shown: 
     messages. Raises the errors of the catalogue.
     """
     survey = survey_of_master(config, master)
-    plan = feed_plan(config, survey, feed[:1] if survey.manifest is None else ())
+    plan = feed_reading(config, survey, feed[:1] if survey.manifest is None else ())
     names, types = _key_fields(config, survey, plan)
     if types is None:
         values = [_bytes(value) for value in key_values(key, names, shown, "master")]
@@ -67,7 +67,7 @@ def _bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
 
 
-def _key_fields(config: Config, survey: Survey, plan: Plan) -> tuple[list[str], list[Any] | None]:
+def _key_fields(config: Config, survey: Survey, plan: Reading) -> tuple[list[str], list[Any] | None]:
     """Return the names of the key fields and their pa.DataTypes; None for delimited text, whose values are bytes."""
     layout = plan.rows.layouts["feed"]
     if plan.rows.block_type == "text":
@@ -83,7 +83,7 @@ def _key_fields(config: Config, survey: Survey, plan: Plan) -> tuple[list[str], 
     return found, [schema.field(name).type for name in found]
 
 
-def _names_of_text(config: Config, survey: Survey, plan: Plan) -> list[str]:
+def _names_of_text(config: Config, survey: Survey, plan: Reading) -> list[str]:
     """Return the names of the key fields of delimited text: those of settings or of a header, else the ordinals."""
     header = recorded_header(survey.manifest)
     names, places = config.field_names, plan.rows.layouts["feed"].id_fields
@@ -97,7 +97,7 @@ def held_at(config: Config, place: Place, master: str, known: Manifest | None, f
     if known is not None:
         return held_in(master, known, place.wanted)
     survey = place.survey if place.survey.master_path == master else survey_of_master(config, master)
-    return held_in_unmanaged(feed_plan(config, survey, feed[:1]), place.wanted)
+    return held_in_unmanaged(feed_reading(config, survey, feed[:1]), place.wanted)
 
 
 def held_or_why(

@@ -10,10 +10,10 @@ from mutator.formats.files.avro_schema import expanded, parsed, physical
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.explain.key_rows import KeyRow
 from mutator.plan.inspect.source import Source
-from mutator.plan.run_plan import Plan
+from mutator.plan.reading import Reading
 
 
-def shown_row(plan: Plan, row: KeyRow) -> bytes:
+def shown_row(plan: Reading, row: KeyRow) -> bytes:
     """Return a row for people: as it was read, or, where it is no text, as it is written."""
     if plan.rows.block_type == "text":
         return row.row

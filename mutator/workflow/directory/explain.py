@@ -23,7 +23,7 @@ from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import ChainStep, RunFeed, steps_of
 from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
-from mutator.pipeline.explain.feed_plan import feed_plan
+from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING
@@ -168,7 +168,7 @@ class _Base:
         self._files_read += len(paths)
         rows = FeedRows((), ())
         if paths:
-            rows = feed_rows(feed_plan(config, place.survey, paths), place.wanted)
+            rows = feed_rows(feed_reading(config, place.survey, paths), place.wanted)
         now = _milliseconds(version.feed[0].committed if version.feed else version.committed)
         retention = config.tombstone_retention
         return RunFeed(

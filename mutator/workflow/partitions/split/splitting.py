@@ -28,7 +28,8 @@ from mutator.errors.display import counted
 from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
 from mutator.pipeline.limits import check_rejects, shown_rejects
-from mutator.plan.run_plan import SAMPLES, limits_of
+from mutator.plan.reading import SAMPLES
+from mutator.plan.run_plan import limits_of, rejects_of
 from mutator.rules.file_names import first_few, new_run_id
 from mutator.rules.partition_fields import PartitionField, text_of
 from mutator.rules.partition_paths import values_of
@@ -65,18 +66,19 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         check_apart(to, located(path)[1], role="split feed", other_role="feed")
     files, ignored = feed_files(config, fields, feed)
     run, limits = new_run_id(time.time()), limits_of(config)
+    allowed = rejects_of(config)["feed"]
     samples: list[RejectSample] = []
 
     def write(staging: str) -> SplitRecord:
-        split = partial(_task, staging, tuple(fields), limits.rejects["feed"] + SAMPLES)
+        split = partial(_task, staging, tuple(fields), allowed + SAMPLES)
         done: list[_Done] = checked(each(files, split))
         check_signals()  # Spark may have swallowed the exception of a signal
         samples.extend(_samples(files, done))
         rows, rejected = sum(file.rows for file, _ in done), sum(file.rejected for file, _ in done)
         _log.info("split %s of %s", counted(rows, "row"), counted(len(files), "feed file"))
-        if rows and rejected == rows and rejected <= limits.rejects["feed"]:
+        if rows and rejected == rows and rejected <= allowed:
             raise error("split.none", count=f"{rows:,}", rows=shown_rejects(samples))
-        check_rejects("feed", limits, rejected, rows, samples)
+        check_rejects("feed", allowed, limits, rejected, rows, samples)
         _check_rows(done)
         return SplitRecord(
             commit=str(uuid.uuid4()),

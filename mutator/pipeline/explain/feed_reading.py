@@ -6,11 +6,10 @@ from dataclasses import replace
 from mutator.config import Config
 from mutator.plan.inspect.avro_aliases import config_with_names
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
+from mutator.plan.reading import Chunks, Reading
 from mutator.plan.rows.format_choice import row_plan
-from mutator.plan.run_plan import Chunks, Limits, Plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
-from mutator.plan.strategy import Strategy
 
 _CHUNK = 64 << 20
 
@@ -20,8 +19,8 @@ def survey_of_master(config: Config, master: str) -> Survey:
     return survey_master(_for_reading(config), master)
 
 
-def feed_plan(config: Config, survey: Survey, feed: Sequence[str]) -> Plan:
-    """Return a plan whose inputs are the files of a master and of a feed.
+def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading:
+    """Return the reading of the files of a master and of a feed.
 
     survey: of the master. feed: full paths of files. The files are not compared with those that were merged before, and
     no rule of a run about late or missing files stops it. Raises the errors of the catalogue.
@@ -33,18 +32,12 @@ def feed_plan(config: Config, survey: Survey, feed: Sequence[str]) -> Plan:
     if survey.manifest is not None:
         check_spec(survey.master_path, survey.manifest, rows.spec)
     master = survey.master if survey.partitioned is None else ()
-    return Plan(
-        run="",
-        now=0,
+    return Reading(
         rows=rows,
-        strategy=Strategy("blocks", "shuffle", 1, 1, ""),
         inputs=numbered((), master, survey.feed, rows),
-        tasks=(),
-        local=(),
-        groups=1,
         by_file_name=config.by_file_name,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
-        limits=Limits({"master": 0, "feed": 0}),
+        rejects={"master": 0, "feed": 0},
         master=survey.partitioned,
     )
 

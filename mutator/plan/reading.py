@@ -1,0 +1,114 @@
+"""How files are read, as a frozen value: the part of a plan that a check, an answer and a merge have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mutator.dataset import checksum
+from mutator.dataset.filter_paths import FilterTarget
+from mutator.formats.blocks.block_type import BlockType
+from mutator.formats.blocks.block_types import BLOCK_TYPES
+from mutator.plan.inspect.managed import PartitionedMaster
+from mutator.plan.rows.row_plan import RowPlan
+from mutator.plan.splits import Input, Split
+from mutator.rules.byte_columns import Ints
+
+SAMPLES = 5  # keys or rows that are shown as examples
+
+ENDLESS = 1 << 62  # the chunk of a file with one checksum
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Bytes of a checksum chunk, by the files that it is of; in files that are read, also of a split."""
+
+    master: int
+    feed: int  # smaller, so that a small feed keeps several tasks busy
+    written: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The files that tasks read, and the form of their rows."""
+
+    run: str = ""  # its ID; nothing is written without one
+    now: int = 0  # milliseconds since 1970, UTC: the commit time of a run
+    rows: RowPlan
+    inputs: tuple[Input, ...]
+    tasks: tuple[tuple[Split, ...], ...] = ()  # what each task reads for the shuffle
+    groups: int = 1  # tasks that merge; each merges the buckets whose numbers are equal modulo ``groups``
+    by_file_name: bool
+    chunks: Chunks
+    rejects: Mapping[str, int] = field(default_factory=dict)  # side -> rejected rows that are allowed, by default 0
+    order_max: Any = None  # the highest order value that the feed may have; None: any
+    memory: int = 0  # bytes of the feed that a worker has in memory at once
+    master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
+    master_buckets: int | None = None  # of a managed master
+    filters: FilterTarget | None = None  # where filters of the feed's keys go; None: nowhere
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Return whether the output is partitioned."""
+        return bool(self.rows.partitioning.fields)
+
+    @property
+    def by_table(self) -> bool:
+        """Return whether a record may move from one partition of the output to another."""
+        return self.rows.partitioning.by_table
+
+    @property
+    def feed_has_directories(self) -> bool:
+        """Return whether mutations carry the directories of their partitions.
+
+        Where records may move and the master has no partitions yet, rows get them only once they are merged.
+        """
+        return self.is_partitioned and not (self.by_table and self.master is None)
+
+    @property
+    def block_type(self) -> BlockType:
+        """The type of the blocks that the engine merges."""
+        return BLOCK_TYPES[self.rows.block_type]
+
+    @property
+    def rejects_shipped(self) -> Mapping[str, int]:
+        """How many rejected rows of a split travel to the ledger, by side."""
+        return {side: allowed + SAMPLES for side, allowed in self.rejects.items()}
+
+    @property
+    def ledger(self) -> int:
+        """The number of the shuffle partition that gets receipts and rejects instead of records."""
+        return self.groups
+
+    @property
+    def key_width(self) -> int:
+        """The number of values of a record ID."""
+        return len(self.rows.layouts["feed"].id_fields)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """All splits that are read."""
+        return tuple(split for task in self.tasks for split in task)
+
+    @cached_property
+    def master_is_table(self) -> bool:
+        """Return whether the bytes of the master's rows decide between them, instead of names and offsets."""
+        return any(part.source.is_table for part in self.inputs if part.side == "master")
+
+    @cached_property
+    def sequences(self) -> Ints:
+        """The sequence of each input, an int64 array."""
+        return np.array([part.sequence for part in self.inputs], np.int64)
+
+    @cached_property
+    def ranks(self) -> Ints:
+        """The rank of each input, an int64 array."""
+        return np.array([part.rank for part in self.inputs], np.int64)
+
+    def chunk_of(self, part: Input) -> int:
+        """Return the bytes of a checksum chunk of an input."""
+        if part.source.checksum is not None:
+            return checksum.chunk_of(part.source.checksum) or ENDLESS
+        return self.chunks.feed if part.side == "feed" else self.chunks.master
