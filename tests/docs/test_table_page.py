@@ -10,7 +10,7 @@ from mutator import cli
 from tests.support.console import console_blocks, same, steps
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "table.md").read_text()
+PAGE = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("table", "table_versions"))
 WORKFLOW = (ROOT / "docs" / "workflow_table.md").read_text()
 SALES = (ROOT / "docs" / "sales_table.md").read_text()
 FILE = re.compile(r"`([\w./]+)`[^`]*:\n\n```(?:json|csv)\n(.*?)```", re.DOTALL)
@@ -33,7 +33,7 @@ def plain(text):
     return text
 
 
-def test_every_command_of_the_page_on_tables_prints_its_output(tmp_path, monkeypatch, capfd):
+def test_every_command_of_the_pages_on_tables_prints_its_output(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     for path, content in FILE.findall(PAGE):
         Path(path).parent.mkdir(exist_ok=True)
