@@ -6,12 +6,14 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from mutator import cli
 from tests.support.console import console_blocks, same, steps
 
 ROOT = Path(__file__).parents[2]
 PAGE = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("table", "table_versions"))
-WORKFLOW = (ROOT / "docs" / "workflow_table.md").read_text()
+WORKFLOWS = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("workflow", "workflow_table")}
 SALES = (ROOT / "docs" / "sales_table.md").read_text()
 FILE = re.compile(r"`([\w./]+)`[^`]*:\n\n```(?:json|csv)\n(.*?)```", re.DOTALL)
 VARIABLE = (
@@ -63,12 +65,13 @@ def compare(commands, capfd):
         assert plain(found.replace(f"{Path.cwd()}/", "/data/")) == plain(expected), command
 
 
-def test_every_command_of_the_page_on_workflows_prints_its_output(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize(("page", "count"), [("workflow", 7), ("workflow_table", 6)])
+def test_every_command_of_the_pages_on_workflows_prints_its_output(page, count, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    commands = [step for block in console_blocks(WORKFLOW) for step in steps(block)]
+    commands = [step for block in console_blocks(WORKFLOWS[page]) for step in steps(block)]
 
     compare(commands, capfd)
-    assert len(commands) == 6
+    assert len(commands) == count
 
 
 def test_every_command_of_the_page_on_the_sales_table_prints_its_output(tmp_path, monkeypatch, capfd):
