@@ -41,8 +41,24 @@ def add(heading: str, found: dict[str, Any], meanings: dict[str, str], optional:
     FILE.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
 
 
-def meanings(section: str) -> dict[str, str]:
-    """Return the members in the tables of a section of the page, with their texts, without links."""
+def meanings(page: str, heading: str) -> dict[str, str]:
+    """Return the members below a heading of the page, with their texts, without links."""
+    section = _section(page, rf".*`{re.escape(heading)}`.*")
+    common = _rows(_section(page, "Common members"))
+    named = re.search(r"Common: ([^.]*)\.", section)
+    return (
+        {name: common[name] for name in re.findall(r"`(\w+)`", named[1])} | _rows(section) if named else _rows(section)
+    )
+
+
+def _section(page: str, heading: str) -> str:
+    found = re.search(rf"^## {heading}\n((?:(?!## ).*\n)*)", page, re.MULTILINE)
+    assert found, heading
+    return found[1]
+
+
+def _rows(section: str) -> dict[str, str]:
+    """Return the members in the tables of a section, with their texts."""
     found = {}
     for names, text in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (.*) \|$", section, re.MULTILINE):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
