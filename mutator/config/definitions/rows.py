@@ -61,7 +61,7 @@ ROWS = (
                 forms.TEXT,
                 None,
                 "stop a run whose feed has an order value above this one, such as `2030-01-01`; without it, order "
-                "values that lie in the future by more than a day are a warning",
+                "values more than a day in the future are a warning",
             ),
             Setting(
                 "order.check",
@@ -96,23 +96,23 @@ ROWS = (
                 "delete.when",
                 one_of("code", "not null"),
                 "code",
-                "which rows are deletes, by `op.code.field.ordinal`: those with a delete `code`; or those with any "
-                "value in that field, such as a `deleted_at`, so `not null`. Words such as `NULL` count as NULL, as do "
-                "`1970-01-01`, `1900-01-01` and years 0, 1 and 9999",
+                "rows that are deletes, by `op.code.field.ordinal`: with a delete `code`, or with any value (`not "
+                "null`), such as a time in `deleted_at`. Words such as `NULL` count as NULL, and so do `1970-01-01`, "
+                "`1900-01-01` and years 0, 1 and 9999",
             ),
             Setting(
                 "upsert.op.code",
                 forms.CODES,
                 None,
-                "the op codes of upserts; without it, the [usual ones](mistakes.md), and other codes stop the run; "
-                'with it, rows of other codes are rejected; `""` is the empty code',
+                "the op codes of upserts, by default the usual ones; [other codes](mistakes.md) stop the run. If it "
+                'is set, rows with other codes are rejects; `""` is the empty code',
             ),
             Setting(
                 "ignore.op.code",
                 forms.CODES,
                 None,
-                "the op codes of rows that are no mutations, such as [the images before updates](mistakes.md): "
-                "`update_preimage`; they are counted as ignored",
+                "the op codes of rows that are not mutations, such as [the images before updates](mistakes.md) "
+                "(`update_preimage`); they are counted as ignored",
                 unset="none",
             ),
             Setting(
@@ -140,8 +140,8 @@ ROWS = (
                 "deleted.record.file.pattern",
                 forms.PATTERN,
                 None,
-                "feed files whose names have a match of this regular expression contain deletes, such as "
-                "`_del_|deletes`; `none`: names of feed files are not searched for words for deletes",
+                "feed files whose names match this regular expression, such as `_del_|deletes`, contain deletes; "
+                "`none`: do not look for deletes by name",
             ),
             Setting(
                 "write.operation",
@@ -278,8 +278,8 @@ ROWS = (
                 "nanos",
                 one_of("reject", "keep"),
                 None,
-                "`reject`: timestamps are written in microseconds, and a row with a finer one is a reject; `keep`: in "
-                "the unit that they have in the feed, be it nanoseconds or milliseconds",
+                "`reject`: write timestamps in microseconds, and reject a row with a finer one; `keep`: write them "
+                "in their unit in the feed, such as nanoseconds or milliseconds",
                 unset="`reject` in a versioned table, else `keep`",
             ),
             Setting(
@@ -292,8 +292,8 @@ ROWS = (
                 "csv.escape",
                 forms.ESCAPE,
                 '"',
-                'the character before a quote within quotes, and before itself there, in CSV that is read: `"`, where '
-                "quotes are doubled, or `\\` (or `backslash`), as [Spark writes it](formats.md#csv-of-spark)",
+                'the character before a quote within quotes, and before itself there, when CSV is read: `"` for '
+                "doubled quotes, or `\\` (or `backslash`), as [Spark writes it](formats.md#csv-of-spark)",
             ),
         ),
     ),

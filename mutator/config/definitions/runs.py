@@ -12,8 +12,7 @@ RUNS = (
                 "allow.empty.master",
                 forms.FLAG,
                 "false",
-                "the master need not exist, or may be a directory without data files, or with empty ones alone "
-                "(first run)",
+                "the master of a first run may be missing, a directory without data files, or one with only empty ones",
             ),
             Setting(
                 "allow.empty.feed",
@@ -28,7 +27,7 @@ RUNS = (
                 "false",
                 "let an insert overwrite replace files that cannot be read; the IDs of their records are then "
                 "unknown, so their deletes are not remembered "
-                "([repairs](insert_overwrite.md#repair-a-damaged-partition))",
+                "([repairs](insert_overwrite.md#repair-a-directory))",
                 option="--replace-damaged",
             ),
             Setting(
@@ -80,8 +79,8 @@ RUNS = (
                 "max.absence.fraction",
                 forms.FRACTION,
                 "0.1",
-                "stop a full snapshot (`sync.mode=full`) that lacks a larger fraction of the master's records; if "
-                "`max.delete.fraction` is set and this is not, that applies",
+                "stop a full snapshot (`sync.mode=full`) that lacks a larger fraction of the master's records; by "
+                "default `max.delete.fraction`, if that is set",
             ),
             Setting(
                 "tombstone.retention",
@@ -204,8 +203,8 @@ RUNS = (
                 "compact.after",
                 forms.DURATION,
                 None,
-                "compact a table that is the target, a few buckets at a time, while no feed file waits and no version "
-                "was applied for this long: `5m`; `0s`: after each run",
+                "if the target is a table, compact it after this time without feed files and versions, a few buckets "
+                "at a time: `5m`; `0s`: after each run",
                 unset="never",
             ),
         ),
@@ -264,9 +263,9 @@ RUNS = (
                 "verify.fraction",
                 forms.FRACTION,
                 "0.05",
-                "a run takes over the files that no mutation concerns. It reads this fraction of the master's bytes, "
-                "and compares them with their checksums, beginning with the files whose check is oldest; so each "
-                "file is checked within 20 runs (1 / fraction); `0` checks none",
+                "a run takes over files without mutations. It compares this fraction of the master's bytes with their "
+                "checksums, files with the oldest check first; so each file is checked within 20 runs (1 / fraction); "
+                "`0` checks none",
             ),
             Setting(
                 "master.unique",
