@@ -10,8 +10,8 @@ RUNS: dict[int, dict[str, str]] = {
             "code; set op.code.in.master=true if it is, or op.code.in.master=false if only feeds have the op code"
         ),
         "explain.deletes": (
-            "{path}: what marks deletes in {files} is not known, because the mutator that merged them on {committed} "
-            "did not record it; give --op FIELD, or the --config of that run, or --op '' if they have no op codes"
+            "{path}: what marks deletes in {files} is not known: they were merged on {committed}, before a table was "
+            "exported or the bridge made a text copy; give --op FIELD, or --op '' if they have no op codes, or --config"
         ),
         "path.missing": "{path}: there is no such {what}; check the path",
         "path.scheme": "{path}: '{scheme}' is not a known storage scheme; the known ones are: {known}",

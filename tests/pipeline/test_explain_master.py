@@ -76,7 +76,7 @@ def test_a_manifest_without_settings_needs_the_op_field(tmp_path, capsys, row, s
     master = merged(tmp_path, 1, [row], *settings)
     path = master / manifest.PATH
     known = manifest.parse(path.read_bytes(), str(path))
-    path.write_bytes(manifest.dump(replace(known, feed_settings=())))  # as of an earlier release
+    path.write_bytes(manifest.dump(replace(known, feed_settings=())))  # as in an export of a table
 
     found = explained(capsys, tmp_path, master, "b", *given)
 
