@@ -11,7 +11,6 @@ from mutator.config import Config
 from mutator.config.feed_settings import feed_settings
 from mutator.config.written_names import renamed_in_errors
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.opening import open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, TableVersion
 from mutator.engine.receipts import Receipts
@@ -31,15 +30,13 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.table.agreement import in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
-from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
+from mutator.table.commit import INLINE, StartOver, change, commit_next, new_files, remove_files
 from mutator.table.follow import changes_plan, is_same, may_follow, may_follow_overwriting
 from mutator.table.next_version import placed, version_of_result
-from mutator.table.outlived import newest_if_gone
 from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare
 
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
-_STARTS = 50  # times that an apply begins, because other writers changed the same records
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
 
 
@@ -82,20 +79,12 @@ def apply_feed(
         values_kept_out(config),
         _with_cure(config),
     ):
-        for _ in range(_STARTS):
-            try:
-                found = _applied(snapshot, config, feed, open_runner, tables, dry_run, transaction, run)
-                return replace(found, seconds=time.monotonic() - started)
-            except Outdated:
-                snapshot = open_snapshot(snapshot.table)
-            except StartOver:
-                snapshot = refreshed(snapshot)
-            except MutatorError as fault:
-                newest = newest_if_gone(snapshot, fault)
-                if newest is None:
-                    raise
-                snapshot = newest
-    raise error("table.outrun", path=snapshot.table, count=_STARTS)
+
+        def attempt(newest: Snapshot) -> Applied:
+            return _applied(newest, config, feed, open_runner, tables, dry_run, transaction, run)
+
+        found = change(snapshot, attempt, outrun="table.outrun", again=True)
+    return replace(found, seconds=time.monotonic() - started)
 
 
 def _applied(

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from typing import TypeVar
 
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
-from mutator.dataset.versions.opening import add_hint
+from mutator.dataset.versions.opening import add_hint, open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
@@ -20,14 +21,17 @@ from mutator.errors.interrupts import deferred_signals
 from mutator.rules.file_names import run_of
 from mutator.storage import storage_for
 from mutator.table.follow import newest, passed_on
+from mutator.table.outlived import newest_if_gone
 from mutator.table.turn import turn
 
 INLINE = 1 << 16  # bytes of the files of a version that is one log entry
+_STARTS = 50  # of an operation
 _TRIES = 200  # commits of an operation, before it starts over
 _WAITS = 8  # times the duration of a try, that a writer waits at most before the next one, so that fewer are lost
 
 # (the newest snapshot, the versions that it has and the last call's had not) -> the version that follows it
 NextVersion = Callable[[Snapshot, Sequence[TableVersion]], TableVersion]
+Changed = TypeVar("Changed")
 _TELL = ContextVar[Callable[[TableVersion], None] | None]("_TELL", default=None)
 
 
@@ -37,6 +41,35 @@ class StartOver(Exception):
 
 class Outdated(StartOver):
     """The version that an operation began with is gone: other writers have committed many since, and cleaned these."""
+
+
+def change(
+    snapshot: Snapshot,
+    attempt: Callable[[Snapshot], Changed],
+    *,
+    outrun: str = "table.outrun.commit",
+    again: bool = False,
+) -> Changed:
+    """Change a table: call a function with the newest version, and again with a newer one where it has to start over.
+
+    snapshot: the newest one that is known. again: it also starts over after versions that it cannot follow, not only
+    if other writers have cleaned its version meanwhile. Raises the error of the kind ``outrun`` if they always do.
+    """
+    for _ in range(_STARTS):
+        try:
+            return attempt(snapshot)
+        except Outdated:
+            snapshot = open_snapshot(snapshot.table)
+        except StartOver:
+            if not again:
+                break
+            snapshot = refreshed(snapshot)
+        except MutatorError as fault:
+            newer = newest_if_gone(snapshot, fault)
+            if newer is None:
+                raise
+            snapshot = newer
+    raise error(outrun, path=snapshot.table, **({"count": _STARTS} if again else {}))
 
 
 @contextmanager

@@ -17,7 +17,6 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.hidden_rows import written_index
 from mutator.dataset.versions.log import DIRECTORY
-from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.version import COMPACT, Stored, TableVersion, stored_here
 from mutator.engine.each import checked, guarded
@@ -25,20 +24,17 @@ from mutator.engine.runner import each_on
 from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
 from mutator.engine.versions.delta_files import ApplyTarget, order_bytes, text_of_order
 from mutator.engine.versions.moved_rows import MovedRows, Moves
-from mutator.errors import MutatorError, error
+from mutator.errors import error
 from mutator.errors.interrupts import check_signals
 from mutator.plan.reading import Reading
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_columns import from_texts, to_texts
 from mutator.table.apply import OpenRunner
-from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
+from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.compact_choice import CompactionChoice, Need
 from mutator.table.next_version import placed
-from mutator.table.outlived import newest_if_gone
 from mutator.table.prepare import prepare
 from mutator.table.version_times import next_time, time_text
-
-_STARTS = 50  # times that a compaction begins, because its version is cleaned while it reads
 
 
 @dataclass(frozen=True)
@@ -65,19 +61,11 @@ def compact_table(
     files; then there is no new version.
     """
     started = time.monotonic()
-    for _ in range(_STARTS):
-        try:
-            return _compaction(snapshot, config, need, open_runner, dry_run, started)
-        except Outdated:
-            snapshot = open_snapshot(snapshot.table)
-        except StartOver:
-            break
-        except MutatorError as fault:
-            newest = newest_if_gone(snapshot, fault)
-            if newest is None:
-                raise
-            snapshot = newest
-    raise error("table.outrun.compact", path=snapshot.table)
+
+    def attempt(newest: Snapshot) -> CompactionDone:
+        return _compaction(newest, config, need, open_runner, dry_run, started)
+
+    return change(snapshot, attempt, outrun="table.outrun.compact")
 
 
 def _compaction(

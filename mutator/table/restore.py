@@ -28,14 +28,11 @@ from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
 from mutator.dataset.versions.version import RESTORE, Restored, Stored, TableFile, TableVersion, stored_here
-from mutator.errors import error
 from mutator.rules.file_names import new_run_id
-from mutator.table.commit import INLINE, Outdated, StartOver, commit_next, new_files, remove_files
+from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
 from mutator.table.outlived import reading
 from mutator.table.version_times import next_time, time_text
-
-_STARTS = 50  # times that a restore begins, because other writers have cleaned the versions that it followed
 
 
 @dataclass(frozen=True)
@@ -60,14 +57,7 @@ def restore_table(snapshot: Snapshot, number: int, *, dry_run: bool = False) -> 
     no new version.
     """
     started = time.monotonic()
-    for _ in range(_STARTS):
-        try:
-            return _restored(snapshot, number, dry_run, started)
-        except Outdated:
-            snapshot = open_snapshot(snapshot.table)
-        except StartOver:
-            break
-    raise error("table.outrun.commit", path=snapshot.table)
+    return change(snapshot, lambda newest: _restored(newest, number, dry_run, started))
 
 
 def _restored(snapshot: Snapshot, number: int, dry_run: bool, started: float) -> RestoreDone:

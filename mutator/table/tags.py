@@ -16,7 +16,7 @@ from mutator.dataset.versions.version import TAG, TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.file_names import new_run_id
 from mutator.rules.version_names import Version
-from mutator.table.commit import StartOver, commit_next
+from mutator.table.commit import change, commit_next
 from mutator.table.version_times import next_time, time_text
 
 
@@ -89,8 +89,6 @@ def _committed(snapshot: Snapshot, next_version: Callable[[Snapshot], TableVersi
         return next_version(newest)
 
     try:
-        return commit_next(snapshot, time.monotonic_ns(), following)
-    except StartOver:
-        raise error("table.outrun.commit", path=snapshot.table) from None
+        return change(snapshot, lambda newest: commit_next(newest, time.monotonic_ns(), following))
     except _Done:
         return head

@@ -129,7 +129,7 @@ def test_a_lost_race_leaves_no_files_that_were_too_large_for_the_entry(
     before = files_in(table.path)
     assert any("/version_id=2/" in path for path in before)
     monkeypatch.setattr(TableLog, "commit", lambda *_: False)  # as if another writer had committed it
-    monkeypatch.setattr(apply, "_STARTS", 1)
+    monkeypatch.setattr(commit, "_STARTS", 1)
     monkeypatch.setattr(commit, "_TRIES", 1)
     with pytest.raises(MutatorError) as fault:
         table.apply(rows_of_feed(tmp_path, "third", 3))

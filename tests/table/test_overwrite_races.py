@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mutator.dataset.versions import opening
 from mutator.engine.versions import apply_task
-from mutator.table import apply
+from mutator.table import apply, commit
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.text_runs import scratch
@@ -100,7 +100,7 @@ def test_constant_writers_of_other_partitions_do_not_stop_an_overwrite(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_EVERY", 2)
-    monkeypatch.setattr(apply, "_STARTS", 1)
+    monkeypatch.setattr(commit, "_STARTS", 1)
     table, paths = new_table(tmp_path, world)
     paths["over_0.csv"] = put(tmp_path, "over_0.csv", OVER)
 

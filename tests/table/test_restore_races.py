@@ -16,7 +16,7 @@ from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.version import OVERWRITES
 from mutator.engine.versions import base_files
-from mutator.table import apply, compact, compact_choice, restore
+from mutator.table import apply, commit, compact, compact_choice, restore
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.text_runs import scratch
@@ -193,7 +193,7 @@ def test_a_restore_begins_again_if_the_versions_that_it_followed_were_cleaned(
     def outdated(*given: Any) -> Any:
         if meanwhile:
             meanwhile.pop()()
-            raise restore.Outdated
+            raise commit.Outdated
         return commit_next(*given)
 
     with monkeypatch.context() as patch:

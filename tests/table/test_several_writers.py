@@ -308,7 +308,7 @@ def test_hot_keys_outrun_an_apply_many_times(
 
 
 def test_an_apply_that_is_always_outrun_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "_STARTS", 2)
+    monkeypatch.setattr(commit, "_STARTS", 2)
     monkeypatch.setattr(commit, "_TRIES", 3)
     monkeypatch.setattr(apply, "INLINE", 0)
     table = Table.create(str(tmp_path / "table"), BY_FIELD)
