@@ -11,7 +11,8 @@ from mutator.bridge.contract import Batches, BridgeTable
 from mutator.bridge.tasks import BridgeTarget, write_file
 from mutator.bridge.text_dataset import TEXT, WrittenDataset, make_manifest, output_dialect, spec_of
 from mutator.dataset.commit.publish import check_apart, publish
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.each import checked, guarded
 from mutator.errors import error
@@ -27,7 +28,7 @@ def export(
     again. Raises StateError if the table changes meanwhile; then nothing is published.
     """
 
-    def rows(target: BridgeTarget) -> list[DataFile]:
+    def rows(target: BridgeTarget) -> list[FileEntry]:
         before = table.files()
         files = [file for file in checked(table.export(partial(_write, target))) if file is not None]
         if table.files() != before:
@@ -50,7 +51,7 @@ def _publish(
     run: str,
     delimiter: bytes,
     feed: Sequence[FeedFile],
-    rows: Callable[[BridgeTarget], Sequence[DataFile]],
+    rows: Callable[[BridgeTarget], Sequence[FileEntry]],
 ) -> WrittenDataset:
     """Publish a text copy. rows: writes its files, and returns their entries of the manifest."""
     _, to = located_to_write(to)

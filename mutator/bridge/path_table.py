@@ -17,7 +17,8 @@ from mutator.dataset.checksum import of_file
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import FileContent
-from mutator.dataset.manifest import DataFile, Manifest
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.engine.each import Each, checked, guarded
 from mutator.errors import error
 from mutator.errors.display import without_secrets
@@ -253,7 +254,7 @@ def _carry(staged: str, path: str, one: ProbedFile, number: int, attempt: int) -
     return guarded(_carried, staged, path, one)
 
 
-def _carried(staged: str, path: str, one: ProbedFile) -> DataFile:
+def _carried(staged: str, path: str, one: ProbedFile) -> FileEntry:
     """Link or copy a file into the staged directory; return its entry for the manifest."""
     storage, name = storage_for(staged), posixpath.relpath(one.file.path, path)
     target = posixpath.join(staged, name)
@@ -266,4 +267,4 @@ def _carried(staged: str, path: str, one: ProbedFile) -> DataFile:
         digest = of_file(target, None)
     rows = one.rows if one.rows is not None else FILE_FORMATS[one.format].count(content, Dialect())
     partition = dict(one.file.values)
-    return DataFile(path=name, bucket=None, rows=rows, bytes=one.file.bytes, checksum=digest, partition=partition)
+    return FileEntry(path=name, bucket=None, rows=rows, bytes=one.file.bytes, checksum=digest, partition=partition)

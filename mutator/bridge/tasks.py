@@ -8,7 +8,7 @@ from typing import Any
 
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.file_content import WHOLE
-from mutator.dataset.manifest import DataFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.errors.failpoints import failpoint
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -32,7 +32,7 @@ class BridgeTarget:
         return f"part-{number:05d}-{self.run}{again}{FILE_FORMATS[self.format].suffix}"
 
 
-def write_file(target: BridgeTarget, name: str, batches: Iterable[Any], *, empty: bool = False) -> DataFile | None:
+def write_file(target: BridgeTarget, name: str, batches: Iterable[Any], *, empty: bool = False) -> FileEntry | None:
     """Write batches to a file that appears once it is complete; return its entry for the manifest.
 
     empty: write the file even if there are no rows; else it is left out and None returned.
@@ -51,4 +51,4 @@ def write_file(target: BridgeTarget, name: str, batches: Iterable[Any], *, empty
             rows += batch.num_rows
         writer.close()
     failpoint("bridge.file.written")
-    return staged.data_file(rows)
+    return staged.entry(rows)

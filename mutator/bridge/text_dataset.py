@@ -14,7 +14,8 @@ import pyarrow as pa
 from mutator.bridge.tasks import BridgeTarget
 from mutator.dataset.commit.publish import Published
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
@@ -92,8 +93,8 @@ def spec_of(file_format: str, schema: Any, dialect: Dialect, partition_fields: S
 def make_manifest(
     run: str,
     spec: dict[str, Any],
-    files: Sequence[DataFile],
-    beside: Sequence[SideFile] = (),
+    files: Sequence[FileEntry],
+    beside: Sequence[FileEntry] = (),
     feed: Sequence[FeedFile] = (),
 ) -> Manifest:
     """Return the manifest of written files. feed: feed files merged into the table before."""

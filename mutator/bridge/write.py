@@ -13,7 +13,8 @@ from mutator.bridge.rows_by_partition import by_partition
 from mutator.bridge.tasks import BridgeTarget, write_file
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
-from mutator.dataset.manifest import DataFile, Manifest
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.engine.each import Each, checked, guarded
 from mutator.rules.partition_paths import directory_of
 from mutator.storage import Storage, storage_for
@@ -25,7 +26,7 @@ def write_table(
     ranges: Sequence[Any],
     read: Callable[[Any], Batches],
     partitions: Collection[Partition] | None = None,
-) -> list[DataFile]:
+) -> list[FileEntry]:
     """Write rows below the target's directory; return its files as the manifest has them.
 
     ranges, read: a task's input, and its reader. partitions: the only ones that are written; None for all.
@@ -62,7 +63,7 @@ def _write(
 
 def _written(
     target: BridgeTarget, wanted: frozenset[Partition] | None, batches: Batches, name: str
-) -> Iterator[DataFile]:
+) -> Iterator[FileEntry]:
     fields = target.partition_fields
     if not fields:
         file = write_file(target, name, batches)

@@ -16,7 +16,7 @@ from mutator.errors import error
 from mutator.storage import located_to_write, storage_for
 
 if TYPE_CHECKING:
-    from mutator.dataset.manifest import SideFile
+    from mutator.dataset.file_entry import FileEntry
 
 
 def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
@@ -28,7 +28,7 @@ def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
     yield rows_answer(changes_of(_places(arguments)), arguments, "row")
 
 
-def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[SideFile]]]:
+def _places(arguments: argparse.Namespace) -> list[tuple[str, Sequence[FileEntry]]]:
     """Return the directories that have changed rows, and the files in them."""
     from mutator.pipeline.kept_changes import changes_at
     from mutator.workflow.directory.changed_rows import changes_between

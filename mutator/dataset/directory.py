@@ -3,9 +3,9 @@
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
 
 from mutator.dataset import manifest, split_record
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
@@ -13,18 +13,6 @@ from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file
 
 _COPY = re.compile(r"manifest-(.+)\.json")  # its name without the directory
-
-
-class RecordedFile(Protocol):
-    """A file as the manifest of a dataset or the record of a split feed lists it."""
-
-    @property
-    def path(self) -> str:
-        """The path, relative to the directory."""
-
-    @property
-    def bytes(self) -> int:
-        """The size."""
 
 
 def read_manifest(storage: Storage, directory: str) -> Manifest | None:
@@ -95,7 +83,7 @@ def _copies(directory: str) -> list[Manifest]:
 def check_files(
     storage: Storage,
     master: str,
-    parts: Sequence[RecordedFile],
+    parts: Sequence[FileEntry],
     listed: Iterable[Entry],
     lost: Collection[str] = (),
 ) -> None:
@@ -111,7 +99,7 @@ def check_files(
 def differing_files(
     storage: Storage,
     directory: str,
-    parts: Sequence[RecordedFile],
+    parts: Sequence[FileEntry],
     listed: Iterable[Entry],
     lost: Collection[str] = (),
 ) -> list[str]:
@@ -124,7 +112,7 @@ def differing_files(
 
 
 def unrecorded_files(
-    storage: Storage, directory: str, parts: Sequence[RecordedFile], listed: Iterable[Entry]
+    storage: Storage, directory: str, parts: Sequence[FileEntry], listed: Iterable[Entry]
 ) -> list[str]:
     """Return the paths of visible files that a directory has and its manifest or record does not list."""
     named = {part.path for part in parts}
@@ -142,7 +130,7 @@ def _by_path(directory: str, entries: Iterable[Entry]) -> dict[str, Entry]:
 
 
 def differing_parts(
-    storage: Storage, directory: str, parts: Sequence[RecordedFile], listed: Iterable[Entry] = ()
+    storage: Storage, directory: str, parts: Sequence[FileEntry], listed: Iterable[Entry] = ()
 ) -> list[str]:
     """Return which files of a manifest or record are missing or have another size.
 

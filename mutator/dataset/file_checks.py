@@ -6,7 +6,8 @@ checked was in front of others that were, or was written since, so each file is 
 
 from operator import attrgetter
 
-from mutator.dataset.manifest import Manifest, Part, SideFile
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 
 _TAKEN_OVER = ("tombstones", "order", "filters")  # roles of side files that may be taken over
 
@@ -18,7 +19,7 @@ def due_files(known: Manifest, fraction: float) -> frozenset[str]:
     """
     files = _files(known)
     left = fraction * sum(part.bytes for part in files)
-    groups: dict[str, list[Part]] = {}
+    groups: dict[str, list[FileEntry]] = {}
     for part in files:
         groups.setdefault(part.checked or "", []).append(part)
     due = set[str]()
@@ -31,15 +32,15 @@ def due_files(known: Manifest, fraction: float) -> frozenset[str]:
     return frozenset(due)
 
 
-def oldest_check(known: Manifest) -> Part | None:
+def oldest_check(known: Manifest) -> FileEntry | None:
     """Return the file that was checked longest ago, or never; None if the dataset has no files."""
     return min(_files(known), key=lambda part: (part.checked or "", part.path), default=None)
 
 
-def may_be_taken_over(part: Part) -> bool:
+def may_be_taken_over(part: FileEntry) -> bool:
     """Return whether the next run may take a file over; side files of other roles are written anew or left out."""
-    return not isinstance(part, SideFile) or part.role in _TAKEN_OVER
+    return part.is_data or part.role in _TAKEN_OVER
 
 
-def _files(known: Manifest) -> list[Part]:
+def _files(known: Manifest) -> list[FileEntry]:
     return [part for part in known.parts() if may_be_taken_over(part)]

@@ -4,12 +4,12 @@ The manifest defines the dataset; a directory listing does not. The manifest end
 counts as damaged if any byte differs.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from mutator.dataset import checksummed_json
+from mutator.dataset.file_entry import FileEntry, is_safe
 from mutator.dataset.gc_pause import paused
 from mutator.errors import MutatorError, error
 from mutator.rules.absences import Absence
@@ -21,39 +21,9 @@ DIRECTORY = "_mutator"
 TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest
 PATH = "_mutator/manifest.json"
 CHANGES = "changes"  # role of a file of changed rows, and the name of their directory
+# Members of every file; of those that lack them, the optional ones are left out.
+_MEMBERS = ("path", "bucket", "rows", "bytes", "checksum", "partition", "buckets", "filter", "checked")
 _OPTIONAL = ("buckets", "filter", "form", "checked")
-_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # empty steps, ., .. and NUL
-
-
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """A file of a dataset. Paths are relative to the dataset's directory."""
-
-    path: str
-    bucket: int | None
-    rows: int
-    bytes: int
-    checksum: str
-    partition: Mapping[str, str | None] = field(default_factory=dict)
-    buckets: int | None = None  # of its partition; None: the dataset is unpartitioned
-    filter: str | None = None  # path of the pack with the filter of its keys
-    # Commit time of the run that wrote it, or that last compared its bytes with its checksum; None: unknown
-    checked: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataFile(Part):
-    """A data file. order: path of the file with the sequence of each row."""
-
-    order: str | None = None
-    form: int | None = None  # index in the specification's earlier forms; None: the present form
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideFile(Part):
-    """A file below ``_mutator/``: tombstones, order (row sequences), filters, rejected or changed rows, the schema."""
-
-    role: str  # tombstones | order | filters | rejected | changes | schema; in JSON its name is "kind"
 
 
 @dataclass(frozen=True)
@@ -87,8 +57,8 @@ class Manifest:
     hash: str | None
     horizon: str | None  # highest order value of any expired tombstone; "" for the lowest value
     snapshot: str | None  # highest order value of the last full snapshot
-    files: tuple[DataFile, ...]
-    beside: tuple[SideFile, ...]
+    files: tuple[FileEntry, ...]
+    beside: tuple[FileEntry, ...]
     feed: tuple[FeedFile, ...]
     counts: Mapping[str, int]
     copy: str | None = None  # path of a second file with the same bytes; earlier datasets have none
@@ -96,7 +66,7 @@ class Manifest:
     absences: tuple[Absence, ...] = ()  # full snapshots that may have left tombstones by absence, oldest first
     feed_settings: tuple[FeedSettings, ...] = ()  # oldest first; runs before the first ones recorded none
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[FileEntry, ...]:
         """Return every file of the dataset except the manifest itself."""
         return (*self.files, *self.beside)
 
@@ -121,15 +91,17 @@ def is_of_bridge(manifest: Manifest) -> bool:
 def dump(manifest: Manifest) -> bytes:
     """Return a manifest as JSON that ends with a checksum."""
     document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}
-    for name in ("files", "beside", "feed", "feed_settings"):
-        document[name] = [_members(part) for part in document[name]]
+    document["files"] = [_members(part, "order", "form") for part in manifest.files]
+    document["beside"] = [_members(part) | {"kind": part.role} for part in manifest.beside]
+    for name in ("feed", "feed_settings"):
+        document[name] = [vars(part) for part in document[name]]
     return checksummed_json.dump("mutator", FORMAT_VERSION, document)
 
 
-def _members(part: Part | FeedFile | FeedSettings) -> dict[str, Any]:
-    """Return the JSON members of a file, without the optional ones that it lacks."""
-    named = ((name, value) for name, value in vars(part).items() if value is not None or name not in _OPTIONAL)
-    return checksummed_json.json_members(named)
+def _members(part: FileEntry, *more: str) -> dict[str, Any]:
+    """Return the JSON members of a file, without the optional ones that it lacks. more: of its kind."""
+    members = vars(part)
+    return {name: members[name] for name in (*_MEMBERS, *more) if members[name] is not None or name not in _OPTIONAL}
 
 
 @paused()
@@ -137,7 +109,7 @@ def parse(data: bytes, path: str) -> Manifest:
     """Parse a manifest. Raises StateError if it is damaged or newer than this program."""
     try:
         document = checksummed_json.parse(data, "mutator", FORMAT_VERSION)
-        document["files"] = tuple(DataFile(**part) for part in document["files"])
+        document["files"] = tuple(FileEntry(**part) for part in document["files"])
         document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         document["absences"] = tuple((int(time), str(high)) for time, high in document["absences"])
@@ -175,11 +147,11 @@ def copy_path(run: str) -> str:
     return f"{DIRECTORY}/manifest-{run}.json"
 
 
-def side_files(members: Iterable[dict[str, Any]]) -> tuple[SideFile, ...]:
+def side_members(part: FileEntry) -> dict[str, Any]:
+    """Return the JSON members of a side file, also those that it lacks."""
+    return {name: getattr(part, name) for name in _MEMBERS} | {"kind": part.role}
+
+
+def side_files(members: Iterable[dict[str, Any]]) -> tuple[FileEntry, ...]:
     """Return the side files of a parsed JSON document. Raises KeyError or TypeError for other members."""
-    return tuple(SideFile(role=part.pop("kind"), **part) for part in members)
-
-
-def is_safe(path: str) -> bool:
-    """Return whether a path from a manifest stays below its directory."""
-    return not _UNSAFE.search(path)
+    return tuple(FileEntry(role=part.pop("kind"), **part) for part in members)

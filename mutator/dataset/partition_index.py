@@ -5,13 +5,13 @@ tombstones and row sequences are in directories of the same name below ``_mutato
 whole table, tombstones of records that never were in a partition have the directory "".
 """
 
-import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.gc_pause import paused
-from mutator.dataset.manifest import DIRECTORY, DataFile, Manifest, Part, SideFile
+from mutator.dataset.manifest import Manifest
 from mutator.rules.partition_fields import PartitionField, parse_fields
 
 SPEC = "partitions"  # in the specification of a manifest
@@ -23,12 +23,12 @@ _FORM = ("format", "schema", "csv", "escaped")  # members of a specification tha
 class Files:
     """The files of a partition."""
 
-    data: tuple[DataFile, ...] = ()
-    tombstones: tuple[SideFile, ...] = ()
-    orders: tuple[SideFile, ...] = ()  # the sequences of its rows
+    data: tuple[FileEntry, ...] = ()
+    tombstones: tuple[FileEntry, ...] = ()
+    orders: tuple[FileEntry, ...] = ()  # the sequences of its rows
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[FileEntry, ...]:
         """All files."""
         return (*self.data, *self.tombstones, *self.orders)
 
@@ -51,15 +51,14 @@ def stored_fields(spec: Mapping[str, Any]) -> tuple[PartitionField, ...]:
 @paused()
 def by_partition(known: Manifest) -> dict[str, Files]:
     """Return the files of each partition, by its directory, in the order of the manifest."""
-    found: dict[str, tuple[list[DataFile], list[SideFile], list[SideFile]]] = {}
+    found: dict[str, tuple[list[FileEntry], list[FileEntry], list[FileEntry]]] = {}
     for part in known.files:
-        found.setdefault(posixpath.dirname(part.path), ([], [], []))[0].append(part)
+        found.setdefault(part.directory, ([], [], []))[0].append(part)
     for side in known.beside:
         group = {"tombstones": 1, "order": 2}.get(side.role)
         if group is not None:
-            directory = posixpath.dirname(side.path.removeprefix(f"{DIRECTORY}/{side.role}/"))
-            found.setdefault(directory, ([], [], []))[group].append(side)  # type: ignore[arg-type]
-    return {directory: Files(*map(tuple, found[directory])) for directory in sorted(found)}  # type: ignore[arg-type]
+            found.setdefault(side.directory, ([], [], []))[group].append(side)
+    return {directory: Files(*map(tuple, found[directory])) for directory in sorted(found)}
 
 
 def form_of(spec: Mapping[str, Any], form: int | None) -> dict[str, Any]:

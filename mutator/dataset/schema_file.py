@@ -8,14 +8,14 @@ import posixpath
 from typing import Any
 
 from mutator.dataset import checksum
-from mutator.dataset.manifest import SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.storage import storage_for
 
 PATH = "_mutator/schema.json"
 
 
-def write_sidecar(directory: str, spec: dict[str, Any]) -> tuple[SideFile, ...]:
+def write_sidecar(directory: str, spec: dict[str, Any]) -> tuple[FileEntry, ...]:
     """Write the schema file if the dataset's format needs one; return it as side files of the manifest."""
     if spec["format"] != "escaped":
         return ()
@@ -29,5 +29,5 @@ def write_sidecar(directory: str, spec: dict[str, Any]) -> tuple[SideFile, ...]:
     with storage_for(directory).create_new(posixpath.join(directory, PATH)) as stream:
         stream.write(content)
     return (
-        SideFile(path=PATH, bucket=None, rows=0, bytes=len(content), checksum=checksum.whole(content), role="schema"),
+        FileEntry(path=PATH, bucket=None, rows=0, bytes=len(content), checksum=checksum.whole(content), role="schema"),
     )

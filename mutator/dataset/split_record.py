@@ -4,31 +4,17 @@ A directory without it is not yet a split feed, as a directory without a manifes
 checksum, too.
 """
 
-import posixpath
 from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
-from mutator.dataset.manifest import SideFile, is_safe, side_files
+from mutator.dataset.file_entry import FileEntry, is_safe
+from mutator.dataset.manifest import side_files, side_members
 from mutator.errors import error
 
 FORMAT_VERSION = 1
 PATH = "_mutator/partition.json"
-
-
-@dataclass(frozen=True)
-class SplitPart:
-    """The rows of one feed file that belong to one partition: a file of the same name in its directory."""
-
-    path: str  # relative to the split feed
-    rows: int
-    bytes: int
-    checksum: str
-
-    @property
-    def directory(self) -> str:
-        """The directory of the partition, relative to the split feed."""
-        return posixpath.dirname(self.path)
+_PART = ("path", "rows", "bytes", "checksum")  # members of a part
 
 
 @dataclass(frozen=True)
@@ -42,7 +28,7 @@ class SplitFile:
     rows: int  # the rows of its parts and the rejected rows
     rejected: int
     ignored: int  # blank lines and headers
-    parts: tuple[SplitPart, ...]
+    parts: tuple[FileEntry, ...]  # its rows of each partition: files of the same name in their directories
 
 
 @dataclass(frozen=True)
@@ -54,9 +40,9 @@ class SplitRecord:
     committed: str  # ISO 8601, UTC
     by: str  # as ``partition_by.text_of`` writes it
     files: tuple[SplitFile, ...]
-    beside: tuple[SideFile, ...]  # rejected rows
+    beside: tuple[FileEntry, ...]  # rejected rows
 
-    def parts(self) -> tuple[SplitPart | SideFile, ...]:
+    def parts(self) -> tuple[FileEntry, ...]:
         """Return every file of the split feed but the record itself."""
         return (*self.split_parts(), *self.beside)
 
@@ -67,14 +53,20 @@ class SplitRecord:
             found[part.directory] = found.get(part.directory, 0) + part.rows
         return dict(sorted(found.items()))
 
-    def split_parts(self) -> tuple[SplitPart, ...]:
+    def split_parts(self) -> tuple[FileEntry, ...]:
         """Return the files in the directories of partitions."""
         return tuple(part for file in self.files for part in file.parts)
 
 
 def dump(record: SplitRecord) -> bytes:
     """Return a record as JSON that ends with a checksum."""
-    return checksummed_json.dump_record("mutator split feed", FORMAT_VERSION, record)
+    members = dict(vars(record))
+    members["files"] = [
+        {**vars(file), "parts": [{name: getattr(part, name) for name in _PART} for part in file.parts]}
+        for file in record.files
+    ]
+    members["beside"] = [side_members(part) for part in record.beside]
+    return checksummed_json.dump("mutator split feed", FORMAT_VERSION, members)
 
 
 def parse(data: bytes, path: str) -> SplitRecord:
@@ -82,7 +74,7 @@ def parse(data: bytes, path: str) -> SplitRecord:
     try:
         document: dict[str, Any] = checksummed_json.parse(data, "mutator split feed", FORMAT_VERSION)
         document["files"] = tuple(
-            SplitFile(**{**file, "parts": tuple(SplitPart(**part) for part in file["parts"])})
+            SplitFile(**{**file, "parts": tuple(FileEntry(**part) for part in file["parts"])})
             for file in document["files"]
         )
         document["beside"] = side_files(document["beside"])

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.commit.staged_file import StagedFile
-from mutator.dataset.manifest import DataFile, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import TombstoneWriter, write_sequences
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
@@ -107,12 +107,12 @@ class BucketFiles:
                 yield file.path, np.concatenate([*file.hashes, np.zeros(0, np.uint64)])
 
     @property
-    def files(self) -> tuple[DataFile, ...]:
+    def files(self) -> tuple[FileEntry, ...]:
         """The data files, once they are closed."""
         return tuple(data for file in self._data for data in file.files)
 
     @property
-    def beside(self) -> tuple[SideFile, ...]:
+    def beside(self) -> tuple[FileEntry, ...]:
         """The files of sequences and of tombstones, once they are closed."""
         return tuple(side for file in (*self._data, *self._tombstones) for side in file.beside)
 
@@ -125,7 +125,7 @@ class _BucketFile:
     def __init__(self, bucket_files: BucketFiles, number: int, stack: ExitStack) -> None:
         plan, unit = bucket_files.plan, bucket_files.unit
         self.number = number
-        self.files, self.beside = list[DataFile](), list[SideFile]()
+        self.files, self.beside = list[FileEntry](), list[FileEntry]()
         self.path: str | None = None
         self.hashes: list[Hashes] = []
         self.rows = 0
@@ -188,9 +188,9 @@ class _DataFile(_BucketFile):
             order = f"_mutator/order/{self.path}.order"
             with create(self._plan, self._staging, order) as side:
                 write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
-            self.beside.append(side.side_file("order", self.rows, **self._members))
+            self.beside.append(side.entry(self.rows, "order", **self._members))
             failpoint("task.order.written", self._attempt)
-        self.files.append(self._stream.data_file(self.rows, order=order, filter=self._filter, **self._members))
+        self.files.append(self._stream.entry(self.rows, order=order, filter=self._filter, **self._members))
 
 
 class _TombstoneFile(_BucketFile):
@@ -217,4 +217,4 @@ class _TombstoneFile(_BucketFile):
         self._stack.close()
         self.path = self._stream.path
         failpoint("task.tombstones.written", self._attempt)
-        self.beside.append(self._stream.side_file("tombstones", self.rows, filter=self._filter, **self._members))
+        self.beside.append(self._stream.entry(self.rows, "tombstones", filter=self._filter, **self._members))

@@ -78,7 +78,7 @@ class ChangedRowFile:
             return receipt
         self._stack.close()
         failpoint("task.changes.written", self._attempt)
-        return replace(receipt, beside=(*receipt.beside, self._stream.side_file(CHANGES, self._writer.rows)))
+        return replace(receipt, beside=(*receipt.beside, self._stream.entry(self._writer.rows, CHANGES)))
 
     def _flush(self) -> None:
         if not self._count:

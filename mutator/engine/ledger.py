@@ -53,7 +53,7 @@ def write_ledger(plan: Reading, staging: str | None, attempt: int, elements: Ite
         rejected=rejects.rows,
         damage=tuple(damage),
         tallies=tuple(tallies),
-        beside=() if rejects.stream is None else (rejects.stream.side_file("rejected", rejects.rows),),
+        beside=() if rejects.stream is None else (rejects.stream.entry(rejects.rows, "rejected"),),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.dataset.checksum import difference
-from mutator.dataset.manifest import DataFile, Part
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import Files
 from mutator.engine.runner import Runner, each_on
 from mutator.errors import MutatorError
@@ -29,13 +29,13 @@ def lost_files(runner: Runner, plan: Plan) -> dict[str, str]:
     tasks = [(path, parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
     found = {name: why for one in each_on(runner)(tasks, _differing) for name, why in one}
     for part in parts:
-        if isinstance(part, DataFile) and part.order is not None:
+        if part.is_data and part.order is not None:
             why = found.get(part.path) or found.get(part.order)
             found |= {} if why is None else {part.path: why, part.order: why}
     return found
 
 
-def _replaced(plan: Plan) -> tuple[str, Sequence[Part]]:
+def _replaced(plan: Plan) -> tuple[str, Sequence[FileEntry]]:
     """Return the directory of the master, and its files that are replaced.
 
     Of a master that gets its partitions in this run, it is not known which rows of a file are replaced.
@@ -48,7 +48,7 @@ def _replaced(plan: Plan) -> tuple[str, Sequence[Part]]:
     return path, [part for one in sources for part in (one.part, one.order_part) if part is not None]
 
 
-def _differing(task: tuple[str, Sequence[Part]], number: int, attempt: int) -> list[tuple[str, str]]:
+def _differing(task: tuple[str, Sequence[FileEntry]], number: int, attempt: int) -> list[tuple[str, str]]:
     path, parts = task
     found = [(part.path, _difference(f"{path}/{part.path}", part.checksum)) for part in parts]
     return [(name, why) for name, why in found if why is not None]
@@ -83,7 +83,7 @@ def lost_inputs(plan: Reading, lost: Collection[str]) -> set[int]:
     return {number for number, part in parts.items() if part is not None and part.path in lost}
 
 
-def lost_parts(plan: Plan, lost: Mapping[str, str]) -> list[Part]:
+def lost_parts(plan: Plan, lost: Mapping[str, str]) -> list[FileEntry]:
     """Return the manifest's entries of lost files."""
     parts = _replaced(plan)[1] if plan.master is None else plan.master.parts
     return [part for part in parts if part.path in lost]

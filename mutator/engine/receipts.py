@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mutator.dataset.manifest import DataFile, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.engine.file_outcomes import Packed
 from mutator.errors import MutatorError
 from mutator.plan.runner_choice import RunnerChoice
@@ -85,8 +85,8 @@ class MergeReceipt:
     absent: Sequence[tuple[Any, Key]] = ()  # order values and keys of the newest records that a full snapshot lacks
     late: LateOrders | None = None
     units: Units = field(default_factory=dict)  # of the order values of records and tombstones that mutations met
-    files: tuple[DataFile, ...] = ()
-    beside: tuple[SideFile, ...] = ()
+    files: tuple[FileEntry, ...] = ()
+    beside: tuple[FileEntry, ...] = ()
     splits: Mapping[SplitNumber, SplitReceipt] = field(default_factory=dict)  # read where they were merged
     carried: tuple[int, ...] = ()  # inputs whose files were carried over unread
     checked: tuple[str, ...] = ()  # paths of files that were carried over, and read to check them
@@ -104,7 +104,7 @@ class LedgerReceipt:
     rejected: int  # rejected rows that reached the ledger
     damage: tuple[Fault, ...]
     tallies: tuple[MergeReceipt, ...]  # of steps that write nothing
-    beside: tuple[SideFile, ...]
+    beside: tuple[FileEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -116,5 +116,5 @@ class Receipts:
     touched: Mapping[str, int] = field(default_factory=dict)  # directory of a touched partition -> bytes sent to it
     replaced: frozenset[str] | None = None  # directories of partitions; None: their number has no meaning
     lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
-    joined: SideFile | None = None  # pack that replaces several packs of filters
+    joined: FileEntry | None = None  # pack that replaces several packs of filters
     runner: RunnerChoice | None = None  # None: one that nobody chose

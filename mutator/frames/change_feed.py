@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import CHANGES as ROLE
-from mutator.dataset.manifest import Manifest, SideFile
+from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
 from mutator.formats.blocks.changed_rows import FIELDS
@@ -20,24 +21,24 @@ from mutator.rules.changes import CHANGE, changed_counts
 from mutator.storage import storage_for
 
 
-def change_files(known: Manifest) -> list[SideFile]:
+def change_files(known: Manifest) -> list[FileEntry]:
     """Return the files of changed rows of a dataset, in the order of their tasks."""
     return sorted((part for part in known.beside if part.role == ROLE), key=lambda part: part.path)
 
 
-def readable_name(part: SideFile) -> str:
+def readable_name(part: FileEntry) -> str:
     """Return the name of a file in a directory of changed rows, where other programs read it: it has their ending."""
     return f"{posixpath.splitext(posixpath.basename(part.path))[0]}.{_format_of(part)}"
 
 
-def schema_of_changes(path: str, part: SideFile) -> Any:
+def schema_of_changes(path: str, part: FileEntry) -> Any:
     """Return the pa.Schema of a file of changed rows. path: of its dataset. Raises StorageError."""
     full = posixpath.join(path, part.path)
     with storage_for(full).open(full) as stream:
         return FILE_FORMATS[_format_of(part)].probe(stream, Dialect()).schema
 
 
-def change_batches(path: str, parts: Sequence[SideFile], schema: Any) -> Iterator[Any]:
+def change_batches(path: str, parts: Sequence[FileEntry], schema: Any) -> Iterator[Any]:
     """Yield the rows of files of changed rows as pa.RecordBatches of a schema. path: of their dataset.
 
     Raises DataError for a file that cannot be read.
@@ -48,7 +49,7 @@ def change_batches(path: str, parts: Sequence[SideFile], schema: Any) -> Iterato
         yield from read_range(FileRange(full, part.bytes, _format_of(part), own, checksum=part.checksum), schema)
 
 
-def changes_of(places: Sequence[tuple[str, Sequence[SideFile]]]) -> Any:
+def changes_of(places: Sequence[tuple[str, Sequence[FileEntry]]]) -> Any:
     """Return a pa.RecordBatchReader of changed rows, in the order of their places: directories and files in them.
 
     The rows have the schema of the last place; a field that earlier rows lack is NULL.
@@ -79,5 +80,5 @@ def difference_of_changes(path: str, known: Manifest) -> str | None:
     return f"has {', '.join(problems)}" if problems else None
 
 
-def _format_of(part: SideFile) -> str:
+def _format_of(part: FileEntry) -> str:
     return "avro" if part.path.endswith((".records", ".avro")) else "parquet"

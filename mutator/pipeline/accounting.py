@@ -5,15 +5,15 @@ count twice when a task is retried.
 """
 
 import heapq
-import posixpath
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.gc_pause import paused
-from mutator.dataset.manifest import CHANGES, DataFile, Part, SideFile
+from mutator.dataset.manifest import CHANGES
 from mutator.dataset.partition_index import EARLIER
 from mutator.engine.lost_files import lost_inputs, lost_parts
 from mutator.engine.receipts import (
@@ -48,8 +48,8 @@ class Result:
 
     counts: Counter[str]
     samples: dict[str, list[Key]]
-    files: tuple[DataFile, ...]
-    beside: tuple[SideFile, ...]
+    files: tuple[FileEntry, ...]
+    beside: tuple[FileEntry, ...]
     feed: tuple[tuple[str, int, str], ...]  # (name, bytes, checksum) of each feed file
     rejects: Mapping[str, Sequence[RejectSample]]  # side -> samples
     carried: int  # data files that were carried over
@@ -99,8 +99,8 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         kept = _kept_parts(plan, receipts)
         beside += [] if receipts.joined is None else [receipts.joined]
         _count_untouched(counts, kept)
-        files += [part for part in kept if isinstance(part, DataFile)]
-        beside += [part for part in kept if isinstance(part, SideFile)]
+        files += [part for part in kept if part.is_data]
+        beside += [part for part in kept if not part.is_data]
         taken_over += kept
     op_codes = _op_codes(plan, splits)
     counts["feed no mutations"] = sum(receipt.no_mutations for receipt in splits.values())
@@ -113,7 +113,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         beside=tuple(beside),
         feed=feed,
         rejects=ledger.rejects,
-        carried=sum(isinstance(part, DataFile) for part in taken_over),
+        carried=sum(part.is_data for part in taken_over),
         unread=sum(part.bytes for part in taken_over) - checked_bytes,
         checked=checked,
         checked_bytes=checked_bytes,
@@ -141,7 +141,7 @@ def check_unique(plan: Plan, counts: Counter[str], samples: Mapping[str, Sequenc
         raise error("master.twice", ids=counted(counts["met twice"], "ID"), samples=shown)
 
 
-def _parts_of(source: Source) -> list[Part]:
+def _parts_of(source: Source) -> list[FileEntry]:
     """Return the manifest's entries of an input that was carried over."""
     return [part for part in (source.part, source.order_part) if part is not None]
 
@@ -214,7 +214,7 @@ def _feed_files(plan: Plan, splits: Splits, carried: Collection[int]) -> tuple[t
     return tuple(feed)
 
 
-def _kept_parts(plan: Plan, receipts: Receipts) -> list[Part]:
+def _kept_parts(plan: Plan, receipts: Receipts) -> list[FileEntry]:
     """Return the new manifest's entries of the files of untouched partitions."""
     packs: dict[str, str] = {}
     if receipts.joined is not None:
@@ -222,33 +222,33 @@ def _kept_parts(plan: Plan, receipts: Receipts) -> list[Part]:
     return [_as_kept(plan, part, packs) for _, part in untouched(plan, receipts.touched)]
 
 
-def _as_kept(plan: Reading, part: Part, packs: Mapping[str, str]) -> Part:
+def _as_kept(plan: Reading, part: FileEntry, packs: Mapping[str, str]) -> FileEntry:
     """Return the new manifest's entry of a file that stays. packs: path of a pack -> the one that replaces it."""
     assert plan.master is not None
     if part.filter is not None and part.filter in packs:
         part = replace(part, filter=packs[part.filter])
-    if not isinstance(part, DataFile) or part.form is not None or plan.rows.carries:
+    if not part.is_data or part.form is not None or plan.rows.carries:
         return part
     return replace(part, form=len(plan.master.spec.get(EARLIER, ())))
 
 
-def _count_untouched(counts: Counter[str], kept: Sequence[Part]) -> None:
-    rows = sum(part.rows for part in kept if isinstance(part, DataFile))
-    tombstones = sum(part.rows for part in kept if isinstance(part, SideFile) and part.role == "tombstones")
+def _count_untouched(counts: Counter[str], kept: Sequence[FileEntry]) -> None:
+    rows = sum(part.rows for part in kept if part.is_data)
+    tombstones = sum(part.rows for part in kept if part.role == "tombstones")
     counts.update(dict.fromkeys(("master rows", "master kept", "output rows"), rows))
     counts.update(dict.fromkeys(("tombstones read", "tombstones in", "tombstones out"), tombstones))
 
 
-def _count_lost(counts: Counter[str], lost: Sequence[Part]) -> None:
+def _count_lost(counts: Counter[str], lost: Sequence[FileEntry]) -> None:
     """Count the records and tombstones of damaged files, whose keys are unknown: their tombstones expire at once."""
     for part in lost:
-        if isinstance(part, DataFile):
+        if part.is_data:
             counts.update(dict.fromkeys(("master rows", "master deleted by absence", "expired"), part.rows))
-        elif isinstance(part, SideFile) and part.role == "tombstones":
+        elif part.role == "tombstones":
             counts.update(dict.fromkeys(("tombstones read", "tombstones in", "expired"), part.rows))
 
 
-def _known_orders(plan: Plan, lost: Sequence[Part], highest: Any) -> list[Any]:
+def _known_orders(plan: Plan, lost: Sequence[FileEntry], highest: Any) -> list[Any]:
     """Return order values that those of lost rows may have reached: of this run, of snapshots, in names of files."""
     sequences = [file_names.sequence(file_names.base_name(part.path)) for part in lost] if plan.by_file_name else []
     return [highest, *plan.absences.values(), *sequences]
@@ -268,12 +268,12 @@ def _op_codes(plan: Reading, splits: Splits) -> Counter[bytes]:
     return found
 
 
-def _by_partition(merges: Sequence[MergeReceipt], lost: Sequence[Part]) -> dict[str, Counter[str]]:
+def _by_partition(merges: Sequence[MergeReceipt], lost: Sequence[FileEntry]) -> dict[str, Counter[str]]:
     """Return the counts of each partition that was written, by its directory. lost: damaged files of these."""
     found: dict[str, Counter[str]] = {}
     for part in lost:
-        if isinstance(part, DataFile):
-            found.setdefault(posixpath.dirname(part.path), Counter())["master deleted by absence"] += part.rows
+        if part.is_data:
+            found.setdefault(part.directory, Counter())["master deleted by absence"] += part.rows
     for receipt in merges:
         if receipt.partition is not None:
             counts = found.setdefault(receipt.partition, Counter())

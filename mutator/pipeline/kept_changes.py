@@ -10,7 +10,8 @@ from typing import Any
 
 from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest, SideFile, side_files
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest, side_files
 from mutator.engine.blocks.carry import carry_file
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError, error, suppressed
@@ -32,7 +33,7 @@ class KeptChanges:
     dataset: str  # commit ID of the dataset that the run made
     parent: str | None  # commit ID of the dataset that it changed
     committed: str
-    files: tuple[SideFile, ...]
+    files: tuple[FileEntry, ...]
 
 
 def keep_changes(dataset: str, known: Manifest, directory: str, number: int | None = None) -> None:
@@ -80,7 +81,7 @@ def put_changes(output: str, made: Manifest, directory: str) -> None:
         raise error("changes.later", path=directory, output=output, why=fault) from None
 
 
-def changes_at(path: str) -> tuple[str, list[SideFile]]:
+def changes_at(path: str) -> tuple[str, list[FileEntry]]:
     """Return the directory and the files of the changed rows of a dataset, or of a directory that has them alone.
 
     Raises ConfigError where there are none, StateError for damage.

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from mutator.dataset.file_checks import may_be_taken_over
-from mutator.dataset.manifest import DataFile, FeedFile, FeedSettings, Manifest, Part, copy_path
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import FeedFile, FeedSettings, Manifest, copy_path
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
@@ -17,8 +18,6 @@ from mutator.rules.absences import Absence
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
-
-AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifest:
@@ -56,7 +55,7 @@ class _Checks:
         kept = {part.path for part in known.parts() if may_be_taken_over(part)} if known is not None else set()
         self._unread, self._committed = kept - set(checked), committed
 
-    def noted(self, part: AnyPart) -> AnyPart:
+    def noted(self, part: FileEntry) -> FileEntry:
         """Return the manifest's entry of a file with the time of its last check."""
         return part if part.path in self._unread else replace(part, checked=self._committed)
 
@@ -85,7 +84,7 @@ def _absences(plan: Plan, known: Manifest | None, result: Result) -> tuple[Absen
     return tuple(found)
 
 
-def _forms(plan: Reading, files: Sequence[DataFile]) -> tuple[dict[str, Any], tuple[DataFile, ...]]:
+def _forms(plan: Reading, files: Sequence[FileEntry]) -> tuple[dict[str, Any], tuple[FileEntry, ...]]:
     """Return the specification, with the earlier forms that files of untouched partitions have, and the files."""
     spec, master = plan.rows.spec, plan.master
     used = sorted({part.form for part in files if part.form is not None})

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mutator.dataset.manifest import DataFile
 from mutator.engine.lost_files import lost_parts
 from mutator.engine.receipts import Key
 from mutator.errors.display import counted, key_text, without_secrets
@@ -107,7 +106,7 @@ def _lost_warnings(plan: Plan, result: Result) -> Iterator[str]:
     """Yield a warning for the damaged files that an overwrite replaced."""
     parts = lost_parts(plan, result.lost)
     if parts:
-        rows = sum(part.rows for part in parts if isinstance(part, DataFile))
+        rows = sum(part.rows for part in parts if part.is_data)
         first = f"{parts[0].path}: {result.lost[parts[0].path]}"
         others = "" if len(parts) == 1 else f"; and {counted(len(parts) - 1, 'other')}"
         yield (

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.manifest import DataFile, Manifest
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of
 from mutator.engine.blocks.fold import groups_of_keys
 from mutator.engine.blocks.mutations import key_columns, key_names, partitions_of, table_of_columns
@@ -72,8 +73,8 @@ def _without_unreadable_filter(path: str, readable: set[str], source: Source) ->
     return replace(source, part=replace(source.part, filter=None))
 
 
-def _layout(part: Any) -> str:
-    return f"master {part.form}" if isinstance(part, DataFile) and part.form is not None else "master"
+def _layout(part: FileEntry | None) -> str:
+    return "master" if part is None or part.form is None else f"master {part.form}"
 
 
 def key_reader(known: Manifest) -> KeyReader:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from mutator.dataset.manifest import Part, SideFile, damaged
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import damaged
 from mutator.dataset.partition_index import Files
 from mutator.plan.inspect.managed import file_source, tombstone_source
 from mutator.plan.merge_unit import MergeUnit
@@ -51,7 +52,7 @@ def inputs_of_files(plan: Reading, files: Files) -> list[Input]:
     """Return the tombstone files and the data files of a partition as inputs."""
     master = plan.master
     assert master is not None
-    orders: dict[str, SideFile] = {one.path: one for one in files.orders}
+    orders: dict[str, FileEntry] = {one.path: one for one in files.orders}
     made = [Input(tombstone_source(master.path, part), "tombstones", "master") for part in files.tombstones]
     for part in files.data:
         source = replace(file_source(master.path, master.spec, part, orders.get(part.order or "")), file_schema=None)
@@ -60,7 +61,7 @@ def inputs_of_files(plan: Reading, files: Files) -> list[Input]:
     return made
 
 
-def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, Part]]:
+def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, FileEntry]]:
     """Return the files of untouched partitions with their directories, and the packs that have filters of these files.
 
     A pack belongs to no single partition, so its directory is "".
@@ -68,7 +69,7 @@ def untouched(plan: Plan, touched: Collection[str]) -> list[tuple[str, Part]]:
     assert plan.master is not None
     if plan.touches_all:
         return []
-    found: list[tuple[str, Part]] = []
+    found: list[tuple[str, FileEntry]] = []
     for directory, files in plan.master.partitions.items():
         if directory not in touched:
             found += ((directory, part) for part in files.parts)

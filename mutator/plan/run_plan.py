@@ -10,7 +10,8 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.feed_settings import feed_settings
 from mutator.dataset.file_checks import due_files
-from mutator.dataset.manifest import DataFile, Part, damaged
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import damaged
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.blocks.changed_rows import ChangeForm
@@ -139,10 +140,10 @@ class Plan(Reading):
         return self._bytes_of_splits(INFLATED) + self._bytes_of_master(checked, INFLATED)
 
     def _bytes_to_read(self, inflated: int) -> int:
-        files = [] if self.master is None else [one for one in self.master.parts if isinstance(one, DataFile)]
+        files = [] if self.master is None else [one for one in self.master.parts if one.is_data]
         return self._bytes_of_splits(inflated) + self._bytes_of_master(files, inflated)
 
-    def _bytes_of_master(self, files: Sequence[Part], inflated: int) -> int:
+    def _bytes_of_master(self, files: Sequence[FileEntry], inflated: int) -> int:
         if self.master is None:
             return 0
         packed = inflated if FILE_FORMATS[self.master.spec["format"]].typed else 1
@@ -262,7 +263,7 @@ def _with_forms(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:
         return None
     forms: dict[int | None, tuple[str, bool]] = {None: ("master", True)}
     for source in survey.master:  # one of each form
-        assert isinstance(source.part, DataFile)
+        assert isinstance(source.part, FileEntry)
         forms[source.part.form] = (rows.layout_of.get(source.path, "master"), rows.in_ranges.get(source.path, True))
     return replace(survey.partitioned, forms=forms)
 

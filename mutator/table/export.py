@@ -22,7 +22,8 @@ from mutator.dataset.commit import publish as publishing
 from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.commit.staging import has_manifest, sweep
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import DIRECTORY, TABLE, DataFile, Manifest, Part, SideFile, copy_path
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import DIRECTORY, TABLE, Manifest, copy_path
 from mutator.dataset.partition_index import EARLIER, SPEC, form_of
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
@@ -149,9 +150,9 @@ class _Export:
         with self._open_runner(sum(self._bytes(unit) for unit in fresh)) as (runner, _):
             masked = replace(self._snapshot, files=FILES.empty_table())  # each task has its files
             done: list[Exported] = checked(each_on(runner)(tasks, partial(_write, self._plan, masked, staging)))
-        files = [*(part for part in kept if isinstance(part, DataFile)), *(file for one in done for file in one.files)]
+        files = [*(part for part in kept if part.is_data), *(file for one in done for file in one.files)]
         beside = [
-            *(part for part in kept if isinstance(part, SideFile)),
+            *(part for part in kept if not part.is_data),
             *(side for one in done for side in one.beside),
         ]
         made = self._manifest(files, [*beside, self._record(staging)])
@@ -159,12 +160,12 @@ class _Export:
             raise error("table.counts", path=self._snapshot.table, version=self._snapshot.version.number)
         return made
 
-    def _kept_buckets(self) -> dict[str, list[Part]]:
+    def _kept_buckets(self) -> dict[str, list[FileEntry]]:
         """Return the files of the buckets that are as in the export before, by name of the bucket."""
         before = self._earlier
         if before is None or form_of(before.manifest.spec, None) != form_of(self._spec, None):
             return {}
-        same = {name: list[Part]() for name, found in self._prints.items() if before.buckets.get(name) == found}
+        same = {name: list[FileEntry]() for name, found in self._prints.items() if before.buckets.get(name) == found}
         storage, lost = storage_for(self._output), set[str]()
         for part in before.manifest.parts():
             name = _name_of(part)
@@ -178,7 +179,7 @@ class _Export:
                 lost |= set(_names(unit))  # all buckets of a unit are written together
         return {name: parts for name, parts in same.items() if name not in lost}
 
-    def _carried(self, directory: str) -> list[Part]:
+    def _carried(self, directory: str) -> list[FileEntry]:
         """Return the files of unchanged buckets, linked into a directory unless that is the output itself."""
         if self._earlier is None:
             return []
@@ -193,16 +194,16 @@ class _Export:
                 link_or_copy(f"{self._output}/{path}", f"{directory}/{path}")
         return parts
 
-    def _record(self, staging: str) -> SideFile:
+    def _record(self, staging: str) -> FileEntry:
         """Write what the dataset is an export of."""
         members = {"table": self._table, "number": self._snapshot.version.number, "buckets": self._prints}
         content = checksummed_json.dump(*_FORM, members)
         path = f"{DIRECTORY}/export-{self._plan.run}.json"
         with storage_for(staging).create_new(f"{staging}/{path}") as stream:
             stream.write(content)
-        return SideFile(path=path, bucket=None, rows=0, bytes=len(content), checksum=whole(content), role=ROLE)
+        return FileEntry(path=path, bucket=None, rows=0, bytes=len(content), checksum=whole(content), role=ROLE)
 
-    def _manifest(self, files: Sequence[DataFile], beside: Sequence[SideFile]) -> Manifest:
+    def _manifest(self, files: Sequence[FileEntry], beside: Sequence[FileEntry]) -> Manifest:
         version, run = self._snapshot.version, self._plan.run
         now = datetime.fromtimestamp(self._plan.now / 1000, UTC).isoformat(timespec="milliseconds")
         return Manifest(
@@ -287,16 +288,13 @@ def _names(unit: MergeUnit) -> list[str]:
     return [f"{'-' if unit.partition is None else unit.partition}#{number}" for number in unit.numbers]
 
 
-def _name_of(part: Part) -> str | None:
+def _name_of(part: FileEntry) -> str | None:
     """Return the name of the bucket that a file belongs to; None if to none."""
     if part.bucket is None:
         return None
     if part.buckets is None:
         return f"-#{part.bucket}"
-    directory = posixpath.dirname(part.path)
-    if isinstance(part, SideFile):
-        directory = posixpath.dirname(part.path.removeprefix(f"{DIRECTORY}/{part.role}/"))
-    return f"{directory}#{part.bucket}"
+    return f"{part.directory}#{part.bucket}"
 
 
 def _sums(made: Manifest) -> tuple[int, int]:

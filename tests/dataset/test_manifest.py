@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import checksum, manifest
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest, SideFile
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import FeedFile, Manifest
 from mutator.errors import StateError
 
 MANIFEST = Manifest(
@@ -21,7 +22,7 @@ MANIFEST = Manifest(
     horizon=None,
     snapshot="é\udcff",
     files=(
-        DataFile(
+        FileEntry(
             path="part-0.txt",
             bucket=0,
             rows=1,
@@ -31,7 +32,7 @@ MANIFEST = Manifest(
         ),
     ),
     beside=(
-        SideFile(
+        FileEntry(
             path="_mutator/order/part-0.txt.parquet",
             role="order",
             bucket=0,

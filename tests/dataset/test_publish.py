@@ -15,7 +15,8 @@ from mutator.dataset import manifest
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.publish import check_output, publish
 from mutator.dataset.commit.staging import SUCCESS, sweep
-from mutator.dataset.manifest import DataFile, Manifest, SideFile
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.errors import StateError, StorageError
 from mutator.storage import local, storage_for
 from tests.support.patience import PATIENCE
@@ -37,11 +38,11 @@ def manifest_of(data=None, beside=None):
         horizon=None,
         snapshot=None,
         files=tuple(
-            DataFile(path=path, bucket=n, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text))
+            FileEntry(path=path, bucket=n, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text))
             for n, (path, text) in enumerate(data.items())
         ),
         beside=tuple(
-            SideFile(path=path, role="tombstones", bucket=0, rows=1, bytes=len(text), checksum=whole(text))
+            FileEntry(path=path, role="tombstones", bucket=0, rows=1, bytes=len(text), checksum=whole(text))
             for path, text in beside.items()
         ),
         feed=(),

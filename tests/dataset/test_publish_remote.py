@@ -14,7 +14,8 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.commit.publish import check_output, publish
 from mutator.dataset.commit.staging import SUCCESS, announcements, published
 from mutator.dataset.directory import is_straggler
-from mutator.dataset.manifest import DataFile, Manifest
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import entries_of, storage_for
 from tests.support.plain_workflow import put, read
@@ -78,7 +79,7 @@ def root(request, lake):
 
 def made(run, commit="c", content=LARGE):
     name = f"part-00000-{run}.txt"
-    file = DataFile(path=name, bucket=None, rows=1, bytes=len(content), checksum=whole(content))
+    file = FileEntry(path=name, bucket=None, rows=1, bytes=len(content), checksum=whole(content))
     return Manifest(
         commit=commit,
         parent=None,

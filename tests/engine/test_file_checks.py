@@ -10,7 +10,7 @@ import pytest
 from mutator.dataset import manifest
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_checks import due_files, oldest_check
-from mutator.dataset.manifest import DataFile, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.errors import StateError
 from mutator.rules.key_hash import bucket_of
 from mutator.storage import storage_for
@@ -86,7 +86,7 @@ EMPTY = {"bucket": 0, "rows": 1, "checksum": ""}
 
 
 def made_of(*files):
-    parts = tuple(DataFile(path=path, bytes=size, checked=checked, **EMPTY) for path, size, checked in files)
+    parts = tuple(FileEntry(path=path, bytes=size, checked=checked, **EMPTY) for path, size, checked in files)
     empty = dict.fromkeys([field.name for field in dataclasses.fields(manifest.Manifest)])
     return manifest.Manifest(**empty | {"files": parts, "beside": ()})
 
@@ -111,7 +111,7 @@ def test_file_that_was_never_checked_is_due_first():
 
 def test_files_that_no_run_takes_over_are_not_due():
     sides = tuple(
-        SideFile(path=role, role=role, bytes=9, **EMPTY) for role in ("schema", "rejected", "filters", "order")
+        FileEntry(path=role, role=role, bytes=9, **EMPTY) for role in ("schema", "rejected", "filters", "order")
     )
 
     assert due_files(dataclasses.replace(made_of(), beside=sides), 1) == {"filters", "order"}

@@ -14,7 +14,8 @@ from mutator.config import Config
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.publish import publish
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import DataFile, FeedFile, Manifest, copy_path
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import FeedFile, Manifest, copy_path
 from mutator.dataset.version_log import Log
 from mutator.errors import error
 from mutator.rules import file_names
@@ -85,7 +86,7 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         hash=None,
         horizon=None,
         snapshot=None,
-        files=(DataFile(path=name, bucket=None, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text)),),
+        files=(FileEntry(path=name, bucket=None, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text)),),
         beside=(),
         feed=(*before, *fresh),
         counts={},

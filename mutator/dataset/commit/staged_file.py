@@ -4,7 +4,7 @@ import io
 from typing import Any, BinaryIO
 
 from mutator.dataset.checksum import ChunkedChecksum
-from mutator.dataset.manifest import DataFile, SideFile
+from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.storage import storage_for
 
 WORK = "work"  # where tasks write if files can be moved; removed before anything becomes visible
@@ -16,7 +16,7 @@ def output_directory(staging: str) -> str:
 
 
 class StagedFile(io.RawIOBase):
-    """A writable stream that counts and checksums its bytes, and describes the file for the manifest.
+    """A writable stream that counts and checksums its bytes, and describes the file for a manifest or a log.
 
     The storage flushes and closes the underlying stream.
     """
@@ -36,16 +36,10 @@ class StagedFile(io.RawIOBase):
         self.bytes += len(data)
         return len(data)
 
-    def data_file(self, rows: int, bucket: int | None = None, **members: Any) -> DataFile:
-        """Return the manifest's entry of this file. members: other fields of ``DataFile``."""
-        return DataFile(
-            path=self.path, bucket=bucket, rows=rows, bytes=self.bytes, checksum=self.checksum.text(), **members
-        )
-
-    def side_file(self, role: str, rows: int, bucket: int | None = None, **members: Any) -> SideFile:
-        """Return the manifest's entry of this file beside the data. members: other fields of ``SideFile``."""
+    def entry(self, rows: int, role: str = DATA, **members: Any) -> FileEntry:
+        """Return the entry of this file. members: others that it has."""
         text = self.checksum.text()
-        return SideFile(role=role, path=self.path, bucket=bucket, rows=rows, bytes=self.bytes, checksum=text, **members)
+        return FileEntry(path=self.path, role=role, rows=rows, bytes=self.bytes, checksum=text, **members)
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mutator.dataset.manifest import FeedFile, is_safe
+from mutator.dataset.file_entry import is_safe
+from mutator.dataset.manifest import FeedFile
 from mutator.dataset.version_log import Arrived
 from mutator.dataset.versions.cleaned import Cleaned, cleaned_members, cleaned_of
 from mutator.rules.absences import Absence

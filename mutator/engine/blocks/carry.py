@@ -16,8 +16,8 @@ from pyarrow import ArrowException
 from mutator.dataset.checksum import ChunkedChecksum, chunk_of, difference
 from mutator.dataset.commit.staged_file import output_directory
 from mutator.dataset.directory import check_files
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.filter_packs import KeyFilter, read_filters, read_wanted, write_filters
-from mutator.dataset.manifest import Part, SideFile
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.engine.blocks.block_merge import merge_tombstones
 from mutator.engine.blocks.merge_task import UnitTask
@@ -78,7 +78,7 @@ def _carry(task: UnitTask, staging: str | None, attempt: int, index: int) -> Non
     failpoint("task.carried", attempt)
 
 
-def _carry_part(task: UnitTask, path: str, part: Part, staging: str) -> None:
+def _carry_part(task: UnitTask, path: str, part: FileEntry, staging: str) -> None:
     if part.path in task.plan.checks:
         _check(path, part.checksum)
         task.checked.append(part.path)
@@ -207,7 +207,7 @@ def _copy(attempt: int, part: tuple[str, str, str]) -> None:
     failpoint("carry.copied", attempt)
 
 
-def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> SideFile | None:
+def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> FileEntry | None:
     """Write one pack with the filters of several; return its entry in the manifest, None if no packs are joined.
 
     Raises StateError where one is damaged.
@@ -225,7 +225,7 @@ def join_packs(plan: Plan, staging: str | None, touched: Collection[str]) -> Sid
     except Damage as fault:
         raise fault.fault.error from None
     failpoint("merge.packs.joined")
-    return sink.side_file("filters", count)
+    return sink.entry(count, "filters")
 
 
 def filters_of(master: str, pack: str, packs: Mapping[str, str | None]) -> Iterator[KeyFilter]:

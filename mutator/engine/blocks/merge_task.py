@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mutator.dataset.manifest import DataFile, Part, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.engine.blocks.block_merge import Blocks, Output, insert_and_bury, merge_blocks, merge_tombstones
 from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.hash_parts import Parts
@@ -40,11 +40,11 @@ class RowSink(Protocol):
         """Number of rows written so far."""
 
     @property
-    def files(self) -> tuple[DataFile, ...]:
+    def files(self) -> tuple[FileEntry, ...]:
         """The data files that were written."""
 
     @property
-    def beside(self) -> tuple[SideFile, ...]:
+    def beside(self) -> tuple[FileEntry, ...]:
         """The files beside them."""
 
 
@@ -77,7 +77,7 @@ class UnitTask:
         self.tally = Tally()
         self.receipts: dict[tuple[int, int], SplitReceipt] = {}
         self.carried: list[int] = []
-        self.kept: list[Part] = []
+        self.kept: list[FileEntry] = []
         self.checked: list[str] = []
         self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
@@ -93,8 +93,8 @@ class UnitTask:
         except Damage as fault:
             return MergeReceipt(damage=(fault.fault,))
         return self.tally.receipt(
-            files=(*self.files.files, *(part for part in self.kept if isinstance(part, DataFile))),
-            beside=(*self.files.beside, *(part for part in self.kept if isinstance(part, SideFile))),
+            files=(*self.files.files, *(part for part in self.kept if part.is_data)),
+            beside=(*self.files.beside, *(part for part in self.kept if not part.is_data)),
             splits=self.receipts,
             carried=tuple(self.carried),
             checked=tuple(self.checked),

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.manifest import DataFile, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import Files
 from mutator.engine.blocks.carry import wanted_filters_of
 from mutator.engine.blocks.hash_parts import Parts
@@ -107,7 +107,7 @@ class _Search:
     def __init__(self, plan: Plan, found: Mutations, tally: Tally) -> None:
         assert plan.master is not None
         self._plan, self._found, self._tally = plan, found, tally
-        self._files: dict[str, tuple[str, DataFile | SideFile]] = {}
+        self._files: dict[str, tuple[str, FileEntry]] = {}
         for directory, files in plan.master.partitions.items():
             self._files |= {part.path: (directory, part) for part in files.data}
             self._files |= {side.path: (directory, side) for side in files.tombstones}
@@ -223,8 +223,8 @@ class _Search:
             positions = np.sort(positions)  # by hash, as winners are
             winners = Winners(self._plan, self._found.take(positions), Tally())
             files = self._plan.master.partitions[directory]
-            buried = isinstance(part, SideFile)
-            one = Files((), (part,), ()) if isinstance(part, SideFile) else Files((part,), (), files.orders)
+            buried = not part.is_data
+            one = Files((), (part,), ()) if buried else Files((part,), (), files.orders)
             inputs = inputs_of_files(self._plan, one)
             plan = replace(self._plan, inputs=tuple(inputs))
             splits = splits_of(inputs, plan.chunks.master, plan.chunks.feed)

@@ -157,4 +157,4 @@ class _Pack:
         with create(self._plan, self._staging, self.path) as stream:
             write_filters(stream, self._filters)  # type: ignore[arg-type]  # as much of a stream as it needs
         failpoint("task.filters.written", self._attempt)
-        return MergeReceipt(beside=(stream.side_file("filters", len(self._filters)),))
+        return MergeReceipt(beside=(stream.entry(len(self._filters), "filters"),))

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from mutator.dataset.manifest import DataFile, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.engine.blocks.fold import fold
 from mutator.engine.blocks.merge_bucket import Sections, merge_group
 from mutator.engine.blocks.merge_task import UnitTask
@@ -109,7 +109,7 @@ class _RouteSink:
         self._bytes = 0
         self._file: BinaryIO | None = None
         self.rows = self.tombstones = 0
-        self.files, self.beside = tuple[DataFile, ...](), tuple[SideFile, ...]()
+        self.files, self.beside = tuple[FileEntry, ...](), tuple[FileEntry, ...]()
 
     def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
         if not count:

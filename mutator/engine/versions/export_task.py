@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.filter_packs import KeyFilter, write_filters
-from mutator.dataset.manifest import DIRECTORY, DataFile, SideFile
+from mutator.dataset.manifest import DIRECTORY
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.bucket_files import BucketFiles
@@ -36,8 +37,8 @@ from mutator.rules.key_hash import Hashes
 class Exported:
     """The files of a task."""
 
-    files: tuple[DataFile, ...]
-    beside: tuple[SideFile, ...]
+    files: tuple[FileEntry, ...]
+    beside: tuple[FileEntry, ...]
 
 
 def fingerprint(masks: OfFiles, forms: EarlierForms, unit: MergeUnit, extents: Sequence[LiveExtent]) -> str:
@@ -83,7 +84,7 @@ def write_units(
         indexed=plan.by_file_name,
     )
     pack = f"{DIRECTORY}/filters/{file_name(plan, number, attempt)}.filters" if plan.by_table else None
-    files, beside, filters = list[DataFile](), list[SideFile](), list[KeyFilter]()
+    files, beside, filters = list[FileEntry](), list[FileEntry](), list[KeyFilter]()
     for unit, extents in units:
         with ExitStack() as stack:
             written = BucketFiles(plan, staging, unit, attempt, stack, pack)
@@ -94,7 +95,7 @@ def write_units(
     if pack is not None and filters:
         with create(plan, staging, pack) as stream:
             write_filters(stream, filters)  # type: ignore[arg-type]  # as much of a stream as it needs
-        beside.append(stream.side_file("filters", len(filters)))
+        beside.append(stream.entry(len(filters), "filters"))
     return Exported(tuple(files), tuple(beside))
 
 

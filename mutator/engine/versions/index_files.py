@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
-from mutator.dataset.manifest import DataFile, Part, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import read_sequences, tombstone_tables
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
@@ -37,13 +37,13 @@ class Taken:
     """A file of a dataset, and what the table will say of it."""
 
     source: str  # path of the dataset
-    part: Part
+    part: FileEntry
     directory: str  # in the table
     partition: str | None
     bucket: int
     schema: int
     layout: ColumnLayout | None = None  # None: of tombstones
-    order: SideFile | None = None  # the file with the sequences of its rows
+    order: FileEntry | None = None  # the file with the sequences of its rows
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _sequences(plan: Reading, taken: Taken) -> Ints | None:
     """Return the sequence of each row; None where order does not come from file names."""
     if not plan.by_file_name:
         return None
-    assert isinstance(taken.part, DataFile)
+    assert isinstance(taken.part, FileEntry)
     if taken.order is None:
         raise NotReadable("its manifest names no file with the sequences of its rows")
     path = posixpath.join(taken.source, taken.order.path)

@@ -11,7 +11,8 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
-from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest, SideFile
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
 from mutator.engine.receipts import Receipts
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import checksum_of
@@ -217,7 +218,7 @@ def _files(path: str, known: Manifest | None, equal: frozenset[str]) -> list[str
     return [f"{path.rstrip('/')}/{name}" for name in names if not any(map(file_names.is_hidden, name.split("/")))]
 
 
-def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[SideFile], Counter[str]]:
+def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[FileEntry], Counter[str]]:
     """Return the files of changed rows and the counts. Raises the error of a damaged file, or of a rejected row."""
     tallies = [*receipts.merges, *receipts.ledger.tallies]
     damage = [*receipts.ledger.damage, *(fault for receipt in receipts.merges for fault in receipt.damage)]

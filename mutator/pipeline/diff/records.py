@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.manifest import SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.errors.display import counted, html_of_text, printable, text_of, with_warnings
 from mutator.formats.blocks.block_type import unequal
 from mutator.formats.blocks.changed_rows import ROW
@@ -123,7 +123,7 @@ def _text(value: Any) -> str:
 
 
 def read_diff(
-    old: str, new: str, plan: Plan, directory: str, files: Sequence[SideFile], counts: Mapping[str, int], rows: int
+    old: str, new: str, plan: Plan, directory: str, files: Sequence[FileEntry], counts: Mapping[str, int], rows: int
 ) -> Diff:
     """Return the difference that files of changed rows have. rows: number of records of each kind to return."""
     key = key_fields(plan)

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from mutator.dataset.manifest import DataFile, Manifest, Part
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, form_of
 from mutator.dataset.side_columns import read_tombstones
 from mutator.engine.split_content import Damage
@@ -94,7 +95,7 @@ def _admits(known: Manifest, source: Source, wanted: WantedKey) -> bool:
 
 def _paths_with_filters(path: str, sources: Sequence[Source]) -> set[str]:
     """Return the full paths of files and of the packs with the filters of their keys."""
-    parts: list[Part] = [source.part for source in sources if source.part is not None]
+    parts: list[FileEntry] = [source.part for source in sources if source.part is not None]
     packs = {part.filter for part in parts if part.filter is not None}
     return {source.path for source in sources} | {posixpath.join(path, pack) for pack in packs}
 
@@ -103,13 +104,13 @@ def _record(
     known: Manifest, plan: Reading, number: int, wanted: WantedKey, forms: dict[int | None, RowPlan]
 ) -> Held | None:
     part = plan.inputs[number].source.part
-    assert isinstance(part, DataFile)
+    assert part is not None
     if part.form not in forms:
         forms[part.form] = stored_row_plan(replace(known, spec={**known.spec, **form_of(known.spec, part.form)}))
     one = replace(plan.inputs[number], layout="master")
     inputs = (*plan.inputs[:number], one, *plan.inputs[number + 1 :])
     plan = replace(plan, rows=forms[part.form], inputs=inputs)
-    directory = posixpath.dirname(part.path) if SPEC in known.spec else None
+    directory = part.directory if SPEC in known.spec else None
     return next((_held(plan, row, directory) for row in _rows(plan, number, wanted)), None)
 
 

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest, SideFile
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError
 from mutator.errors.display import OUT
 from mutator.formats.blocks.changed_rows import ROW
@@ -110,7 +111,7 @@ def _key_names(known: Manifest, columns: Sequence[str]) -> list[str]:
     return [names[ordinal] for ordinal in key["ordinals"]] if names else []
 
 
-def _batches(path: str, parts: Sequence[SideFile]) -> Iterator[Any]:
+def _batches(path: str, parts: Sequence[FileEntry]) -> Iterator[Any]:
     for part in parts:
         yield from change_batches(path, [part], schema_of_changes(path, part))
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.manifest import DataFile, Manifest, Part, SideFile, damaged, is_of_bridge
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest, damaged, is_of_bridge
 from mutator.dataset.partition_index import SPEC, Files, by_partition, form_of
 from mutator.errors import error
 from mutator.formats.files import lines
@@ -25,8 +26,8 @@ class PartitionedMaster:
     path: str
     spec: Mapping[str, Any]
     partitions: Mapping[str, Files]  # by directory
-    packs: tuple[SideFile, ...]  # of filters of keys
-    parts: tuple[Part, ...]  # all of its files
+    packs: tuple[FileEntry, ...]  # of filters of keys
+    parts: tuple[FileEntry, ...]  # all of its files
     # form -> layout, and whether tasks may read parts of a file; the plan adds them
     forms: Mapping[int | None, tuple[str, bool]] = field(default_factory=dict)
 
@@ -70,8 +71,8 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
 def file_source(
     path: str,
     spec: Mapping[str, Any],
-    part: DataFile,
-    order: SideFile | None = None,
+    part: FileEntry,
+    order: FileEntry | None = None,
     file_schema: FileSchema | None = None,
 ) -> Source:
     """Return a data file of a dataset as an input.
@@ -96,7 +97,7 @@ def file_source(
     )
 
 
-def tombstone_source(path: str, part: SideFile) -> Source:
+def tombstone_source(path: str, part: FileEntry) -> Source:
     """Return a file of tombstones of a dataset."""
     return Source(
         path=posixpath.join(path, part.path),

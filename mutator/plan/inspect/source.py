@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mutator.dataset.manifest import Part, SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.formats.content import Renames, Window
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import Dialect, FileSchema
@@ -35,8 +35,8 @@ class Source:
     is_header_alone: bool = False  # a header with names, and no row
     renamed: Renames = ()
     is_table: bool = False  # has rows of a table in memory, whose order and name do not belong to the data
-    part: Part | None = None  # the file's entry in the manifest
-    order_part: SideFile | None = None  # the entry of the file with the sequences of its rows
+    part: FileEntry | None = None  # the file's entry in the manifest
+    order_part: FileEntry | None = None  # the entry of the file with the sequences of its rows
     # Of delimited files: their first lines, uncompressed and whole; only the driver has them
     head: _Bytes = field(default=b"", repr=False, compare=False)
     stored: Mapping[str, Any] = field(default_factory=dict, hash=False)  # how the file was written, by the manifest

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.version_log import UNCHANGED, Log, Version
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
@@ -75,7 +75,7 @@ def _dataset_of(base: Base, log: Log, version: Version) -> str | None:
     return found.path if found is not None else None
 
 
-def changes_between(place: str, start: int | None, end: int | None) -> list[tuple[str, Sequence[SideFile]]]:
+def changes_between(place: str, start: int | None, end: int | None) -> list[tuple[str, Sequence[FileEntry]]]:
     """Return the directories and the files of changed rows of the versions after ``start``, up to ``end``.
 
     start: None for the newest version without changed rows. end: None for the newest version. Raises ConfigError for a
@@ -92,7 +92,7 @@ def changes_between(place: str, start: int | None, end: int | None) -> list[tupl
     last = newest if end is None else end
     if start is not None and start > last:
         raise error("table.changes.order", path=place, start=start, end=last)
-    found: list[tuple[str, Sequence[SideFile]]] = []
+    found: list[tuple[str, Sequence[FileEntry]]] = []
     for version in reversed([one for one in log.all() if (start or 0) < one.number <= last]):
         if version.action in UNCHANGED:
             continue

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 from mutator.dataset.directory import differing_files, differing_parts, read_manifest, whole_copy
-from mutator.dataset.manifest import Manifest, Part
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.version_log import Log, Version
 from mutator.errors import MutatorError, error
@@ -82,7 +83,7 @@ def explained(base: Base, log: Log, fault: MutatorError) -> MutatorError:
     return next(iter(master_faults(base, log)), fault)
 
 
-def _differing_master(base: Base, log: Log, parts: Sequence[Part], problems: Sequence[str]) -> MutatorError:
+def _differing_master(base: Base, log: Log, parts: Sequence[FileEntry], problems: Sequence[str]) -> MutatorError:
     """Return the error of missing and other files. parts: those that differ. problems: what differs, in words."""
     master = master_of(base, log.latest())
     strays = "move the files that the manifest does not name out of the directory"
@@ -97,7 +98,7 @@ def _differing_master(base: Base, log: Log, parts: Sequence[Part], problems: Seq
     return error("base.files", path=master, what=what, cures="; or ".join(cures))
 
 
-def _damaged_file(base: Base, log: Log, part: Part, why: str) -> MutatorError:
+def _damaged_file(base: Base, log: Log, part: FileEntry, why: str) -> MutatorError:
     master = master_of(base, log.latest())
     cures = [
         *_whole_files(base, master, [part]),
@@ -108,14 +109,14 @@ def _damaged_file(base: Base, log: Log, part: Part, why: str) -> MutatorError:
     return error("base.damage", path=posixpath.join(master, part.path), why=why, cures="; or ".join(cures))
 
 
-def _from_copy(base: Base, master: str, parts: Sequence[Part]) -> str:
+def _from_copy(base: Base, master: str, parts: Sequence[FileEntry]) -> str:
     cure = f"put the file{'' if len(parts) == 1 else 's'} back from a copy on another disk"
     if all(base.storage.stat(posixpath.join(master, part.path)) is None for part in parts):
         return cure
     return f"{cure}, because a file in backup/ may be a hard link of the same file, with the same damage"
 
 
-def _whole_files(base: Base, master: str, parts: Sequence[Part]) -> list[str]:
+def _whole_files(base: Base, master: str, parts: Sequence[FileEntry]) -> list[str]:
     """Return the advice to copy the files of other datasets that have the content of files of the master.
 
     It is only given where each file has such a copy.
@@ -131,7 +132,7 @@ def _whole_files(base: Base, master: str, parts: Sequence[Part]) -> list[str]:
     return [f"copy {file_names.first_few(found, _COPIED)}"]
 
 
-def _is_part_whole(path: str, known: Manifest, wanted: Part) -> bool:
+def _is_part_whole(path: str, known: Manifest, wanted: FileEntry) -> bool:
     """Return whether a dataset has a file, with its content."""
     named = any((part.path, part.checksum) == (wanted.path, wanted.checksum) for part in known.parts())
     return named and difference(path, wanted) is None

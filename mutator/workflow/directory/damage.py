@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 
 from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest, Part
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base
@@ -28,7 +29,7 @@ class DamagedFile:
     checksum: str  # as it should be
 
 
-def note(base: Base, part: Part) -> None:
+def note(base: Base, part: FileEntry) -> None:
     """Note that a file of a dataset is damaged."""
     before = notes(base)
     if not any((one.path, one.checksum) == (part.path, part.checksum) for one in before):
@@ -45,7 +46,7 @@ def notes(base: Base) -> tuple[DamagedFile, ...]:
         return ()
 
 
-def difference(directory: str, part: Part) -> str | None:
+def difference(directory: str, part: FileEntry) -> str | None:
     """Return how a file of a dataset differs from its checksum; None if it does not."""
     try:
         return checksum.difference(posixpath.join(directory, part.path), part.checksum)
@@ -53,7 +54,7 @@ def difference(directory: str, part: Part) -> str | None:
         return "it is missing" if fault.kind == "storage.missing" else str(fault)
 
 
-def damaged_parts(base: Base, directory: str, known: Manifest) -> list[tuple[Part, str]]:
+def damaged_parts(base: Base, directory: str, known: Manifest) -> list[tuple[FileEntry, str]]:
     """Return the files of a dataset that were found damaged, and that still are, each with its difference."""
     noted = {(one.path, one.checksum) for one in notes(base)}
     parts = [part for part in known.parts() if (part.path, part.checksum) in noted]
@@ -78,7 +79,7 @@ def forget_repaired(base: Base) -> None:
         _write(base, after)
 
 
-def _damaged_at(base: Base, path: str) -> list[Part]:
+def _damaged_at(base: Base, path: str) -> list[FileEntry]:
     known = read_manifest(base.storage, path)
     return [part for part, _ in damaged_parts(base, path, known)] if known is not None else []
 

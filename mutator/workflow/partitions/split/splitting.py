@@ -18,7 +18,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.commit.staged_file import StagedFile
-from mutator.dataset.manifest import SideFile
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.split_record import SplitFile, SplitRecord
 from mutator.engine.each import Each, checked, guarded
 from mutator.engine.ledger import rejected_line
@@ -136,7 +136,7 @@ def _check_rows(done: Sequence[_Done]) -> None:
             raise error("sums", problems=what)
 
 
-def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[SideFile, ...]:
+def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[FileEntry, ...]:
     """Write the rejected rows in the format of a run."""
     rejects = [(file.source, one) for file, found in done for one in found]
     if not rejects:
@@ -146,4 +146,4 @@ def _write_rejected(staging: str, run: str, done: Sequence[_Done]) -> tuple[Side
         staged = StagedFile(stream, path, 1 << 62)
         for source, one in rejects:
             staged.write(rejected_line(source, one.offset, one.line, one.reason, one.row))
-    return (staged.side_file("rejected", len(rejects)),)
+    return (staged.entry(len(rejects), "rejected"),)

@@ -16,7 +16,8 @@ from pyarrow import orc
 
 from mutator.dataset.commit.staged_file import StagedFile
 from mutator.dataset.file_content import WHOLE, FileContent, spooled
-from mutator.dataset.split_record import SplitFile, SplitPart
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.split_record import SplitFile
 from mutator.errors import MutatorError
 from mutator.errors.display import without_secrets
 from mutator.errors.failpoints import failpoint
@@ -157,7 +158,7 @@ class _Pieces:
                 yield reader.read_next_batch().column(0)
 
 
-def _write(staging: str, directory: str, source: Source, output: _Output, pieces: _Pieces) -> SplitPart:
+def _write(staging: str, directory: str, source: Source, output: _Output, pieces: _Pieces) -> FileEntry:
     """Write the file of one partition."""
     path = posixpath.join(staging, directory, source.name)
     storage = storage_for(path)
@@ -174,7 +175,7 @@ def _write(staging: str, directory: str, source: Source, output: _Output, pieces
                 raise
             storage.remove(path)
     failpoint("split.part.written")
-    return SplitPart(staged.path, rows, staged.bytes, staged.checksum.text())
+    return staged.entry(rows)
 
 
 def _fill(staged: StagedFile, source: Source, output: _Output, pieces: Iterator[Any]) -> int:

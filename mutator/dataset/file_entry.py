@@ -1,0 +1,95 @@
+"""A file that a place keeps, as its manifest or its log names it. A place is a dataset or a table.
+
+The rows of a dataset's file belong to one bucket of one partition, which the entry has itself. Those of a table's file
+may belong to many, its extents. A table knows a file by its path also where its bytes are in a log entry or in a pack.
+"""
+
+from __future__ import annotations
+
+import base64
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_Bytes = bytes  # in ``FileEntry``, ``bytes`` is a size
+DATA, TOMBSTONES = "data", "tombstones"  # roles of files with rows; all others are side files
+INDEX = "index"  # role of a table's files without rows: key indexes, version indexes, masks
+_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # empty steps, ., .. and NUL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """Successive rows of a file that belong to one partition and bucket."""
+
+    partition: str | None  # directory; "" for tombstones without a partition; None: the table has no partitions
+    bucket: int  # the hash of each key, modulo ``buckets``
+    buckets: int  # of the partition, when the rows were written
+    rows: int
+    high: str | None  # highest order value, as text; None: the lowest value there is
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileEntry:
+    """A file of a place. Paths are relative to the place, and the path is what identifies the file."""
+
+    path: str
+    # data | tombstones | order (row sequences) | filters | rejected | changes | schema | export | index
+    role: str = DATA
+    rows: int = 0
+    bytes: int
+    checksum: str
+    form: int | None = None  # of its rows: of a dataset, the index of an earlier form; of a table, a version
+    # Of a dataset.
+    bucket: int | None = None
+    buckets: int | None = None  # of its partition; None: the dataset is unpartitioned
+    partition: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+    order: str | None = None  # path of the file with the sequence of each row
+    filter: str | None = None  # path of the pack with the filter of its keys
+    # Commit time of the run that wrote it, or that last compared its bytes with its checksum; None: unknown
+    checked: str | None = None
+    # Of a table.
+    extents: tuple[Extent, ...] = ()  # in the order of the rows
+    index: FileEntry | None = None  # of the keys of its rows
+    content: str | None = None  # the bytes themselves, in base 64; None: they are at the path, or in a pack
+    packed: str | None = None  # never in a log entry: its number, the offset in a pack, and the name of the pack
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it has rows of records."""
+        return self.role == DATA
+
+    @property
+    def directory(self) -> str:
+        """The directory of its partition, or of its part of a split feed, relative to the place."""
+        return posixpath.dirname(self.path.removeprefix(f"_mutator/{self.role}/"))
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the bytes are at the path."""
+        return self.content is None and self.packed is None
+
+    @property
+    def inline(self) -> _Bytes | None:
+        """The bytes, if the log entry has them."""
+        return None if self.content is None else base64.b64decode(self.content, validate=True)
+
+
+def is_safe(path: str) -> bool:
+    """Return whether the path of an entry stays below its place.
+
+    >>> is_safe("day=1/part-0.txt"), is_safe("../part-0.txt")
+    (True, False)
+    """
+    return not _UNSAFE.search(path)
+
+
+def stored_here(path: str, content: _Bytes | bytearray, checksum: str) -> FileEntry:
+    """Return a file of a table, without rows, whose bytes are in the log entry."""
+    text = base64.b64encode(content).decode()
+    return FileEntry(path=path, role=INDEX, bytes=len(content), checksum=checksum, content=text)
+
+
+def is_packed(content: str | None) -> bool:
+    """Return whether the content of a file, as text, only names a pack: base 64 has no colon."""
+    return content is not None and ":" in content
