@@ -90,12 +90,12 @@ def _fill(path: Path, first: Path, versions: int, files: int) -> None:
 
 
 def _file(version: int, number: int, buckets: int):
-    from mutator.dataset.versions.version import DATA, Extent, Stored, TableFile
+    from mutator.dataset.file_entry import Extent, FileEntry
 
     path = f"version_id={version}/part-{number % buckets:05d}-20261123T080637Z-{number:08x}.parquet"
     data, index = (
-        Stored(path=name, bytes=size, checksum=f"xxh3-128:{random.randbytes(16).hex()}")
+        FileEntry(path=name, bytes=size, checksum=f"xxh3-128:{random.randbytes(16).hex()}")
         for name, size in ((path, 50_000), (f"_mutator/table/keys/{path}.keys", 20_000))
     )
     extent = Extent(partition=None, bucket=number % buckets, buckets=buckets, rows=1000, high="1430000000")
-    return TableFile(role=DATA, rows=1000, data=data, index=index, extents=(extent,), schema=1)
+    return replace(data, rows=1000, form=1, extents=(extent,), index=index)

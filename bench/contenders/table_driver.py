@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import mutator.table.apply as applying
+from mutator.dataset.file_entry import DATA
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA
 from mutator.table.recorded import config_of_snapshot
 
 __all__ = ["main"]

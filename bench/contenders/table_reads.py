@@ -160,8 +160,8 @@ def _all_threads(directory: Path) -> int:
 
 def _sizes(table: Table, versions: tuple[int, ...]) -> Iterator[dict[str, int]]:
     """Yield what versions added: numbers of rows and of bytes."""
+    from mutator.dataset.file_entry import DATA
     from mutator.dataset.versions.log import TableLog
-    from mutator.dataset.versions.version import DATA
 
     log = TableLog(table.path)
     entries = {entry.version: entry for entry in table.log()}
@@ -173,10 +173,10 @@ def _sizes(table: Table, versions: tuple[int, ...]) -> Iterator[dict[str, int]]:
             "version": number,
             "mutations": version.counts.get("feed rows", 0),
             "rows": sum(file.rows for file in data),
-            "data": sum(file.data.bytes for file in data),
-            "key index": sum(file.index.bytes for file in data),
+            "data": sum(file.bytes for file in data),
+            "key index": sum(file.keys.bytes for file in data),
             "tombstones": sum(file.rows for file in tombstones),
-            "tombstone bytes": sum(file.data.bytes + file.index.bytes for file in tombstones),
+            "tombstone bytes": sum(file.bytes + file.keys.bytes for file in tombstones),
             "hidden rows": entries[number].rows_hidden,
             "version index": sum(stored.bytes for stored in version.index),
             "log entry": Path(log.entry_path(number)).stat().st_size,

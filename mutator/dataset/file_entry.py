@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import posixpath
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 _Bytes = bytes  # in ``FileEntry``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files with rows; all others are side files
@@ -39,7 +39,9 @@ class FileEntry:
     rows: int = 0
     bytes: int
     checksum: str
-    form: int | None = None  # of its rows: of a dataset, the index of an earlier form; of a table, a version
+    # Of its rows: of a dataset, 0 for the present one, and below it the earlier ones; of a table, the version that the
+    # form began with, and below 0 the earlier forms of a dataset that it took over.
+    form: int = 0
     # Of a dataset.
     bucket: int | None = None
     buckets: int | None = None  # of its partition; None: the dataset is unpartitioned
@@ -70,9 +72,25 @@ class FileEntry:
         return self.content is None and self.packed is None
 
     @property
+    def keys(self) -> FileEntry:
+        """The key index of a table's file."""
+        assert self.index is not None
+        return self.index
+
+    def stored(self) -> Iterator[FileEntry]:
+        """Yield the file, and its key index if it has one."""
+        yield self
+        if self.index is not None:
+            yield self.index
+
+    @property
     def inline(self) -> _Bytes | None:
         """The bytes, if the log entry has them."""
         return None if self.content is None else base64.b64decode(self.content, validate=True)
+
+    def with_content(self, content: _Bytes | bytearray) -> FileEntry:
+        """Return the file with its bytes, for a log entry."""
+        return replace(self, content=base64.b64encode(content).decode(), packed=None)
 
 
 def is_safe(path: str) -> bool:
@@ -86,8 +104,7 @@ def is_safe(path: str) -> bool:
 
 def stored_here(path: str, content: _Bytes | bytearray, checksum: str) -> FileEntry:
     """Return a file of a table, without rows, whose bytes are in the log entry."""
-    text = base64.b64encode(content).decode()
-    return FileEntry(path=path, role=INDEX, bytes=len(content), checksum=checksum, content=text)
+    return FileEntry(path=path, role=INDEX, bytes=len(content), checksum=checksum).with_content(content)
 
 
 def is_packed(content: str | None) -> bool:

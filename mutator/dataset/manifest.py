@@ -23,7 +23,7 @@ PATH = "_mutator/manifest.json"
 CHANGES = "changes"  # role of a file of changed rows, and the name of their directory
 # Members of every file; of those that lack them, the optional ones are left out.
 _MEMBERS = ("path", "bucket", "rows", "bytes", "checksum", "partition", "buckets", "filter", "checked")
-_OPTIONAL = ("buckets", "filter", "form", "checked")
+_OPTIONAL = ("buckets", "filter", "checked")
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,29 @@ def is_of_bridge(manifest: Manifest) -> bool:
 def dump(manifest: Manifest) -> bytes:
     """Return a manifest as JSON that ends with a checksum."""
     document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}
-    document["files"] = [_members(part, "order", "form") for part in manifest.files]
+    document["files"] = [_data_members(part) for part in manifest.files]
     document["beside"] = [_members(part) | {"kind": part.role} for part in manifest.beside]
     for name in ("feed", "feed_settings"):
         document[name] = [vars(part) for part in document[name]]
     return checksummed_json.dump("mutator", FORMAT_VERSION, document)
 
 
-def _members(part: FileEntry, *more: str) -> dict[str, Any]:
-    """Return the JSON members of a file, without the optional ones that it lacks. more: of its kind."""
+def _members(part: FileEntry) -> dict[str, Any]:
+    """Return the JSON members of a file, without the optional ones that it lacks."""
     members = vars(part)
-    return {name: members[name] for name in (*_MEMBERS, *more) if members[name] is not None or name not in _OPTIONAL}
+    return {name: members[name] for name in _MEMBERS if members[name] is not None or name not in _OPTIONAL}
+
+
+def _data_members(part: FileEntry) -> dict[str, Any]:
+    """Return the JSON members of a data file, where a form is the index of an earlier one."""
+    form = {"form": -1 - part.form} if part.form else {}
+    return {**_members(part), "order": part.order, **form}
+
+
+def _data_file(members: dict[str, Any]) -> FileEntry:
+    if "form" in members:
+        members["form"] = -1 - members["form"]
+    return FileEntry(**members)
 
 
 @paused()
@@ -109,7 +121,7 @@ def parse(data: bytes, path: str) -> Manifest:
     """Parse a manifest. Raises StateError if it is damaged or newer than this program."""
     try:
         document = checksummed_json.parse(data, "mutator", FORMAT_VERSION)
-        document["files"] = tuple(FileEntry(**part) for part in document["files"])
+        document["files"] = tuple(map(_data_file, document["files"]))
         document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         document["absences"] = tuple((int(time), str(high)) for time, high in document["absences"])

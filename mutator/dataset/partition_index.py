@@ -61,7 +61,12 @@ def by_partition(known: Manifest) -> dict[str, Files]:
     return {directory: Files(*map(tuple, found[directory])) for directory in sorted(found)}
 
 
-def form_of(spec: Mapping[str, Any], form: int | None) -> dict[str, Any]:
-    """Return the members of a specification that describe the files of a form. form: None for the present one."""
-    members = spec if form is None else spec[EARLIER][form]
+def form_of(spec: Mapping[str, Any], form: int = 0) -> dict[str, Any]:
+    """Return the members of a specification that describe the files of a form, as a ``FileEntry`` has its number."""
+    members = spec[EARLIER][-1 - form] if form else spec
     return {name: members[name] for name in _FORM if name in members}
+
+
+def earlier_forms(spec: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the earlier forms of a specification by their numbers, which are below 0."""
+    return {-1 - index: form_of(spec, -1 - index) for index in range(len(spec.get(EARLIER, ())))}

@@ -227,9 +227,9 @@ def _as_kept(plan: Reading, part: FileEntry, packs: Mapping[str, str]) -> FileEn
     assert plan.master is not None
     if part.filter is not None and part.filter in packs:
         part = replace(part, filter=packs[part.filter])
-    if not part.is_data or part.form is not None or plan.rows.carries:
+    if not part.is_data or part.form or plan.rows.carries:
         return part
-    return replace(part, form=len(plan.master.spec.get(EARLIER, ())))
+    return replace(part, form=-1 - len(plan.master.spec.get(EARLIER, ())))
 
 
 def _count_untouched(counts: Counter[str], kept: Sequence[FileEntry]) -> None:

@@ -87,13 +87,13 @@ def _absences(plan: Plan, known: Manifest | None, result: Result) -> tuple[Absen
 def _forms(plan: Reading, files: Sequence[FileEntry]) -> tuple[dict[str, Any], tuple[FileEntry, ...]]:
     """Return the specification, with the earlier forms that files of untouched partitions have, and the files."""
     spec, master = plan.rows.spec, plan.master
-    used = sorted({part.form for part in files if part.form is not None})
+    used = sorted({part.form for part in files if part.form}, reverse=True)
     if master is None or not used:
         return spec, tuple(files)
-    earlier = [*master.spec.get(EARLIER, ()), *([] if plan.rows.carries else [form_of(master.spec, None)])]
-    number = {form: index for index, form in enumerate(used)}
-    renumbered = (part if part.form is None else replace(part, form=number[part.form]) for part in files)
-    return {**spec, EARLIER: [earlier[form] for form in used]}, tuple(renumbered)
+    earlier = [*master.spec.get(EARLIER, ()), *([] if plan.rows.carries else [form_of(master.spec)])]
+    number = {form: -1 - index for index, form in enumerate(used)}
+    renumbered = (replace(part, form=number[part.form]) if part.form else part for part in files)
+    return {**spec, EARLIER: [earlier[-1 - form] for form in used]}, tuple(renumbered)
 
 
 def _merged_feed(plan: Plan, known: Manifest | None, now: Iterable[FeedFile]) -> tuple[FeedFile, ...]:

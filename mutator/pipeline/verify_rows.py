@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import EARLIER, SPEC, form_of
+from mutator.dataset.partition_index import SPEC, earlier_forms
 from mutator.engine.blocks.fold import groups_of_keys
 from mutator.engine.blocks.mutations import key_columns, key_names, partitions_of, table_of_columns
 from mutator.engine.blocks.read_blocks import batches, grouped, rejected, table_bytes, tombstones
@@ -74,15 +74,14 @@ def _without_unreadable_filter(path: str, readable: set[str], source: Source) ->
 
 
 def _layout(part: FileEntry | None) -> str:
-    return "master" if part is None or part.form is None else f"master {part.form}"
+    return f"master {part.form}" if part is not None and part.form else "master"
 
 
 def key_reader(known: Manifest) -> KeyReader:
     """Return the function that reads splits to tables of keys, and everything that is not a record to the ledger."""
     forms = {"master": stored_row_plan(known)}
-    for number in range(len(known.spec.get(EARLIER, ()))):
-        spec = {**known.spec, **form_of(known.spec, number)}
-        forms[f"master {number}"] = stored_row_plan(replace(known, spec=spec))
+    for number, form in earlier_forms(known.spec).items():
+        forms[f"master {number}"] = stored_row_plan(replace(known, spec={**known.spec, **form}))
     return partial(_read_task, forms, known.spec.get(SPEC, {}).get("scope"))
 
 
@@ -107,7 +106,7 @@ def _read_task(
 def _read_tombstones(plan: Reading, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
     receipt = check_tombstones(plan, split, one)
     assert one.source.part is not None
-    directory = one.source.part.path.removeprefix("_mutator/tombstones/").rpartition("/")[0]
+    directory = one.source.part.directory
     for number, table in enumerate(tombstones(plan, split, one)):
         hashes, keys, within = table.column("hash").to_numpy(), key_columns(table), directory
         states = _TOMBSTONE + np.where(filters.excluded(one, hashes, keys[0]), _UNFILTERED, 0)
@@ -118,7 +117,7 @@ def _read_tombstones(plan: Reading, scope: str | None, filters: FileFilters, spl
 def _read_blocks(plan: Reading, scope: str | None, filters: FileFilters, split: Split, one: Input) -> Iterator[Any]:
     part = one.source.part
     assert part is not None
-    directory = part.path.rpartition("/")[0]
+    directory = part.directory
     sequences = RowSequences(plan, split, one)
     for number, (batch, receipt) in enumerate(batches(plan, split, one, trusted=False)):
         yield from rejected(plan, split, one, batch, receipt)

@@ -261,7 +261,7 @@ def _with_forms(survey: Survey, rows: RowPlan) -> PartitionedMaster | None:
     """Return the partitioned master with the way in which files of each form are read."""
     if survey.partitioned is None:
         return None
-    forms: dict[int | None, tuple[str, bool]] = {None: ("master", True)}
+    forms: dict[int, tuple[str, bool]] = {0: ("master", True)}
     for source in survey.master:  # one of each form
         assert isinstance(source.part, FileEntry)
         forms[source.part.form] = (rows.layout_of.get(source.path, "master"), rows.in_ranges.get(source.path, True))

@@ -240,7 +240,7 @@ def _paths(receipts: Receipts, written: Sequence[WrittenRows]) -> list[str]:
     """Return the paths of the files that the tasks of an apply wrote."""
     found = [side.path for side in receipts.ledger.beside]
     for one in written:
-        stored = [part for file in one.files for part in (file.data, file.index)]
+        stored = [part for file in one.files for part in file.stored()]
         stored += [] if one.index is None else [one.index]
         found += [part.path for part in stored if part.is_apart]
     return found

@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.masks import Masks, index_of, older_rows, own_rows
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, OVERWRITES, RESTORE, TableVersion
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError, error
@@ -71,7 +72,7 @@ class ChangedRows:
         typed_as = typed_as or after
         spec = typed_as.state.spec or {}
         self._before, self._after, self._files = before, after, files
-        self._added: dict[str, tuple[TableFile, int]] = {}  # data files of the later snapshot, with their versions
+        self._added: dict[str, tuple[FileEntry, int]] = {}  # data files of the later snapshot, with their versions
         self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
         self._live = LiveRows(after)
         rows = schema_of(typed_as)
@@ -88,7 +89,7 @@ class ChangedRows:
         self._away = set[str]()  # files of the earlier snapshot that were removed, and not added again
         self._written: list[Images] = []  # rows that other versions added, if some version moved rows, oldest first
         self._withdrawn = set[str]()  # files of versions that have withdrawn rows
-        self._again: dict[str, TableFile] = {}  # files of the earlier snapshot in which a restore shows more values
+        self._again: dict[str, FileEntry] = {}  # files of the earlier snapshot in which a restore shows more values
         self._chain = versions
 
     def batches(self) -> Iterator[Any]:
@@ -139,7 +140,7 @@ class ChangedRows:
 
     def _survey(self, versions: Iterable[TableVersion]) -> None:
         """Collect the hidden rows of data files, and the rows of files that were removed."""
-        added: dict[str, TableFile] = {}
+        added: dict[str, FileEntry] = {}
         versions = list(versions)
         self._check_keys(versions)
         self._moved = any(version.action in (COMPACT, RESTORE) for version in versions)
@@ -218,7 +219,7 @@ class ChangedRows:
             }
 
         self._again = self._files.of_schemas(lambda form: bool(again(form)))
-        self._old_rows.absent.update({path: again(file.schema) for path, file in self._again.items()})
+        self._old_rows.absent.update({path: again(file.form) for path, file in self._again.items()})
 
     def _check_keys(self, versions: Sequence[TableVersion]) -> None:
         """Raise StateError if a version has replaced records whose keys were not known."""
@@ -269,38 +270,38 @@ class ChangedRows:
 
     def _differing(
         self,
-        removed: Mapping[str, TableFile],
-        both: Mapping[str, TableFile],
-        new: Mapping[str, TableFile],
+        removed: Mapping[str, FileEntry],
+        both: Mapping[str, FileEntry],
+        new: Mapping[str, FileEntry],
         before: Masks,
         after: Masks,
-    ) -> tuple[list[tuple[TableFile, Ints]], list[tuple[TableFile, Ints]]]:
+    ) -> tuple[list[tuple[FileEntry, Ints]], list[tuple[FileEntry, Ints]]]:
         """Return what ``differing_rows`` does, and all rows of the files with more values."""
         kept = self._again.keys() - removed.keys() - new.keys() - self._away
         again = [self._again[path] for path in sorted(kept)]
         others = [file for path, file in both.items() if path not in kept]
         return differing_rows([*removed.values(), *again], others, [*new.values(), *again], before, after)
 
-    def _at(self, rows: Sequence[tuple[TableFile, Ints]], version: int = 0) -> list[Images]:
+    def _at(self, rows: Sequence[tuple[FileEntry, Ints]], version: int = 0) -> list[Images]:
         return [self._images(file, positions, self._keys_at(file, positions), version) for file, positions in rows]
 
-    def _of_version(self, file: TableFile, version: int, withdrawn: Sequence[Hidden]) -> Images:
+    def _of_version(self, file: FileEntry, version: int, withdrawn: Sequence[Hidden]) -> Images:
         """Return the rows of a file that a version added, without those that it has withdrawn."""
         gone = np.concatenate([_NONE, *(one.hidden(file.path) for one in withdrawn)])
         positions = np.setdiff1d(np.arange(file.rows), gone)
         return self._images(file, positions, self._keys_at(file, positions), version)
 
-    def _removed(self, file: TableFile, version: int, before: Masks) -> Images:
+    def _removed(self, file: FileEntry, version: int, before: Masks) -> Images:
         """Return the rows of a file that were live when it was removed. before: the masks of the version before."""
         positions = np.setdiff1d(np.arange(file.rows), before.hidden(file.path))
         return self._images(file, positions, self._keys_at(file, positions), version)
 
-    def _keys_at(self, file: TableFile, positions: Ints) -> Any:
+    def _keys_at(self, file: FileEntry, positions: Ints) -> Any:
         """Return the encoded keys of the rows of a file at some positions."""
         keys = self._live.keys(file)
         return keys if len(positions) == file.rows else keys.take(pa.array(positions))
 
-    def _images(self, file: TableFile, positions: Ints, keys: Any, version: int) -> Images:
+    def _images(self, file: FileEntry, positions: Ints, keys: Any, version: int) -> Images:
         if self._by_partition:
             ends = np.cumsum([extent.rows for extent in file.extents])
             numbers = np.searchsorted(ends, positions, "right")

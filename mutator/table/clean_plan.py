@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint_names import owner_of_base
 from mutator.dataset.versions.cleaned import CHECKPOINT, GONE, NAMED, REPLACED, STRAY, Left, Waiting
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import snapshot_of
 from mutator.dataset.versions.packs import needed_packs, packs_of
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.errors import suppressed
 from mutator.storage import entries_of
 from mutator.table.clean_removal import mark_of, named_files
@@ -135,7 +136,7 @@ class _Search:
         number, earliest = version.number, self._earliest
         owners = pa.array([file.path for file in version.files], pa.string())
         if start < number <= earliest:
-            parts = [(file.path, part) for file in version.files for part in (file.data, file.index)]
+            parts = [(file.path, part) for file in version.files for part in file.stored()]
             self._owned.append(_owned(parts))
             last = pa.repeat(pa.scalar(number - 1), len(version.removed))
             self._last.append(pa.table([pa.array(version.removed, pa.string()), last], schema=_LAST))
@@ -175,7 +176,7 @@ class _Search:
             return first_with_rows(self._log, number)
         return number
 
-    def _name(self, files: Iterable[Stored], number: int) -> None:
+    def _name(self, files: Iterable[FileEntry], number: int) -> None:
         self._of_versions += [(one.path, one.bytes, GONE, number) for one in files if one.is_apart]
 
     def _add_names(self, paths: Iterable[str]) -> None:
@@ -256,7 +257,7 @@ def owned_by(columns: Any) -> Any:
     return pa.concat_tables(parts)
 
 
-def _owned(parts: Iterable[tuple[str, Stored]]) -> Any:
+def _owned(parts: Iterable[tuple[str, FileEntry]]) -> Any:
     rows = [(owner, one.path, one.bytes) for owner, one in parts if one.is_apart]
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     return pa.table([pa.array(column, one.type) for column, one in zip(columns, _OWNED, strict=True)], schema=_OWNED)

@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.archive import FIRST
 from mutator.dataset.versions.cleaned import Waiting, read_list
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.packs import needed_packs
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import content_of, damaged
-from mutator.dataset.versions.version import Stored
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import read_if_exists, storage_for
@@ -71,7 +71,7 @@ def named_files(table: str, waiting: Waiting) -> Any | None:
 
     Raises StateError if the list is damaged.
     """
-    stored = Stored(**vars(waiting.named))
+    stored = FileEntry(**vars(waiting.named))
     try:
         content = content_of(table, stored)
     except MutatorError:

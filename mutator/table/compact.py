@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from mutator.config import Config
 from mutator.dataset.checksum import whole
+from mutator.dataset.file_entry import FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.hidden_rows import written_index
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, Stored, TableVersion, stored_here
+from mutator.dataset.versions.version import COMPACT, TableVersion
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
@@ -147,7 +148,7 @@ def _compact(
 
 
 def _paths(results: Sequence[Compacted]) -> list[str]:
-    return [part.path for one in results for file in one.files for part in (file.data, file.index)]
+    return [part.path for one in results for file in one.files for part in file.stored()]
 
 
 class _GivenUp(Exception):
@@ -209,7 +210,7 @@ class _Compaction:
         self.version = placed(head.table, version, INLINE, self._new)
         return self.version
 
-    def _stored(self, content: bytes, number: int) -> Stored:
+    def _stored(self, content: bytes, number: int) -> FileEntry:
         path = f"{DIRECTORY}/hidden/part-{self._plan.run}-{number}.hidden"
         return stored_here(path, content, whole(content))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.side_columns import oldest_tombstone
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions.base_files import MOST, MOST_SPLITS, OWN
 from mutator.engine.versions.compact_task import Unit
 from mutator.engine.versions.live_extents import OfFiles, units_of
@@ -65,7 +65,7 @@ class CompactionChoice:
         self.units = [unit for task in self.tasks()[: need.tasks] for unit in task]
         self.split = sum(unit.buckets != unit.groups for unit, _ in self.units)
         extents = [extent for _, found in self.units for extent in found]
-        self.bytes = sum(one.file.data.bytes * one.extent.rows // max(one.file.rows, 1) for one in extents)
+        self.bytes = sum(one.file.bytes * one.extent.rows // max(one.file.rows, 1) for one in extents)
         self.rows, self.tombstones = (
             sum(self._live(one) for one in extents if one.file.role == role) for role in (DATA, TOMBSTONES)
         )
@@ -102,7 +102,7 @@ class CompactionChoice:
         return count
 
     def _bytes(self, extent: LiveExtent) -> int:
-        return extent.file.data.bytes * self._live(extent) // max(extent.file.rows, 1)
+        return extent.file.bytes * self._live(extent) // max(extent.file.rows, 1)
 
     def _is_needed(self, part: _Part, extents: Sequence[LiveExtent]) -> bool:
         """Return whether the rows or the tombstones of a bucket need a compaction.
@@ -121,7 +121,7 @@ class CompactionChoice:
             return True  # it outgrew its buckets
         if not self._need.everything:
             return len(extents) > max(self._need.files, fewest) or hidden > self._need.hidden * (live + hidden)
-        is_old = any(one.file.schema != self._schema or len(self._masks.touched(one)[0]) for one in extents)
+        is_old = any(one.file.form != self._schema or len(self._masks.touched(one)[0]) for one in extents)
         return len(extents) > fewest or hidden > 0 or (role == DATA and is_old)
 
     def _expires(self, extent: LiveExtent) -> bool:
@@ -130,7 +130,7 @@ class CompactionChoice:
             return False
         path = extent.file.path
         if path not in self._oldest:
-            with opened_file(self._table, extent.file.data) as stream:
+            with opened_file(self._table, extent.file) as stream:
                 self._oldest[path] = oldest_tombstone(stream)
         return self._oldest[path] < self._before
 

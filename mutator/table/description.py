@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mutator.config.definitions import published
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.errors import suppressed
 from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned

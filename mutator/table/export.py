@@ -163,7 +163,7 @@ class _Export:
     def _kept_buckets(self) -> dict[str, list[FileEntry]]:
         """Return the files of the buckets that are as in the export before, by name of the bucket."""
         before = self._earlier
-        if before is None or form_of(before.manifest.spec, None) != form_of(self._spec, None):
+        if before is None or form_of(before.manifest.spec) != form_of(self._spec):
             return {}
         same = {name: list[FileEntry]() for name, found in self._prints.items() if before.buckets.get(name) == found}
         storage, lost = storage_for(self._output), set[str]()
@@ -230,7 +230,7 @@ class _Export:
 
     def _bytes(self, unit: MergeUnit) -> int:
         """Return about how many bytes a bucket has."""
-        return sum(one.file.data.bytes * one.extent.rows // max(one.file.rows, 1) for one in self._units[unit])
+        return sum(one.file.bytes * one.extent.rows // max(one.file.rows, 1) for one in self._units[unit])
 
 
 _Unit = tuple[MergeUnit, Sequence[LiveExtent]]

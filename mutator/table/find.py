@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
@@ -19,7 +20,7 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, RESTORE, TOMBSTONES, TableFile
+from mutator.dataset.versions.version import COMPACT, OVERWRITES, RESTORE
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of
@@ -161,12 +162,12 @@ class Finder:
             for extent, position, entry in self._rows(role, key, own):
                 yield added[extent.file.path], role == TOMBSTONES, extent, position, entry
 
-    def positions(self, key: Key, partitions: frozenset[str] | None) -> dict[str, tuple[TableFile, list[int]]]:
+    def positions(self, key: Key, partitions: frozenset[str] | None) -> dict[str, tuple[FileEntry, list[int]]]:
         """Return the files with rows of a key, by path, and the positions of these rows, hidden ones too.
 
         partitions: directories of the wanted partitions; None for all.
         """
-        found: dict[str, tuple[TableFile, list[int]]] = {}
+        found: dict[str, tuple[FileEntry, list[int]]] = {}
         for extent, position, _ in self._rows(DATA, key, partitions):
             found.setdefault(extent.file.path, (extent.file, []))[1].append(position)
         return found
@@ -194,7 +195,7 @@ class Finder:
                 _, entries = index.find(hashes, encoded, extent.start, extent.end)
                 positions = index.positions(entries)
             except DamagedPage as fault:
-                raise damaged(snapshot.table, extent.file.index, fault) from None
+                raise damaged(snapshot.table, extent.file.keys, fault) from None
             for position, entry in zip(positions.tolist(), entries.tolist(), strict=True):
                 yield extent, position, entry
 
@@ -217,13 +218,13 @@ class Finder:
         """
         file, live = extent.file, self._live
         found = taken_rows(
-            self.snapshot.table, file.data, file.rows, np.array([position]), live.forms.schema(file.schema).names
+            self.snapshot.table, file, file.rows, np.array([position]), live.forms.schema(file.form).names
         )
         rows, present = live.checked(file, pa.concat_tables(found), np.array([entry])), live.forms.schema()
         try:
-            return live.forms.evolved(rows.select(live.forms.stored(file.schema, present.names)), file.schema, present)
+            return live.forms.evolved(rows.select(live.forms.stored(file.form, present.names)), file.form, present)
         except NotReadable as fault:
-            raise damaged(self.snapshot.table, file.data, fault) from None
+            raise damaged(self.snapshot.table, file, fault) from None
 
 
 def _without_repeated(versions: Sequence[RecordVersion], actions: Mapping[int, str]) -> list[RecordVersion]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
 from mutator.formats.content import NotReadable
@@ -25,7 +25,7 @@ from mutator.rules.byte_columns import Flags, Ints
 class Images:
     """Old or new images: rows of one data file."""
 
-    file: TableFile
+    file: FileEntry
     positions: Ints  # ascending
     keys: Any  # encoded, with the partition where keys are unique only within one; None: not read
     versions: Ints  # that changed the records
@@ -48,10 +48,10 @@ class ImageReader:
         """Yield (number of the first image, pa.RecordBatch of some images)."""
         table, file = self.snapshot.table, images.file
         forms = EarlierForms(self.snapshot.state, table)
-        names, is_whole = forms.stored(file.schema, self.wanted.names), len(images.positions) == file.rows
-        read = names if is_whole else forms.schema(file.schema).names
+        names, is_whole = forms.stored(file.form, self.wanted.names), len(images.positions) == file.rows
+        read = names if is_whole else forms.schema(file.form).names
         try:
-            with faults("Parquet"), (verified_file if is_whole else opened_file)(table, file.data) as stream:
+            with faults("Parquet"), (verified_file if is_whole else opened_file)(table, file) as stream:
                 found = opened(stream)
                 if found.metadata.num_rows != file.rows:
                     raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
@@ -65,13 +65,13 @@ class ImageReader:
                         rows = rows.take(pa.array(images.positions[first:last] - start))
                         if entries is not None:
                             rows = self.live.checked(file, rows, entries[first:last])
-                        batches = forms.evolved(rows.select(names), file.schema, self.wanted).to_batches()
+                        batches = forms.evolved(rows.select(names), file.form, self.wanted).to_batches()
                         for batch in batches:
                             yield int(first), batch
                             first += batch.num_rows
                     start = end
         except NotReadable as fault:
-            raise damaged(table, file.data, fault) from None
+            raise damaged(table, file, fault) from None
 
     def rows(self, parts: Sequence[Images]) -> Any:
         """Return all images as a pa.StructArray, in order."""
@@ -83,17 +83,17 @@ class ImageReader:
 
 
 def differing_rows(
-    removed: Iterable[TableFile],
-    both: Iterable[TableFile],
-    added: Iterable[TableFile],
+    removed: Iterable[FileEntry],
+    both: Iterable[FileEntry],
+    added: Iterable[FileEntry],
     before: Masks,
     after: Masks,
-) -> tuple[list[tuple[TableFile, Ints]], list[tuple[TableFile, Ints]]]:
+) -> tuple[list[tuple[FileEntry, Ints]], list[tuple[FileEntry, Ints]]]:
     """Return the rows, by file and position, that only the first of two snapshots has, and those of the second alone.
 
     removed, both, added: files of the first one, of both, and of the second one. before, after: their masks.
     """
-    old, new = list[tuple[TableFile, Ints]](), list[tuple[TableFile, Ints]]()
+    old, new = list[tuple[FileEntry, Ints]](), list[tuple[FileEntry, Ints]]()
     for file in removed:
         old.append((file, np.setdiff1d(np.arange(file.rows), before.hidden(file.path))))
     for file in both:

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.masks import index_of, older_rows
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableFile, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.rules.byte_columns import Ints
 
 
@@ -28,7 +29,7 @@ def kept_apart(snapshots: Sequence[Snapshot], partitions: Collection[str], winne
     file counts as one that changed the partitions.
     """
     named: dict[str, list[Ints | None]] = {}  # path -> positions of rows; None for all
-    added: dict[str, TableFile] = {}
+    added: dict[str, FileEntry] = {}
     for version in winners:
         added |= {file.path: file for file in version.files}
         for file in version.files:
@@ -44,15 +45,15 @@ def kept_apart(snapshots: Sequence[Snapshot], partitions: Collection[str], winne
     )
 
 
-def _files(snapshots: Sequence[Snapshot], paths: Collection[str]) -> dict[str, TableFile]:
-    wanted, found = pa.array(sorted(paths), pa.string()), dict[str, TableFile]()
+def _files(snapshots: Sequence[Snapshot], paths: Collection[str]) -> dict[str, FileEntry]:
+    wanted, found = pa.array(sorted(paths), pa.string()), dict[str, FileEntry]()
     for snapshot in snapshots:
         rows = np.flatnonzero(pc.is_in(snapshot.files.column("path").cast(pa.string()), value_set=wanted).to_numpy())
         found |= {file.path: file for file in files_of(snapshot.files, rows)}
     return found
 
 
-def _is_in(file: TableFile, partitions: Collection[str], rows: Ints | None) -> bool:
+def _is_in(file: FileEntry, partitions: Collection[str], rows: Ints | None) -> bool:
     """Return whether some rows of a file are in some partitions; None for all rows."""
     inside = np.array([one.partition in partitions for one in file.extents], np.bool_)
     if rows is None:

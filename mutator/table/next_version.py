@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import FeedFile
 from mutator.dataset.versions.checkpoint import defaults_text
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.engine.versions.apply_task import WrittenRows
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.accounting import Result
@@ -68,7 +69,7 @@ def version_of_result(
         files=tuple(file for one in written for file in one.files),
         removed=() if replaced is None else replaced.removed,
         index=index,
-        rejected=tuple(Stored(path=side.path, bytes=side.bytes, checksum=side.checksum) for side in rejected),
+        rejected=tuple(rejected),
         seconds=round(seconds, 3),
         parent=before.id,
         compacted=before.last_replacement,
@@ -110,15 +111,15 @@ def placed(table: str, version: TableVersion, most: int, new: list[str]) -> Tabl
     if sum(one.bytes for one in inline) <= most:
         return version
 
-    def apart(one: Stored) -> Stored:
+    def apart(one: FileEntry) -> FileEntry:
         return placed_file(table, one, new)
 
-    files = tuple(replace(file, data=apart(file.data), index=apart(file.index)) for file in version.files)
+    files = tuple(replace(apart(file), index=apart(file.keys)) for file in version.files)
     index, withdrawn = tuple(map(apart, version.index)), tuple(map(apart, version.withdrawn))
     return replace(version, files=files, index=index, withdrawn=withdrawn)
 
 
-def placed_file(table: str, one: Stored, new: list[str]) -> Stored:
+def placed_file(table: str, one: FileEntry, new: list[str]) -> FileEntry:
     """Write a file whose bytes are to be in the log entry; return it without these. Another file stays as it is.
 
     new: to which its path is added before it is written.

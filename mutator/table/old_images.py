@@ -143,5 +143,5 @@ def _row_hashes(reader: ImageReader, parts: Sequence[Images]) -> tuple[Any, Ints
         if len(own.positions):
             entries = reader.live.entry_numbers(own.file)[own.positions]
             hashes.append(reader.live.row_hashes(own.file, entries))
-            forms.append(np.full(len(own.positions), own.file.schema))
+            forms.append(np.full(len(own.positions), own.file.form))
     return np.concatenate(hashes), np.concatenate(forms)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import FILES, files_of
 from mutator.dataset.versions.hidden_rows import index_table, written_index
 from mutator.dataset.versions.log import DIRECTORY
@@ -27,7 +28,6 @@ from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.merged_keys import opened_index
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.versions.delta_files import ApplyTarget, order_bytes
 from mutator.engine.versions.live_extents import OfFiles
@@ -50,7 +50,7 @@ class Replacement:
     removed: tuple[str, ...] = ()  # paths of files
     lost: int = 0  # records whose keys are not known
     receipt: MergeReceipt | None = None  # of what is lost
-    index: tuple[Stored, ...] = ()  # the version index of lost records in files that stay
+    index: tuple[FileEntry, ...] = ()  # the version index of lost records in files that stay
 
     @property
     def is_everything(self) -> bool:
@@ -140,7 +140,7 @@ def _removed(snapshot: Snapshot, names: _Names, masks: OfFiles, inside: Flags) -
     return paths.take(pa.array(np.sort(np.append(found, dead)).astype(np.int64))).to_pylist()  # type: ignore[no-any-return]
 
 
-def _extents(file: TableFile) -> Iterator[LiveExtent]:
+def _extents(file: FileEntry) -> Iterator[LiveExtent]:
     start = 0
     for extent in file.extents:
         yield LiveExtent(file, extent, start)
@@ -167,7 +167,7 @@ class _Lost:
                 self._extents[file.path] = own
                 continue
             if sum(_live(masks, one) for one in own) < sum(_live(masks, one) for one in _extents(file)):
-                raise error("table.overwrite.tombstones", path=f"{snapshot.table}/{file.index.path}")
+                raise error("table.overwrite.tombstones", path=f"{snapshot.table}/{file.keys.path}")
             self._tombstones += own
         self.tombstone_files = list(dict.fromkeys(one.file.path for one in self._tombstones))
         self.records = sum(_live(masks, one) for own in self._extents.values() for one in own)
@@ -190,7 +190,7 @@ class _Lost:
         touched = [text for one in extents for text in self._masks.touched(one)[1].to_pylist()]
         return MergeReceipt(counts=counts, expired=_highest(self._plan, highs, touched))
 
-    def index(self, removed: frozenset[str], target: ApplyTarget) -> tuple[Stored, ...]:
+    def index(self, removed: frozenset[str], target: ApplyTarget) -> tuple[FileEntry, ...]:
         """Return a version index that hides the lost records of files that stay, without their keys."""
         tables = []
         for path, extents in self._extents.items():
@@ -214,7 +214,7 @@ def _of_snapshots(snapshot: Snapshot) -> list[str | None]:
     return [high or None for _, high in snapshot.state.absences]
 
 
-def _is_damaged(snapshot: Snapshot, file: TableFile) -> bool:
+def _is_damaged(snapshot: Snapshot, file: FileEntry) -> bool:
     """Return whether the key index of a file is damaged."""
     try:
         opened_index(snapshot.table, file).verify()

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.formats.blocks.column_rows import shown_rows
@@ -99,6 +99,6 @@ class TableRecord:
         """Return the order value of a tombstone, and its commit time in ms."""
         extent, position, _ = place
         file, order_type = extent.file, self.plan.rows.order_type
-        (found,) = taken_tombstones(self._table, file.data, file.rows, np.array([position])).to_pylist()
+        (found,) = taken_tombstones(self._table, file, file.rows, np.array([position])).to_pylist()
         order = LOWEST[order_type] if found["order"] is None else ORDER_TYPES[order_type][0](found["order"])
         return order, int(found["committed"].timestamp() * 1000)

@@ -21,13 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
+from mutator.dataset.file_entry import FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import files_of, written_masks
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import RESTORE, Restored, Stored, TableFile, TableVersion, stored_here
+from mutator.dataset.versions.version import RESTORE, Restored, TableVersion, stored_here
 from mutator.rules.file_names import new_run_id
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
@@ -90,9 +91,9 @@ class _Restore:
         self._run = new_run_id(time.time())
         with reading(self._target):
             self._masks = self._masks_here()
-        self._read: dict[str, Stored] = {}  # files whose contents were in log entries, with these
+        self._read: dict[str, FileEntry] = {}  # files whose contents were in log entries, with these
 
-    def _masks_here(self) -> Stored | None:
+    def _masks_here(self) -> FileEntry | None:
         rows = self._target.mask_rows()
         if not rows:
             return None
@@ -150,7 +151,7 @@ class _Restore:
         restored = TableLog(head.table).read(head.version.number).restored
         return restored is not None and restored.version == self._number
 
-    def _files(self, head: Snapshot) -> list[tuple[TableFile, int]]:
+    def _files(self, head: Snapshot) -> list[tuple[FileEntry, int]]:
         """Return the files that the earlier version has and a snapshot lacks, and the version that added each."""
         columns = self._target.files
         live = pc.is_in(columns.column("path"), value_set=head.files.column("path").combine_chunks())
@@ -158,16 +159,16 @@ class _Restore:
         numbers = columns.column("version").take(pa.array(rows)).to_pylist()
         return list(zip(map(self._whole, files_of(columns, rows)), numbers, strict=True))
 
-    def _whole(self, file: TableFile) -> TableFile:
+    def _whole(self, file: FileEntry) -> FileEntry:
         """Return a file with its contents, if log entries have them."""
-        return replace(file, data=self._with_content(file.data), index=self._with_content(file.index))
+        return replace(self._with_content(file), index=self._with_content(file.keys))
 
-    def _with_content(self, stored: Stored) -> Stored:
+    def _with_content(self, stored: FileEntry) -> FileEntry:
         if stored.packed is None:
             return stored
         if stored.path not in self._read:
             content = inline_of(self._target.table, stored)  # whoever reads it verifies it
             if content is None:
                 raise damaged(self._target.table, stored, "its log entry does not have it")
-            self._read[stored.path] = stored_here(stored.path, content, stored.checksum)
+            self._read[stored.path] = stored.with_content(content)
         return self._read[stored.path]

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import stays_verified, verified_file
 from mutator.errors import error
@@ -76,7 +76,7 @@ def scan_batches(snapshot: Snapshot, columns: Sequence[str] | None = None, where
     return scan_of(snapshot, columns, where, threads=True).batches()
 
 
-def batches_of_files(snapshot: Snapshot, files: Iterable[TableFile]) -> Iterator[Any]:
+def batches_of_files(snapshot: Snapshot, files: Iterable[FileEntry]) -> Iterator[Any]:
     """Yield the live rows of some files, as pa.RecordBatches with all columns."""
     scan = scan_of(snapshot)
     with reading(snapshot):
@@ -109,7 +109,7 @@ class Scan:
             for file, ranges in self.files():
                 yield from self.of_file(file, ranges)
 
-    def files(self) -> Iterator[tuple[TableFile, Ints | None]]:
+    def files(self) -> Iterator[tuple[FileEntry, Ints | None]]:
         """Yield the files that may have wanted rows, and the first and last positions of these; None for all rows."""
         snapshot = self._snapshot
         fields = () if snapshot.state.spec is None else stored_fields(snapshot.state.spec)
@@ -123,13 +123,13 @@ class Scan:
         if partitions is None:
             yield from ((file, None) for file in snapshot.of_role(DATA))
             return
-        found: dict[str, tuple[TableFile, list[tuple[int, int]]]] = {}
+        found: dict[str, tuple[FileEntry, list[tuple[int, int]]]] = {}
         for one in snapshot.extents(DATA, partitions=partitions):
             found.setdefault(one.file.path, (one.file, []))[1].append((one.start, one.end))
         yield from ((file, np.array(ranges)) for file, ranges in found.values())
 
     def of_file(
-        self, file: TableFile, ranges: Ints | None = None, begins: tuple[int, int] | None = None
+        self, file: FileEntry, ranges: Ints | None = None, begins: tuple[int, int] | None = None
     ) -> Iterator[Any]:
         """Yield the wanted rows of a file that are not hidden.
 
@@ -140,14 +140,14 @@ class Scan:
             return
         table = self._snapshot.table
         try:
-            with faults("Parquet"), verified_file(table, file.data) as stream:
-                found = opened(stream, is_verified=stays_verified(table, file.data))
+            with faults("Parquet"), verified_file(table, file) as stream:
+                found = opened(stream, is_verified=stays_verified(table, file))
                 if found.metadata.num_rows != file.rows:
                     raise NotReadable(f"it has {found.metadata.num_rows:,} rows and should have {file.rows:,}")
                 for numbers, start in self._together(found, self._wanted_groups(found, stream, file, ranges, begins)):
                     yield from self._of_groups(found, file, numbers, start, hidden)
         except NotReadable as fault:
-            raise damaged(table, file.data, fault) from None
+            raise damaged(table, file, fault) from None
 
     def _together(self, found: Any, groups: Iterable[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
         """Yield the numbers of successive row groups that are read at once, and their first position.
@@ -174,7 +174,7 @@ class Scan:
         self,
         found: Any,
         stream: BinaryIO,
-        file: TableFile,
+        file: FileEntry,
         ranges: Ints | None,
         begins: tuple[int, int] | None,
     ) -> Iterator[tuple[int, int]]:
@@ -190,25 +190,25 @@ class Scan:
                 yield number, start
             start += rows
 
-    def _groups(self, stream: BinaryIO, file: TableFile) -> set[int] | range:
+    def _groups(self, stream: BinaryIO, file: FileEntry) -> set[int] | range:
         """Return the numbers of the row groups whose statistics do not rule out wanted rows."""
         expression, columns = self._filter.expression, self._filter.columns
-        forms, own = self._forms, self._forms.schema(file.schema)
+        forms, own = self._forms, self._forms.schema(file.form)
         as_now = (
-            forms.has(file.schema, name) and own.field(name).type == self._read.field(name).type for name in columns
+            forms.has(file.form, name) and own.field(name).type == self._read.field(name).type for name in columns
         )
         if expression is None or not all(as_now):
             return range(1 << 62)
         fragment = ds.ParquetFileFormat().make_fragment(pa.PythonFile(stream, mode="r"))
         return {group.id for group in fragment.subset(filter=expression).row_groups}
 
-    def _of_groups(self, found: Any, file: TableFile, numbers: list[int], start: int, hidden: Ints) -> Iterator[Any]:
-        names = self._forms.stored(file.schema, self._read.names)
+    def _of_groups(self, found: Any, file: FileEntry, numbers: list[int], start: int, hidden: Ints) -> Iterator[Any]:
+        names = self._forms.stored(file.form, self._read.names)
         for rows in _tables(found, numbers, names, self._threads):
             end = start + rows.num_rows
             first, last = np.searchsorted(hidden, [start, end])
             live = _without(rows, hidden[first:last] - start)
-            chosen = self._filter.of(self._forms.evolved(live, file.schema, self._read))
+            chosen = self._filter.of(self._forms.evolved(live, file.form, self._read))
             yield from chosen.select(self._wanted.names).to_batches()
             start = end
 

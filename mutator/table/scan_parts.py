@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableFile
 from mutator.rules.byte_columns import Ints
 from mutator.table.conditions import Where
 from mutator.table.outlived import reading
@@ -30,7 +30,7 @@ _ROWS = 1 << 16  # a file is cut at multiples of this: the row groups that mutat
 class _Slice:
     """The row groups of a file that begin at some positions. ranges: of wanted rows, None for all."""
 
-    file: TableFile
+    file: FileEntry
     begin: int
     end: int
     ranges: Ints | None

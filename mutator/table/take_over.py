@@ -16,15 +16,16 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.manifest import Manifest, is_without_key
-from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, form_of
+from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, earlier_forms, form_of
 from mutator.dataset.versions.checkpoint import FILES, State
 from mutator.dataset.versions.known_feed import KnownFeed
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on
 from mutator.engine.versions.delta_files import ApplyTarget, rows_directory
@@ -171,8 +172,7 @@ def _plan(table: str, first: TableVersion, config: Config, path: str) -> Plan:
     if SPEC not in known.spec:  # files of partitions are checked one by one
         check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
     spec = {name: value for name, value in known.spec.items() if name != EARLIER}
-    schemas = {1: form_of(known.spec, None)}
-    schemas |= {-1 - number: form_of(known.spec, number) for number in range(len(known.spec.get(EARLIER, ())))}
+    schemas = {1: form_of(known.spec), **earlier_forms(known.spec)}
     state = State(first, spec, schemas, KnownFeed(known.feed), first.settings)
     return prepare(Snapshot(table, state, FILES.empty_table(), Masks(table)), config, [])[1]
 
@@ -188,7 +188,7 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
             own = path_in_table(task, plan)
             new += (own, target.index_path(own))
         with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
-            files: list[TableFile] = each_on(runner)(tasks, partial(_take_over, plan, target))
+            files: list[FileEntry] = each_on(runner)(tasks, partial(_take_over, plan, target))
         version = _version(snapshot, plan, known, files, time.monotonic() - started)
         created = snapshot.after(version)
         if not committed(created, version):
@@ -197,12 +197,12 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
         return hinted(created, version)
 
 
-def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attempt: int) -> TableFile:
+def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attempt: int) -> FileEntry:
     return take_over(plan, target, taken, attempt)
 
 
 def _version(
-    snapshot: Snapshot, plan: Plan, known: Manifest, files: Sequence[TableFile], seconds: float
+    snapshot: Snapshot, plan: Plan, known: Manifest, files: Sequence[FileEntry], seconds: float
 ) -> TableVersion:
     """Return version 1. known: the manifest of the dataset."""
     records = sum(file.rows for file in files if file.role == DATA)
@@ -238,14 +238,13 @@ def _files(plan: Plan, known: Manifest, path: str) -> Iterator[Taken]:
     for directory, files in by_partition(known).items():
         partition = directory if partitioned else None
         for part in files.data:
-            schema = 1 if part.form is None else -1 - part.form
             yield Taken(
                 source=path,
                 part=part,
                 directory=rows_directory(partition, 1),
                 partition=partition,
                 bucket=0 if partitioned else part.bucket or 0,
-                schema=schema,
+                form=part.form or 1,
                 layout=_layout(plan, known, part.form, path),
                 order=beside.get(part.order or ""),
             )
@@ -255,7 +254,7 @@ def _files(plan: Plan, known: Manifest, path: str) -> Iterator[Taken]:
             yield Taken(path, side, directory, partition, bucket, 1)
 
 
-def _layout(plan: Plan, known: Manifest, form: int | None, path: str) -> ColumnLayout:
+def _layout(plan: Plan, known: Manifest, form: int, path: str) -> ColumnLayout:
     """Return how the files of a form are read, with their own types."""
     layout: ColumnLayout = plan.rows.layouts["master"]
     schema = stored_schema(form_of(known.spec, form), path).schema

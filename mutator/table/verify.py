@@ -81,9 +81,9 @@ def _of_rows(walk: Walk, config_of: Any, open_runner: OpenRunner) -> tuple[list[
         return differences, rebuilt, True
     now = _walked(walk.table)
     gone = [file for path, file in walk.files.items() if path not in now.files] if now.whole else []
-    paths = {part.path for file in gone for part in (file.data, file.index)}
+    paths = {part.path for file in gone for part in file.stored()}
     left = [one for one in differences if one.file not in paths]
     live = set(walk.snapshot.files.column("path").to_pylist())
-    newest = {part.path for file in gone if file.path in live for part in (file.data, file.index)}
+    newest = {part.path for file in gone if file.path in live for part in file.stored()}
     is_complete = not any(one.file in newest for one in differences)
     return left, {path: content for path, content in rebuilt.items() if path not in paths}, is_complete

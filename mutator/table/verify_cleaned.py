@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import base_of, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import content_of
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.errors import MutatorError, suppressed
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
@@ -28,7 +28,7 @@ class Beginning:
     """What the versions that are left begin with."""
 
     snapshot: Snapshot | None = None  # of the earliest version; None: version 0, with which the log begins
-    files: dict[str, TableFile] = field(default_factory=dict)  # of it, and of earlier versions with tags
+    files: dict[str, FileEntry] = field(default_factory=dict)  # of it, and of earlier versions with tags
     hidden: dict[str, Ints] = field(default_factory=dict)  # path -> positions of hidden rows
     live: dict[str, int] = field(default_factory=dict)  # role -> rows of the earliest version
     named: set[str] = field(default_factory=set)  # paths of files that are no strays

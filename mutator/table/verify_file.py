@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.side_columns import tombstone_tables
 from mutator.dataset.versions.key_index import KeyIndex, encoded_keys, index_bytes
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import verified_file
@@ -63,7 +63,7 @@ class Checked:
     rebuilt: bytes | None = None  # a damaged key index, made again from the rows
 
 
-def check_file(plan: Reading, snapshot: Snapshot, file: TableFile, hidden: Sequence[HiddenRows]) -> Checked:
+def check_file(plan: Reading, snapshot: Snapshot, file: FileEntry, hidden: Sequence[HiddenRows]) -> Checked:
     """Compare a file with what the log says of it, and with its key index.
 
     snapshot: any version after it was added. hidden: rows of the file that versions hide.
@@ -89,7 +89,7 @@ def check_file(plan: Reading, snapshot: Snapshot, file: TableFile, hidden: Seque
             with suppress(ValueError):
                 rebuilt = _rebuilt(plan, file, rows)
         cure = _RESTORE if rebuilt is None else f"make it again: mutator table verify --repair {snapshot.table}"
-        found.append(Difference(why, file.index.path, cure))
+        found.append(Difference(why, file.keys.path, cure))
     if rows is None and index is None:
         return Checked((*found, *_masks(file, hidden, None)), has_index=False)
     has_index, rows = index is not None and not wrong, rows or _of_index(file, index)
@@ -97,7 +97,7 @@ def check_file(plan: Reading, snapshot: Snapshot, file: TableFile, hidden: Seque
     return Checked(tuple(found), has_index, None if has_index else rows, rebuilt)
 
 
-def _masks(file: TableFile, hidden: Sequence[HiddenRows], keys: Any) -> list[Difference]:
+def _masks(file: FileEntry, hidden: Sequence[HiddenRows], keys: Any) -> list[Difference]:
     """Compare the hidden rows of a file with its rows. keys: encoded, of all rows; None if they cannot be read."""
     if not hidden:
         return []
@@ -121,9 +121,9 @@ def _why(fault: Exception) -> str:
     return str(fields.get("why", fault))
 
 
-def _rows(plan: Reading, snapshot: Snapshot, file: TableFile) -> VerifiedRows:
+def _rows(plan: Reading, snapshot: Snapshot, file: FileEntry) -> VerifiedRows:
     """Read the rows of a file. Raises StateError, NotReadable."""
-    with faults("Parquet"), verified_file(snapshot.table, file.data) as stream:
+    with faults("Parquet"), verified_file(snapshot.table, file) as stream:
         parts = list(_data(plan, snapshot, file, stream) if file.role == DATA else _tombstones(plan, stream))
     joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("hashes", "numbers")]
     orders = None if plan.by_file_name and file.role == DATA else pa.concat_arrays([part.orders for part in parts])
@@ -132,7 +132,7 @@ def _rows(plan: Reading, snapshot: Snapshot, file: TableFile) -> VerifiedRows:
     return VerifiedRows(joined[0], keys, joined[1], orders, np.concatenate(names) if names else None)
 
 
-def _data(plan: Reading, snapshot: Snapshot, file: TableFile, stream: Any) -> Iterator[VerifiedRows]:
+def _data(plan: Reading, snapshot: Snapshot, file: FileEntry, stream: Any) -> Iterator[VerifiedRows]:
     layout, start = _layout(plan, snapshot, file), 0
     found = opened(stream)
     for number in range(found.metadata.num_row_groups):
@@ -152,10 +152,10 @@ def _partitions(plan: Reading, block: Any, layout: ColumnLayout) -> Any:
     return np.array([*names, None], object)[codes]
 
 
-def _layout(plan: Reading, snapshot: Snapshot, file: TableFile) -> ColumnLayout:
+def _layout(plan: Reading, snapshot: Snapshot, file: FileEntry) -> ColumnLayout:
     """Return how a file is read, with its own types."""
     layout: ColumnLayout = plan.rows.layouts["master"]
-    own, names = EarlierForms(snapshot.state, snapshot.table).schema(file.schema), layout.result.names
+    own, names = EarlierForms(snapshot.state, snapshot.table).schema(file.form), layout.result.names
     order = None if layout.order_field is None else own.get_field_index(names[layout.order_field])
     ids = tuple(own.get_field_index(names[position]) for position in layout.id_fields)
     return replace(layout, schema=own, result=own, id_fields=ids, order_field=order)
@@ -169,9 +169,9 @@ def _tombstones(plan: Reading, stream: Any) -> Iterator[VerifiedRows]:
         yield VerifiedRows(hashes, encoded_keys(keys), np.zeros(len(hashes), np.uint32), orders)
 
 
-def _index(snapshot: Snapshot, file: TableFile) -> KeyIndex:
+def _index(snapshot: Snapshot, file: FileEntry) -> KeyIndex:
     """Open a key index, and verify all of its pages. Raises DamagedPage, StorageError."""
-    stored = file.index
+    stored = file.keys
     path = posixpath.join(snapshot.table, stored.path)
     if stored.is_apart:
         entry = storage_for(path).stat(path)
@@ -185,14 +185,14 @@ def _index(snapshot: Snapshot, file: TableFile) -> KeyIndex:
     return index
 
 
-def _of_index(file: TableFile, index: Any) -> VerifiedRows:
+def _of_index(file: FileEntry, index: Any) -> VerifiedRows:
     """Return what a key index says of the rows."""
     entries = np.arange(file.rows)
     order = np.argsort(index.positions(entries))
     return VerifiedRows(index.hashes()[order], index.keys(entries[order]), index.row_hashes(entries)[order], None)
 
 
-def _compared(plan: Reading, file: TableFile, rows: VerifiedRows, index: KeyIndex) -> list[Difference]:
+def _compared(plan: Reading, file: FileEntry, rows: VerifiedRows, index: KeyIndex) -> list[Difference]:
     """Compare a key index with the rows."""
     entries = np.arange(file.rows)
     positions, hashes = index.positions(entries), index.hashes()
@@ -214,7 +214,7 @@ def _compared(plan: Reading, file: TableFile, rows: VerifiedRows, index: KeyInde
             return _highs(plan, file, index.orders(entries).take(pa.array(np.argsort(positions))))
         if not _has_orders(plan, index, rows.orders.take(pa.array(positions))):
             faulty.append("order values")
-    return [Difference(f"its {what} are not those of the rows", file.index.path) for what in faulty]
+    return [Difference(f"its {what} are not those of the rows", file.keys.path) for what in faulty]
 
 
 def _has_orders(plan: Reading, index: KeyIndex, orders: Any) -> bool:
@@ -232,7 +232,7 @@ def _as_type(plan: Reading, order_type: str, orders: Any) -> Any:
     return from_texts(order_type, to_texts(plan.rows.order_type, orders))
 
 
-def _extents(plan: Reading, file: TableFile, rows: VerifiedRows) -> list[Difference]:
+def _extents(plan: Reading, file: FileEntry, rows: VerifiedRows) -> list[Difference]:
     """Compare the buckets and the highest order values of extents with the rows."""
     counts = [one.rows for one in file.extents]
     bucket, buckets = (
@@ -248,7 +248,7 @@ def _extents(plan: Reading, file: TableFile, rows: VerifiedRows) -> list[Differe
     return found + ([] if rows.orders is None else _highs(plan, file, rows.orders))
 
 
-def _highs(plan: Reading, file: TableFile, orders: Any) -> list[Difference]:
+def _highs(plan: Reading, file: FileEntry, orders: Any) -> list[Difference]:
     """Compare the highest order value of each extent with those of its rows. orders: one per row."""
     texts = pa.array([order_bytes(one.high) for one in file.extents], pa.large_binary())
     start, found = 0, []
@@ -262,13 +262,13 @@ def _highs(plan: Reading, file: TableFile, orders: Any) -> list[Difference]:
     return found
 
 
-def _rebuilt(plan: Reading, file: TableFile, rows: VerifiedRows) -> bytes | None:
+def _rebuilt(plan: Reading, file: FileEntry, rows: VerifiedRows) -> bytes | None:
     """Return the key index of a file, made again; None if it is not the one that the log names."""
     counts: Ints = np.array([one.rows for one in file.extents], np.int64)
     for order_type in dict.fromkeys((plan.rows.order_type, "long")):
         orders = _as_type(plan, order_type, rows.orders)
         content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts, order_type, orders)
-        if digest == file.index.checksum:
+        if digest == file.keys.checksum:
             return bytes(content)
     return None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import FILES, first_state
 from mutator.dataset.versions.checkpoint_names import is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.cleaned import Left
@@ -19,7 +20,7 @@ from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import content_of
-from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TOMBSTONES, Stored, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, OVERWRITES, TableVersion
 from mutator.errors import MutatorError, error
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
@@ -45,7 +46,7 @@ class Walk:
         self.snapshot: Snapshot | None = None
         self.whole = False  # all entries can be read
         self.differences: list[Difference] = []
-        self.files: dict[str, TableFile] = {}
+        self.files: dict[str, FileEntry] = {}
         self.named: set[str] = set()  # paths of the files of all versions
         self.hidden: dict[str, list[tuple[Ints, Any]]] = {}  # file -> positions and keys of hidden rows
         self._ever: dict[str, list[tuple[Ints, Any]]] = {}  # the same, with rows that restores have shown again
@@ -140,7 +141,7 @@ class Walk:
         if version.restored is not None:
             self._restored(version)
 
-    def _parts(self, stored: Sequence[Stored], withdrawn: Sequence[Hidden] = ()) -> dict[Stored, Hidden]:
+    def _parts(self, stored: Sequence[FileEntry], withdrawn: Sequence[Hidden] = ()) -> dict[FileEntry, Hidden]:
         """Read parts of a version index; those that are damaged are differences."""
         found = {}
         for one in stored:
@@ -152,7 +153,7 @@ class Walk:
         return found
 
     def _compare_withdrawn(
-        self, withdrawn: Mapping[Stored, Hidden], index: Sequence[Hidden], added: Mapping[str, TableFile]
+        self, withdrawn: Mapping[FileEntry, Hidden], index: Sequence[Hidden], added: Mapping[str, FileEntry]
     ) -> None:
         """Hide the rows of its own files that a version has withdrawn; compare the others with its index."""
         for stored, part in withdrawn.items():
@@ -178,7 +179,7 @@ class Walk:
             self.hidden[path], file = hidden.get(path, []), self.files[path]
             self._live[file.role] += file.rows - sum(len(positions) for positions, _ in self.hidden[path])
 
-    def _hide(self, file: TableFile, positions: Ints, keys: Any) -> None:
+    def _hide(self, file: FileEntry, positions: Ints, keys: Any) -> None:
         self.hidden.setdefault(file.path, []).append((positions, keys))
         self._ever.setdefault(file.path, []).append((positions, keys))
         self._live[file.role] -= len(positions)

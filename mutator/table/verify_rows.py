@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.config import Config
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.key_index import decoded_key
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import TableFile
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.engine.versions.live_rows import LiveRows
@@ -59,15 +59,15 @@ class RowsOfTable:
         """Compare the files with the log, and their rows with the hidden rows and with each other."""
         files = list(self._walk.files.values())
         given = [(file, self._walk.hidden.get(file.path, [])) for file in files]
-        with self._open_runner(sum(file.data.bytes for file in files)) as (runner, _):
+        with self._open_runner(sum(file.bytes for file in files)) as (runner, _):
             results: list[Checked] = checked(each_on(runner)(given, partial(_check, self._plan, self._snapshot)))
         found = [difference for one in results for difference in one.differences]
         self.rebuilt = {
-            file.index.path: one.rebuilt for file, one in zip(files, results, strict=True) if one.rebuilt is not None
+            file.keys.path: one.rebuilt for file, one in zip(files, results, strict=True) if one.rebuilt is not None
         }
         return found + self._twice(files, results)
 
-    def _twice(self, files: Sequence[TableFile], results: Sequence[Checked]) -> list[Difference]:
+    def _twice(self, files: Sequence[FileEntry], results: Sequence[Checked]) -> list[Difference]:
         """Return the keys with more than one live row or tombstone. One bucket is compared after the other."""
         live, buckets = set(self._snapshot.files.column("path").to_pylist()), dict[int, list[_Part]]()
         parts = [
@@ -151,6 +151,6 @@ class RowsOfTable:
 
 
 def _check(
-    plan: Reading, snapshot: Snapshot, given: tuple[TableFile, list[HiddenRows]], number: int, attempt: int
+    plan: Reading, snapshot: Snapshot, given: tuple[FileEntry, list[HiddenRows]], number: int, attempt: int
 ) -> Any:
     return guarded(check_file, plan, snapshot, *given)

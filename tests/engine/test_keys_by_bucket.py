@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mutator.dataset.versions.version import Extent
+from mutator.dataset.file_entry import Extent
 from mutator.engine.versions.keys_by_bucket import KeysByBucket
 
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import manifest
+from mutator.dataset.partition_index import form_of
 from mutator.dataset.side_columns import read_tombstones
 from mutator.formats.content import Window
 from mutator.formats.files.file_format import Dialect
@@ -82,7 +83,7 @@ def left(output: Path, world: World) -> tuple[list[Any], list[Any]]:
     known = manifest.parse((output / manifest.PATH).read_bytes(), str(output))
     schema, records, tombstones = schema_of(world.order, op=False), [], []
     for part in known.files:
-        stored = known.spec if part.form is None else known.spec["earlier"][part.form]
+        stored = form_of(known.spec, part.form)
         data, file_format = (output / part.path).read_bytes(), stored["format"]
         if file_format in ("text", "escaped"):
             found = FILE_FORMATS[file_format].read(

@@ -74,7 +74,7 @@ def test_files_of_one_size(
     table = Table.create(str(tmp_path / "t"), {"key": "id", "order_by": "at", "op": "op", **NO_LIMITS})
     for first in range(100, 900, 100):
         table.apply(rows(range(first, first + 60), 1))
-    sizes = [file.data.bytes for file in table.snapshot.of_role("data")]
+    sizes = [file.bytes for file in table.snapshot.of_role("data")]
     assert len(set(sizes)) < len(sizes) - 1
     table.apply(rows([number for number in range(100, 900) if number % 100 < 60 and number % 7 < 4], 2))
     table.apply(rows([104, 859], 3, "D"))

@@ -15,10 +15,10 @@ import pyarrow as pa
 from mutator import config
 from mutator.config import Config
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.file_entry import TOMBSTONES
 from mutator.dataset.side_columns import read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TOMBSTONES
 from mutator.engine.versions.live_rows import taken_tombstones
 from mutator.rules.typed_values import comparable
 from mutator.storage import storage_for
@@ -63,7 +63,7 @@ def left_of(snapshot: Snapshot, counts: Mapping[str, int], width: int = 2) -> Le
     for file in snapshot.of_role(TOMBSTONES):
         hidden = set(snapshot.masks.hidden(file.path).tolist())
         live = [row for row in range(file.rows) if row not in hidden]
-        buried += taken_tombstones(snapshot.table, file.data, file.rows, pa.array(live, pa.int64())).to_pylist()
+        buried += taken_tombstones(snapshot.table, file, file.rows, pa.array(live, pa.int64())).to_pylist()
     tombstones = [(tuple(one[f"key_{number}"] for number in range(width)), one["order"]) for one in buried]
     return Left(rows_of(rows), sorted(tombstones, key=repr), _some(counts))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions import base_files, compact_task, indexed_rows
 from mutator.errors import MutatorError, error
 from mutator.table import apply, compact_choice
@@ -288,7 +288,11 @@ def test_a_key_index_that_cannot_be_written_leaves_no_file(
     table: Table, tmp_path: Path, monkeypatch: Any, number: int
 ) -> None:
     table.apply(put(tmp_path, "gone", rows([7], "b", 9, "D")))
-    before, write, calls = {path for path in Path(table.path).rglob("*") if path.is_file()}, base_files.key_index_of, []
+    before, write, calls = (
+        {path for path in Path(table.path).rglob("*") if path.is_file()},
+        base_files.write_key_index,
+        [],
+    )
 
     def failing(*arguments: Any) -> Any:
         calls.append(1)
@@ -298,7 +302,7 @@ def test_a_key_index_that_cannot_be_written_leaves_no_file(
 
     for module in (base_files, compact_choice):
         monkeypatch.setattr(module, "OWN", 1)
-    monkeypatch.setattr(base_files, "key_index_of", failing)
+    monkeypatch.setattr(base_files, "write_key_index", failing)
     if number < 3:  # two days and the tombstones
         with pytest.raises(MutatorError, match="is full"):
             table.compact(everything=True)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.cli import main
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions import base_files
 from mutator.table import apply, compact, compact_choice, turn
 from mutator.table.table import Table

@@ -8,28 +8,22 @@ from dataclasses import replace
 
 import pytest
 
+from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import add_hint, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, Extent, Stored, TableFile
 from mutator.table.create import create_empty
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 
 
-def file_of(number: int, extents: int = 1) -> TableFile:
-    def stored(path: str) -> Stored:
-        return Stored(path=path, bytes=9, checksum=f"xxh3-128:{number:032x}")
+def file_of(number: int, extents: int = 1) -> FileEntry:
+    def stored(path: str) -> FileEntry:
+        return FileEntry(path=path, bytes=9, checksum=f"xxh3-128:{number:032x}")
 
     extent = Extent(partition=None, bucket=0, buckets=1, rows=1, high=None)
-    return TableFile(
-        role=DATA,
-        rows=extents,
-        data=stored(f"v={number}/f"),
-        index=stored(f"keys/{number}"),
-        extents=(extent,) * extents,
-        schema=1,
-    )
+    more = {"rows": extents, "form": 1, "extents": (extent,) * extents, "index": stored(f"keys/{number}")}
+    return replace(stored(f"v={number}/f"), **more)
 
 
 def committed(path: str, versions: int, long: Collection[int] = ()) -> Snapshot:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError, StateError
 from mutator.table import apply
@@ -45,7 +45,7 @@ def files(snapshot: Snapshot, role: str, partition: str, part: str = "data") -> 
         for one in snapshot.of_role(role)
         if partition == "*" or any(e.partition in (partition, None) for e in one.extents)
     ]
-    return [Path(snapshot.table) / getattr(one, part).path for one in found]
+    return [Path(snapshot.table) / (one if part == "data" else one.keys).path for one in found]
 
 
 def damage(paths: list[Path], how: str) -> None:

@@ -12,7 +12,7 @@ import duckdb
 import polars
 import pytest
 
-from mutator.dataset.versions.version import DATA
+from mutator.dataset.file_entry import DATA
 from mutator.engine.versions import delta_files
 from mutator.table import apply
 from mutator.table.table import Table

@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from mutator import config
 from mutator.dataset.commit import staging
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES
 from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError
 from mutator.storage import read_file, registry

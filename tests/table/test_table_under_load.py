@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mutator.dataset.versions.version import DATA, TOMBSTONES
+from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.table import scan
 from mutator.table.clean import clean_table
 from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from mutator.cli import main
 from mutator.dataset.checksum import whole
+from mutator.dataset.file_entry import DATA, FileEntry, stored_here
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.hidden_rows import read_index, written_index
 from mutator.dataset.versions.key_index import KeyIndex, index_bytes
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.paged_file import with_digests
-from mutator.dataset.versions.version import DATA, Stored, TableVersion, stored_here
+from mutator.dataset.versions.version import TableVersion
 from mutator.engine.versions import delta_files
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.rules.order_columns import to_column
@@ -171,7 +172,7 @@ def test_a_wrong_highest_order_value_is_named(table: str) -> None:
 def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -> None:
     def changed(version: TableVersion) -> TableVersion:
         file = next(file for file in version.files if file.role == DATA)
-        path, rows, stored = str(Path(table).absolute() / file.index.path), np.arange(file.rows), file.index
+        path, rows, stored = str(Path(table).absolute() / file.keys.path), np.arange(file.rows), file.keys
         index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum)
         back = np.argsort(index.positions(rows))
         hashes, keys, numbers = index.hashes()[back], index.keys(rows[back]), index.row_hashes(rows)[back]
@@ -341,10 +342,10 @@ def test_the_command_ends_with_3_and_repairs(table: str, capsys: Any) -> None:
 
 def test_inline_files_are_verified(table: str) -> None:
     def changed(version: TableVersion) -> TableVersion:
-        def inline(stored: Stored) -> Stored:
-            return stored_here(stored.path, Path(table, stored.path).read_bytes(), stored.checksum)
+        def inline(stored: FileEntry) -> FileEntry:
+            return stored.with_content(Path(table, stored.path).read_bytes())
 
-        files = tuple(replace(one, data=inline(one.data), index=inline(one.index)) for one in version.files)
+        files = tuple(replace(inline(one), index=inline(one.keys)) for one in version.files)
         return replace(version, files=files)
 
     rewrite(table, 1, changed)
@@ -393,8 +394,8 @@ def test_an_index_of_a_remote_storage_that_vanishes_after_it_was_opened_is_named
     positions, left = LiveRows.positions, list[str]()
 
     def without_index(self: LiveRows, file: Any, entries: Any) -> Any:
-        if file.index.is_apart and not left:
-            left.append(file.index.path)
+        if file.keys.is_apart and not left:
+            left.append(file.keys.path)
             storage.remove(f"{faults.TABLE}/{left[0]}")
         return positions(self, file, entries)
 

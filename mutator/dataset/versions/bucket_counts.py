@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mutator.dataset.versions.version import Extent
+from mutator.dataset.file_entry import Extent
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 

@@ -17,25 +17,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.dataset import checksum, checksummed_json
+from mutator.dataset.file_entry import INDEX, Extent, FileEntry, is_packed
 from mutator.dataset.gc_pause import paused
 from mutator.dataset.manifest import FeedFile
-from mutator.dataset.partition_index import EARLIER, form_of
+from mutator.dataset.partition_index import earlier_forms, form_of
 from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.cleaned import Cleaning, cleaning_members, cleaning_of
 from mutator.dataset.versions.known_feed import KnownFeed
-from mutator.dataset.versions.version import (
-    Extent,
-    Restored,
-    Stored,
-    TableFile,
-    TableVersion,
-    is_packed,
-    members_of,
-    version_of,
-)
+from mutator.dataset.versions.version import Restored, TableVersion, members_of, version_of
 from mutator.rules.absences import Absence
 from mutator.rules.byte_columns import Ints
 
@@ -122,7 +115,7 @@ class State:
     def schema_after(self, spec: Mapping[str, Any], number: int) -> int:
         """Return the version that the form of files began with that a specification has. number: if it is a new one."""
         present = {name: value for name, value in self.schemas.get(self.schema, {}).items() if name != DEFAULTS}
-        return self.schema if self.schemas and present == form_of(spec, None) else number
+        return self.schema if self.schemas and present == form_of(spec) else number
 
     def after(self, version: TableVersion) -> State:
         """Return the state after the next version."""
@@ -132,9 +125,8 @@ class State:
         if version.spec is not None:
             spec = version.spec
             if self.schema_after(spec, version.number) == version.number:
-                earlier = {-1 - number: form_of(spec, number) for number in range(len(spec.get(EARLIER, ())))}
                 added = {} if version.defaults is None else {DEFAULTS: version.defaults}
-                schemas = {**schemas, **earlier, version.number: {**form_of(spec, None), **added}}
+                schemas = {**schemas, **earlier_forms(spec), version.number: {**form_of(spec), **added}}
         known = self.known.after(version.feed_since or "", version.feed)
         transactions = self.transactions
         if version.transaction is not None:
@@ -216,37 +208,32 @@ def defaults_of(text: str | None) -> dict[str, Any]:
 
 
 @paused()
-def file_columns(files: Iterable[TableFile], version: int, added: Sequence[int] = ()) -> Any:
+def file_columns(files: Iterable[FileEntry], version: int, added: Sequence[int] = ()) -> Any:
     """Return files as a pa.Table with the columns of ``FILES``. version: that added them; or each of ``added`` one."""
     rows = [
         (
             file.path,
             file.role,
             file.rows,
-            file.schema,
+            file.form,
             number,
-            file.data.bytes,
-            file.data.checksum,
-            file.data.packed or file.data.content,
-            file.index.path,
-            file.index.bytes,
-            file.index.checksum,
-            file.index.packed or file.index.content,
+            file.bytes,
+            file.checksum,
+            file.packed or file.content,
+            index.path,
+            index.bytes,
+            index.checksum,
+            index.packed or index.content,
             [vars(one) for one in file.extents],
         )
         for file, number in zip(files, added or repeat(version), strict=bool(added))
+        for index in (file.keys,)
     ]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(FILES)
     return pa.table([pa.array(column, one.type) for column, one in zip(columns, FILES, strict=True)], schema=FILES)
 
 
-def file_of(columns: Any, row: int) -> TableFile:
-    """Return one of the files of a pa.Table of ``FILES``."""
-    (members,) = columns.slice(row, 1).to_pylist()
-    return _file_of(members)
-
-
-def files_of(columns: Any, rows: Ints) -> Iterator[TableFile]:
+def files_of(columns: Any, rows: Ints) -> Iterator[FileEntry]:
     """Yield some of the files of a pa.Table of ``FILES``, in much less time than one by one.
 
     rows: int64 array; it takes least time if they are ascending.
@@ -255,25 +242,45 @@ def files_of(columns: Any, rows: Ints) -> Iterator[TableFile]:
         wanted = rows[start : start + _BATCH]
         first, last = int(wanted.min()), int(wanted.max())
         near = columns.slice(first, last + 1 - first)  # if there are several chunks, Arrow copies them all
-        yield from map(_file_of, near.take(pa.array(wanted - first)).to_pylist())
+        yield from _files_of(near.take(pa.array(wanted - first)))
 
 
-def _file_of(one: Mapping[str, Any]) -> TableFile:
-    return TableFile(
-        role=one["role"],
-        rows=one["rows"],
-        schema=one["schema"],
-        data=_stored_of(one, ""),
-        index=_stored_of(one, "index_"),
-        extents=tuple(Extent(**extent) for extent in one["extents"]),
-    )
+def _files_of(columns: Any) -> Iterator[FileEntry]:
+    lists = columns.column("extents").combine_chunks()
+    members = zip(*(column.to_pylist() for column in lists.flatten().flatten()), strict=True)
+    extents = [
+        Extent(partition=partition, bucket=bucket, rows=rows, high=high, buckets=buckets)
+        for partition, bucket, rows, high, buckets in members
+    ]
+    ends = np.cumsum(pc.list_value_length(lists).to_numpy()).tolist()
+    begin = 0
+    for end, (path, role, rows, form, _, size, digest, content, *index) in zip(
+        ends, zip(*(column.to_pylist() for column in columns.columns[:-1]), strict=True), strict=True
+    ):
+        inline, packed = _content_of(content)
+        yield FileEntry(
+            path=path,
+            role=role,
+            rows=rows,
+            bytes=size,
+            checksum=digest,
+            form=form,
+            extents=tuple(extents[begin:end]),
+            index=_index_of(*index),
+            content=inline,
+            packed=packed,
+        )
+        begin = end
 
 
-def _stored_of(one: Mapping[str, Any], prefix: str) -> Stored:
-    content = one[f"{prefix}content"]
-    inline, packed = (None, content) if is_packed(content) else (content, None)
-    size, checksum = one[f"{prefix}bytes"], one[f"{prefix}checksum"]
-    return Stored(path=one[f"{prefix}path"], bytes=size, checksum=checksum, content=inline, packed=packed)
+def _index_of(path: str, size: int, checksum: str, content: str | None) -> FileEntry:
+    inline, packed = _content_of(content)
+    return FileEntry(path=path, role=INDEX, bytes=size, checksum=checksum, content=inline, packed=packed)
+
+
+def _content_of(content: str | None) -> tuple[str | None, str | None]:
+    """Return the bytes of a file as text, and the name of the pack that has them."""
+    return (None, content) if is_packed(content) else (content, None)
 
 
 def written_files(columns: Any, state: State, masks: str | None) -> bytes:

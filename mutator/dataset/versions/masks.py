@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import read_masks
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.stored_files import content_of, damaged
-from mutator.dataset.versions.version import Stored, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
@@ -160,8 +161,8 @@ class Masks:
 class VersionIndex:
     """The rows that a version hides and touches, and those that it has withdrawn."""
 
-    parts: tuple[Stored, ...]
-    withdrawn: tuple[Stored, ...] = ()
+    parts: tuple[FileEntry, ...]
+    withdrawn: tuple[FileEntry, ...] = ()
     own: frozenset[str] = frozenset()  # paths of the version's files, if it has withdrawn anything
     number: int = 0  # of the version
 
@@ -215,7 +216,7 @@ def own_rows(table: str, index: VersionIndex) -> list[Hidden]:
     return [hidden_rows(table, one).of_files(index.own) for one in index.withdrawn]
 
 
-def hidden_rows(table: str, index: Stored, withdrawn: Sequence[Hidden] = ()) -> Hidden:
+def hidden_rows(table: str, index: FileEntry, withdrawn: Sequence[Hidden] = ()) -> Hidden:
     """Read a part of a version index. withdrawn: by its version. Raises StateError if it is lost or damaged."""
     content = content_of(table, index)
     try:
@@ -224,7 +225,7 @@ def hidden_rows(table: str, index: Stored, withdrawn: Sequence[Hidden] = ()) -> 
         raise damaged(table, index, str(fault)) from None
 
 
-def restored_masks(table: str, masks: Stored | None) -> _OfFiles:
+def restored_masks(table: str, masks: FileEntry | None) -> _OfFiles:
     """Return the masks that a restore has. Raises StateError if their file is lost or damaged."""
     if masks is None:
         return {}

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import KeyIndex
@@ -28,7 +29,7 @@ from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.dataset.versions.wanted_hashes import matches
 from mutator.errors import MutatorError
 from mutator.rules.byte_columns import Flags, Ints
@@ -124,7 +125,7 @@ class MergedKeys:
         files = [file for version in versions for file in version.files]
         return self.with_files(files)._with_indexes(hidden, paths)
 
-    def with_files(self, files: Sequence[TableFile | None]) -> MergedKeys:
+    def with_files(self, files: Sequence[FileEntry | None]) -> MergedKeys:
         """Return merged keys with the next files of the snapshot. None: a file without merged keys.
 
         Raises StateError for a damaged key index.
@@ -200,7 +201,7 @@ class MergedKeys:
             runs = (*runs[:-2], by_hash(both))
         return runs
 
-    def _run_of(self, file: TableFile, begin: int) -> KeyRun | None:
+    def _run_of(self, file: FileEntry, begin: int) -> KeyRun | None:
         """Return the entries of a file; None if its order values are no numbers."""
         try:
             index = opened_index(self.table, file)
@@ -211,7 +212,7 @@ class MergedKeys:
             orders = to_numbers(self.order_type, index.orders(entries))
             run_keys, row_hashes = index.keys(entries), index.row_hashes(entries)
         except DamagedPage as fault:
-            raise damaged(self.table, file.index, fault) from None
+            raise damaged(self.table, file.keys, fault) from None
         if orders is None:
             return None
         codes = np.array([self.codes.code(one.partition) for one in file.extents], np.int64)
@@ -235,9 +236,9 @@ def _numbers(order_type: str, texts: Any) -> Ints:
     return found.astype(np.int64)
 
 
-def opened_index(table: str, file: TableFile) -> KeyIndex:
+def opened_index(table: str, file: FileEntry) -> KeyIndex:
     """Open the key index of a file. Raises DamagedPage, StateError."""
-    stored = file.index
+    stored = file.keys
     path, content = posixpath.join(table, stored.path), inline_of(table, stored)
     try:
         return KeyIndex.open(path, file.rows, stored.bytes, stored.checksum, content=content)
@@ -270,7 +271,7 @@ def _begun(snapshot: Snapshot, order_type: str, by_partition: bool) -> MergedKey
         many = np.bincount(partition[chosen[file]], minlength=int(partition.max(initial=0)) + 1) >= _FEW
         chosen &= np.bincount(file, many[partition], count) > 0
     wanted = np.flatnonzero(chosen)
-    files: list[TableFile | None] = [None] * count
+    files: list[FileEntry | None] = [None] * count
     for number, one in zip(wanted.tolist(), files_of(snapshot.files, wanted), strict=True):
         files[number] = one
     keys = MergedKeys(

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry, is_packed
 from mutator.dataset.versions.checkpoint import CONTENTS
 from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import Stored, is_packed
 from mutator.errors import suppressed
 
 _LARGEST = 8 << 20  # bytes of a pack, unless a single content has more
@@ -28,7 +28,7 @@ _packs: dict[tuple[str, str], bytes] = {}  # by the directory of a log, and name
 _lock = threading.Lock()
 
 
-def inline_of(table: str, stored: Stored) -> bytes | None:
+def inline_of(table: str, stored: FileEntry) -> bytes | None:
     """Return the bytes of a file that its log entry has; None if they are at its path.
 
     Raises StateError if the entry is lost or damaged, and no pack has them.

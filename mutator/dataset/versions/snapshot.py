@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.versions.checkpoint import State, file_columns, files_of
 from mutator.dataset.versions.kept_keys import KeptKeys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks
-from mutator.dataset.versions.version import Extent, TableFile, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.rules.byte_columns import Flags, Ints
 
 _CHUNKS = 8  # of the columns of files, before they are combined
@@ -34,7 +35,7 @@ def added_files(version: TableVersion) -> Any:
 class LiveExtent:
     """An extent of a live file."""
 
-    file: TableFile
+    file: FileEntry
     extent: Extent
     start: int  # position of its first row
 
@@ -81,7 +82,7 @@ class Snapshot:
             chosen = np.flatnonzero(chosen)
         return replace(self, files=self.files.take(pa.array(chosen)), keys=KeptKeys())
 
-    def of_role(self, role: str) -> Iterable[TableFile]:
+    def of_role(self, role: str) -> Iterable[FileEntry]:
         """Yield the live files of a role, in the order in which they were added."""
         rows = np.flatnonzero(pc.equal(self.files.column("role"), role).to_numpy())
         return files_of(self.files, rows)
@@ -108,7 +109,7 @@ class Snapshot:
             chosen &= self.in_partitions(partitions)
         rows = np.flatnonzero(chosen)
         files = files_of(self.files, np.unique(found["file"][rows]))
-        known: tuple[int, TableFile] | None = None
+        known: tuple[int, FileEntry] | None = None
         for row in rows.tolist():
             number = int(found["file"][row])
             if known is None or known[0] != number:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 
 from mutator.dataset import checksum
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.packs import inline_of
-from mutator.dataset.versions.version import Stored
 from mutator.errors import MutatorError, error
 from mutator.storage import read_file
 
 
-def content_of(table: str, stored: Stored) -> bytes:
+def content_of(table: str, stored: FileEntry) -> bytes:
     """Return the bytes of a file of a table. Raises StateError if it is lost or damaged."""
     content = inline_of(table, stored)
     if content is None:
@@ -27,6 +27,6 @@ def content_of(table: str, stored: Stored) -> bytes:
     return content
 
 
-def damaged(table: str, stored: Stored, why: object) -> MutatorError:
+def damaged(table: str, stored: FileEntry, why: object) -> MutatorError:
     """Return the error of a file of a table that is lost or damaged."""
     return error("table.file", path=posixpath.join(table, stored.path), why=why)

@@ -6,76 +6,25 @@ its path in either case.
 
 from __future__ import annotations
 
-import base64
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mutator.dataset.file_entry import is_safe
+from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, is_safe
 from mutator.dataset.manifest import FeedFile
 from mutator.dataset.version_log import Arrived
 from mutator.dataset.versions.cleaned import Cleaned, cleaned_members, cleaned_of
 from mutator.rules.absences import Absence
 
-_Bytes = bytes  # in ``Stored``, ``bytes`` is a size
-DATA, TOMBSTONES = "data", "tombstones"  # roles of files
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
+_CONTENT = ("path", "bytes", "checksum", "content")  # members of a file
 ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
 OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
 _REPLACES = (COMPACT, RESTORE, *OVERWRITES)  # actions that remove files
 # A program that knows more of them writes a newer format.
 _ACTIONS = ("create", "apply", ABANDON, COMPACT, CLEAN, RESTORE, TAG, *OVERWRITES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stored:
-    """The bytes of a file. path: relative to the table."""
-
-    path: str
-    bytes: int
-    checksum: str
-    content: str | None = None  # the bytes themselves, in base 64; None: they are at the path, or in a pack
-    packed: str | None = None  # never in an entry: its number, the offset in a pack, and the name of the pack
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether the bytes are at the path."""
-        return self.content is None and self.packed is None
-
-    @property
-    def inline(self) -> _Bytes | None:
-        """The bytes, if the entry has them."""
-        return None if self.content is None else base64.b64decode(self.content, validate=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extent:
-    """Successive rows of a file that belong to one partition and bucket."""
-
-    partition: str | None  # directory; "" for tombstones without a partition; None: the table has no partitions
-    bucket: int  # the hash of each key, modulo ``buckets``
-    buckets: int  # of the partition, when the rows were written
-    rows: int
-    high: str | None  # highest order value, as text; None: the lowest value there is
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableFile:
-    """A file of rows, its key index, and its extents in the order of the rows."""
-
-    role: str  # data | tombstones
-    rows: int
-    data: Stored
-    index: Stored
-    extents: tuple[Extent, ...]
-    schema: int = 0  # version whose specification describes the rows
-
-    @property
-    def path(self) -> str:
-        """The path that identifies the file."""
-        return self.data.path
 
 
 @dataclass(frozen=True)
@@ -96,7 +45,7 @@ class Restored:
     feed: tuple[FeedFile, ...]  # files that were known to be merged
     transactions: Mapping[str, int]
     added: tuple[int, ...]  # by which version each of the files of the restore was added first
-    masks: Stored | None  # which rows are hidden or touched, as in a checkpoint, of all files; None: no rows
+    masks: FileEntry | None  # which rows are hidden or touched, as in a checkpoint, of all files; None: no rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +75,11 @@ class TableVersion:
     counts: Mapping[str, int] = field(default_factory=dict)
     feed: tuple[FeedFile, ...] = ()  # merged by this version
     feed_since: str | None = None  # feed files that were merged earlier than this time are forgotten
-    files: tuple[TableFile, ...] = ()  # added
+    files: tuple[FileEntry, ...] = ()  # added
     removed: tuple[str, ...] = ()  # paths of files that are no longer live
-    index: tuple[Stored, ...] = ()  # the version index: rows that this version hides or touches
-    withdrawn: tuple[Stored, ...] = ()  # rows of ``files`` and of ``index`` that do not hold: ``hidden_rows``
-    rejected: tuple[Stored, ...] = ()
+    index: tuple[FileEntry, ...] = ()  # the version index: rows that this version hides or touches
+    withdrawn: tuple[FileEntry, ...] = ()  # rows of ``files`` and of ``index`` that do not hold: ``hidden_rows``
+    rejected: tuple[FileEntry, ...] = ()
     transaction: tuple[str, int] | None = None  # application, and number of its transaction
     claim: Claim | None = None  # of the run of a workflow that made this version
     given_up: tuple[str, ...] = ()  # runs that no later version may be of, because they count as dead
@@ -180,11 +129,10 @@ class TableVersion:
         """Number of extents and removed files in its entry. Feed files do not count: a checkpoint has them, too."""
         return sum(len(file.extents) for file in self.files) + len(self.removed)
 
-    def stored(self) -> Iterator[Stored]:
+    def stored(self) -> Iterator[FileEntry]:
         """Yield every file that the version added, those in the entry too."""
         for file in self.files:
-            yield file.data
-            yield file.index
+            yield from file.stored()
         yield from self.index
         yield from self.withdrawn
         yield from self.rejected
@@ -219,7 +167,7 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
     members["files"] = tuple(_file_of(file, members["buckets"]) for file in members["files"])
     for name in _STORED:
-        members[name] = tuple(Stored(**one) for one in members[name])
+        members[name] = tuple(map(_stored_of, members[name]))
     members["removed"] = tuple(members["removed"])
     members["absences"] = tuple((int(time), str(high)) for time, high in members["absences"])
     if members["transaction"] is not None:
@@ -243,50 +191,49 @@ def version_of(members: dict[str, Any]) -> TableVersion:
     return version
 
 
-def is_packed(content: str | None) -> bool:
-    """Return whether the content of a file, as text, only names a pack: base 64 has no colon."""
-    return content is not None and ":" in content
+def _stored_members(one: FileEntry) -> dict[str, Any]:
+    return {name: value for name in _CONTENT if (value := getattr(one, name)) is not None}
 
 
-def stored_here(path: str, content: _Bytes | bytearray, checksum: str) -> Stored:
-    """Return a file whose bytes are in the entry."""
-    return Stored(path=path, bytes=len(content), checksum=checksum, content=base64.b64encode(content).decode())
-
-
-def _stored_members(one: Stored) -> dict[str, Any]:
-    return {name: value for name, value in vars(one).items() if value is not None}
+def _stored_of(members: Mapping[str, Any]) -> FileEntry:
+    return FileEntry(role=INDEX, **members)
 
 
 def _restored_of(members: dict[str, Any]) -> Restored:
-    masks = None if members["masks"] is None else Stored(**members["masks"])
+    masks = None if members["masks"] is None else _stored_of(members["masks"])
     feed = tuple(FeedFile(**file) for file in members["feed"])
     numbers = {name: tuple(members[name]) for name in ("forms", "added")}
     return Restored(**{**members, **numbers, "feed": feed, "masks": masks})
 
 
-def _file_members(file: TableFile, buckets: int) -> dict[str, Any]:
+def _file_members(file: FileEntry, buckets: int) -> dict[str, Any]:
     """Return a file as members. buckets: of an extent that does not say how many."""
     return {
         "role": file.role,
         "rows": file.rows,
-        "data": _stored_members(file.data),
-        "index": _stored_members(file.index),
+        "data": _stored_members(file),
+        "index": _stored_members(file.keys),
         # A packed file has very many extents, so their members have no names.
         "extents": [
             [one.partition, one.bucket, one.rows, one.high, *([one.buckets] if one.buckets != buckets else [])]
             for one in file.extents
         ],
-        "schema": file.schema,
+        "schema": file.form,
     }
 
 
-def _file_of(members: dict[str, Any], buckets: int) -> TableFile:
+def _file_of(members: dict[str, Any], buckets: int) -> FileEntry:
     extents = tuple(
         Extent(partition=partition, bucket=bucket, rows=rows, high=high, buckets=own[0] if own else buckets)
         for partition, bucket, rows, high, *own in members["extents"]
     )
-    file = TableFile(
-        **{**members, "extents": extents, "data": Stored(**members["data"]), "index": Stored(**members["index"])}
+    file = FileEntry(
+        **members["data"],
+        role=members["role"],
+        rows=members["rows"],
+        form=members["schema"],
+        extents=extents,
+        index=_stored_of(members["index"]),
     )
     if sum(one.rows for one in extents) != file.rows or file.role not in (DATA, TOMBSTONES):
         raise ValueError(f"its description of {file.path} contradicts itself")

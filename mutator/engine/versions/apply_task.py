@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.hidden_rows import table_of_files, written_index
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.key_runs import PartitionCodes
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, Stored, TableFile, stored_here
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import fold_in_place
 from mutator.engine.blocks.hash_parts import Parts
@@ -36,7 +36,7 @@ from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.absent import bury_absent
 from mutator.engine.versions.apart import apart, together
-from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, created, unit_order
+from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.met_rows import MetRows, exchanged, known_orders, known_tombstone_orders
@@ -65,8 +65,8 @@ class WrittenRows:
     """The result of a task of an apply."""
 
     merged: MergeReceipt
-    files: tuple[TableFile, ...] = ()
-    index: Stored | None = None
+    files: tuple[FileEntry, ...] = ()
+    index: FileEntry | None = None
     # Of the keys of all winners but late ones, as uint64; None if they are too many for the driver. Where keys are
     # unique only within a partition, the partition is a part of the key.
     hashes: bytes | None = b""
@@ -263,7 +263,7 @@ class Meeting:
             self._hashed = row_hashes_of(written)
         return self._hashed[numbers]
 
-    def _equal(self, file: TableFile, met: MetRows, rows: Ints, replaced: Flags | None) -> Flags:
+    def _equal(self, file: FileEntry, met: MetRows, rows: Ints, replaced: Flags | None) -> Flags:
         """Return which winners have the bytes of the rows of a file that they meet, whose row hashes agree.
 
         Of damaged rows that are replaced, the row hashes decide: they differ between most rows that differ.
@@ -276,7 +276,7 @@ class Meeting:
         except MutatorError as fault:
             if fault.kind != "table.file" or replaced is None or not replaced[rows].any():
                 raise
-        found: Flags = np.full(len(rows), file.schema == self._target.schema)
+        found: Flags = np.full(len(rows), file.form == self._target.schema)
         competing = ~replaced[rows]
         if competing.any():
             found[competing] = self._equal(file, met, rows[competing], replaced)
@@ -384,15 +384,13 @@ def _joined(parts: list[_Written]) -> _Written:
     return numbers, codes
 
 
-def _index(plan: Reading, target: ApplyTarget, tables: list[Any], group: int, attempt: int) -> Stored | None:
+def _index(plan: Reading, target: ApplyTarget, tables: list[Any], group: int, attempt: int) -> FileEntry | None:
     """Write the version index of a task; return None if it is empty."""
     content = written_index(tables)
     if content is None or target.table is None:
         return None
     path = f"{DIRECTORY}/hidden/{file_name(plan, group, attempt)}.hidden"
-    if target.inline:
-        return stored_here(path, content, whole(content))
-    with created(plan, target.table, path) as stream:
-        stream.write(content)
-    failpoint("apply.hidden.written", attempt)
-    return Stored(path=path, bytes=len(content), checksum=whole(content))
+    index = target.store(plan, path, content, whole(content))
+    if index.is_apart:
+        failpoint("apply.hidden.written", attempt)
+    return index

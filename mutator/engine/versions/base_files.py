@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.file_entry import DATA, TOMBSTONES, Extent, FileEntry
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import DIRECTORY
-from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.delta_files import (
     ApplyTarget,
     created,
-    key_index_of,
     rows_directory,
     text_of_order,
+    write_key_index,
     write_tombstones,
 )
 from mutator.engine.versions.indexed_rows import IndexedRows
@@ -65,7 +65,7 @@ class BaseWriter:
         self._open: dict[tuple[str, int | None], _BaseFile] = {}
         self._count = 0
         self._made: list[str] = []  # paths of all files
-        self.files: list[TableFile] = []
+        self.files: list[FileEntry] = []
 
     def __enter__(self) -> Self:
         return self
@@ -180,21 +180,11 @@ class BaseWriter:
         """Write the key index of a file, and describe both."""
         counts = np.array([one.rows for one in extents])
         order_type = self._plan.rows.order_type
-        content, checksum = key_index_of(stream.path, hashes, keys, row_hashes, counts, order_type, orders)
-        path = self._target.index_path(stream.path)
-        with created(self._plan, str(self._target.table), path) as sink:
-            sink.write(content)
+        columns = hashes, keys, row_hashes, counts, order_type, orders
+        index = write_key_index(self._plan, self._target, stream.path, *columns)
         failpoint("compact.keys.written", self._attempt)
-        self.files.append(
-            TableFile(
-                role=role,
-                rows=int(counts.sum()),
-                data=Stored(path=stream.path, bytes=stream.bytes, checksum=stream.checksum.text()),
-                index=Stored(path=path, bytes=len(content), checksum=checksum),
-                extents=extents,
-                schema=self._target.schema,
-            )
-        )
+        rows, form = int(counts.sum()), self._target.schema
+        self.files.append(stream.entry(rows, role, form=form, extents=extents, index=index))
 
 
 class _BaseFile:

@@ -20,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import file_columns, files_of
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.masks import Masks, index_of, older_rows
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile, TableVersion
+from mutator.dataset.versions.version import TableVersion
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.apart import salts_of
 from mutator.engine.versions.apply_task import MIXED, UPSERT, WrittenRows
@@ -143,7 +144,7 @@ def _keys(hashes: Hashes, encoded: Any, names: Any, rows: Ints) -> Keys:
     return Keys(hashes, encoded, partitions)
 
 
-def _partitions(plan: Reading, file: TableFile, positions: Ints) -> Any:
+def _partitions(plan: Reading, file: FileEntry, positions: Ints) -> Any:
     """Return the partition of some rows of a file, a pa.DictionaryArray; None where it is no part of the key.
 
     The entries of an extent in the key index are at the same numbers as its rows.
@@ -174,7 +175,7 @@ class Rebuilt:
 class _Rows:
     """Live rows of one file that have some keys, by position."""
 
-    file: TableFile
+    file: FileEntry
     numbers: Ints  # of the keys
     entries: Ints  # of the key index
     positions: Ints
@@ -252,7 +253,7 @@ class Rebuilder:
         """Return the rows and the order values of the winners that have some live rows; no rows of tombstones."""
         plan, order_type, file = self._plan, self._plan.rows.order_type, rows.file
         if role == TOMBSTONES:
-            old = taken_tombstones(live.snapshot.table, file.data, file.rows, rows.positions)
+            old = taken_tombstones(live.snapshot.table, file, file.rows, rows.positions)
             return None, from_texts(order_type, old.column("order").combine_chunks())
         orders = order_values(plan, live, file, rows.entries, rows.positions)
         if plan.by_file_name and live is self._base:

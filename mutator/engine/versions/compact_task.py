@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.blocks.winners import raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.versions.base_files import BaseWriter, Buried
@@ -35,7 +35,7 @@ Unit = tuple[MergeUnit, Sequence[LiveExtent]]
 class Compacted:
     """The result of a task."""
 
-    files: tuple[TableFile, ...]
+    files: tuple[FileEntry, ...]
     rows: int
     tombstones: int  # that it wrote
     expired: int  # tombstones that it did not write
@@ -98,12 +98,12 @@ def compact_units(
 def _rows_at_once(extents: Sequence[LiveExtent]) -> int:
     """Return how many rows of each extent of a bucket may be in memory: large ones get what small ones leave."""
     left, found = float(_BYTES), 1 << 62
-    bytes_of_rows = sum(one.file.data.bytes / max(one.file.rows, 1) for one in extents)
+    bytes_of_rows = sum(one.file.bytes / max(one.file.rows, 1) for one in extents)
     for one in sorted(extents, key=lambda one: one.extent.rows):
         found = int(left / max(bytes_of_rows, 1.0))
         if one.extent.rows > found:
             break
-        bytes_of_row = one.file.data.bytes / max(one.file.rows, 1)
+        bytes_of_row = one.file.bytes / max(one.file.rows, 1)
         left -= one.extent.rows * bytes_of_row
         bytes_of_rows -= bytes_of_row
     else:

@@ -10,7 +10,7 @@ import io
 import posixpath
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, stored_here
 from mutator.dataset.side_columns import TombstoneWriter
 from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
 from mutator.dataset.versions.log import DIRECTORY
-from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile, stored_here
 from mutator.engine.task_files import create
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import error
@@ -54,6 +54,14 @@ class ApplyTarget:
     def index_path(self, path: str) -> str:
         """Return the path of the key index of a file."""
         return f"{DIRECTORY}/keys/{path.removeprefix(f'{DIRECTORY}/')}.keys"
+
+    def store(self, plan: Reading, path: str, content: bytes | bytearray, checksum: str) -> FileEntry:
+        """Return a file without rows: with its bytes, for the log entry, or written to its path."""
+        if self.inline:
+            return stored_here(path, content, checksum)
+        with created(plan, str(self.table), path) as stream:
+            stream.write(content)
+        return FileEntry(path=path, role=INDEX, bytes=len(content), checksum=checksum)
 
 
 def rows_directory(partition: str | None, version: int) -> str:
@@ -101,7 +109,7 @@ class DeltaWriter:
         """Create no file yet."""
         self._plan, self._target, self._group, self._attempt = plan, target, group, attempt
         self._count = 0
-        self.files: list[TableFile] = []
+        self.files: list[FileEntry] = []
         self.rows = {DATA: 0, TOMBSTONES: 0}
 
     @property
@@ -141,31 +149,22 @@ class DeltaWriter:
         )
         delta = _of_extents(delta, extents)
         path = self._path(role, described)
-        data = self._stored(path, self._writing(role, delta.rows))
+        file = self._written(path, self._writing(role, delta.rows))
         if role == DATA:
             failpoint("apply.data.written", self._attempt)
         else:
             failpoint("apply.tombstones.written", self._attempt)
         index = self._index(role, path, delta, np.array([end - begin for begin, end in extents]))
         failpoint("apply.keys.written", self._attempt)
-        self.files.append(
-            TableFile(
-                role=role, rows=len(delta.hashes), data=data, index=index, extents=described, schema=self._target.schema
-            )
-        )
+        rows, form = len(delta.hashes), self._target.schema
+        self.files.append(replace(file, role=role, rows=rows, form=form, extents=described, index=index))
 
-    def _index(self, role: str, path: str, delta: Delta, counts: Ints) -> Stored:
+    def _index(self, role: str, path: str, delta: Delta, counts: Ints) -> FileEntry:
         numbers = delta.row_hashes
         if numbers is None:
             numbers = row_hashes(delta.rows) if role == DATA else np.zeros(len(delta.hashes), np.uint32)
         orders = self._plan.rows.order_type, delta.orders
-        content, checksum = key_index_of(path, delta.hashes, delta.keys, numbers, counts, *orders)
-        path = self._target.index_path(path)
-        if self._target.inline:
-            return stored_here(path, content, checksum)
-        with created(self._plan, str(self._target.table), path) as stream:
-            stream.write(content)
-        return Stored(path=path, bytes=len(content), checksum=checksum)
+        return write_key_index(self._plan, self._target, path, delta.hashes, delta.keys, numbers, counts, *orders)
 
     def _writing(self, role: str, rows: Any) -> Callable[[BinaryIO], None]:
         if role == TOMBSTONES:
@@ -173,7 +172,7 @@ class DeltaWriter:
         output = self._plan.rows.output
         return lambda stream: write_rows(stream, rows, output.schema, output.dialect.codec)
 
-    def _stored(self, path: str, write: Callable[[BinaryIO], None]) -> Stored:
+    def _written(self, path: str, write: Callable[[BinaryIO], None]) -> FileEntry:
         if self._target.inline:
             sink = io.BytesIO()
             write(sink)
@@ -181,7 +180,7 @@ class DeltaWriter:
             return stored_here(path, content, whole(content))
         with created(self._plan, str(self._target.table), path) as stream:
             write(stream)  # type: ignore[arg-type]  # as much of a stream as it needs
-        return _described(stream)
+        return stream.entry(0)
 
     def _path(self, role: str, extents: Sequence[Extent]) -> str:
         """Return the path of a file, below its partition if it has only rows of one."""
@@ -209,15 +208,16 @@ def _of_extents(delta: Delta, extents: Sequence[tuple[int, int]]) -> Delta:
     return delta.take(np.concatenate([np.arange(first, last) for first, last in extents]))
 
 
-def key_index_of(path: str, *columns: Any) -> tuple[bytearray, str]:
-    """Return the content of the key index of a file, and its checksum.
+def write_key_index(plan: Reading, target: ApplyTarget, path: str, *columns: Any) -> FileEntry:
+    """Write the key index of a file, given its path; return the index.
 
     columns: the arguments of ``index_bytes``. Raises StateError if the keys have too many bytes.
     """
     try:
-        return index_bytes(*columns)
+        content, checksum = index_bytes(*columns)
     except ValueError as fault:
         raise error("table.keys", path=path, why=fault) from None
+    return target.store(plan, target.index_path(path), content, checksum)
 
 
 def unit_order(partitions: Sequence[str | None], codes: Ints, buckets: Ints, keys: Sequence[Any]) -> Ints:
@@ -256,7 +256,3 @@ def write_tombstones(stream: BinaryIO, table: Any, width: int) -> None:
     writer = TombstoneWriter(stream, width)
     writer.write(table)
     writer.close()
-
-
-def _described(stream: StagedFile) -> Stored:
-    return Stored(path=stream.path, bytes=stream.bytes, checksum=stream.checksum.text())

@@ -12,11 +12,10 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
-from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.filter_packs import KeyFilter, write_filters
 from mutator.dataset.manifest import DIRECTORY
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.task_files import create, file_name
@@ -57,7 +56,7 @@ def fingerprint(masks: OfFiles, forms: EarlierForms, unit: MergeUnit, extents: S
             extent.start,
             extent.extent.rows,
             orders.to_pylist(),
-            forms.added(extent.file.schema),
+            forms.added(extent.file.form),
         )
         found.update(repr(described).encode("utf-8", "surrogateescape"))
         for numbers in (masks.hidden(extent), positions):
@@ -129,7 +128,7 @@ class _Rows:
         return _Rows(self.positions[first:last], rows, self.hashes[first:last], sequences)
 
 
-def _read(plan: Reading, live: LiveRows, file: TableFile, positions: Ints, entries: Ints | None) -> _Rows:
+def _read(plan: Reading, live: LiveRows, file: FileEntry, positions: Ints, entries: Ints | None) -> _Rows:
     """Read rows. entries: of the rows in the key index; None if their order values are not needed."""
     block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])
     sequences = None

@@ -8,8 +8,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.snapshot import LiveExtent
-from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
@@ -29,7 +29,7 @@ class ExtentPart(Protocol):
 
 
 _P = TypeVar("_P", bound=ExtentPart)
-Read = Callable[[TableFile, Ints, Ints | None], _P]  # file, positions, their entries in the key index -> the rows
+Read = Callable[[FileEntry, Ints, Ints | None], _P]  # file, positions, their entries in the key index -> the rows
 
 
 class ExtentRows(Generic[_P]):
@@ -77,7 +77,7 @@ class ExtentRows(Generic[_P]):
         file = extent.file
         if file.path not in self._tombstones:
             positions = self._positions(file)
-            found = taken_tombstones(self._live.snapshot.table, file.data, file.rows, positions)
+            found = taken_tombstones(self._live.snapshot.table, file, file.rows, positions)
             names = [f"key_{number}" for number in range(self._width)]
             keys = [found.column(name).combine_chunks().cast(pa.large_binary()) for name in names]
             hashes = hash_columns([ByteColumn.of_array(key) for key in keys])
@@ -87,16 +87,16 @@ class ExtentRows(Generic[_P]):
         self._done(file, self._tombstones)
         return table.slice(first, last - first)
 
-    def _part(self, file: TableFile, positions: Ints, entries: Ints | None) -> _P:
+    def _part(self, file: FileEntry, positions: Ints, entries: Ints | None) -> _P:
         return self._read(file, positions, None if entries is None else entries[positions])
 
-    def _done(self, file: TableFile, read: dict[str, Any]) -> None:
+    def _done(self, file: FileEntry, read: dict[str, Any]) -> None:
         """Forget a file after its last extent."""
         self._left[file.path] -= 1
         if not self._left[file.path]:
             del read[file.path]
 
-    def _positions(self, file: TableFile) -> Ints:
+    def _positions(self, file: FileEntry) -> Ints:
         """Return the positions of the live rows of a file's extents, ascending."""
         live = np.zeros(file.rows, np.bool_)
         for one in self._extents[file.path]:
@@ -105,5 +105,5 @@ class ExtentRows(Generic[_P]):
             live[hidden] = False
         return np.flatnonzero(live)
 
-    def _entries(self, file: TableFile) -> Ints | None:
+    def _entries(self, file: FileEntry) -> Ints | None:
         return self._live.entry_numbers(file) if self._indexed else None

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
-from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.side_columns import read_sequences, tombstone_tables
 from mutator.dataset.versions.key_index import encoded_keys
-from mutator.dataset.versions.version import DATA, TOMBSTONES, Extent, Stored, TableFile
-from mutator.engine.versions.delta_files import ApplyTarget, created, key_index_of, text_of_order
+from mutator.engine.versions.delta_files import ApplyTarget, text_of_order, write_key_index
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.column_rows import ColumnLayout, trusted_block
@@ -41,7 +40,7 @@ class Taken:
     directory: str  # in the table
     partition: str | None
     bucket: int
-    schema: int
+    form: int
     layout: ColumnLayout | None = None  # None: of tombstones
     order: FileEntry | None = None  # the file with the sequences of its rows
 
@@ -56,7 +55,7 @@ class _Rows:
     orders: Any
 
 
-def take_over(plan: Reading, target: ApplyTarget, taken: Taken, attempt: int) -> TableFile:
+def take_over(plan: Reading, target: ApplyTarget, taken: Taken, attempt: int) -> FileEntry:
     """Link a file to a table, and write its key index. Raises StateError if it is not as its manifest says.
 
     The path in the table ends in the run, and the attempt if it is not the first, so that no other run or attempt has
@@ -81,25 +80,26 @@ def take_over(plan: Reading, target: ApplyTarget, taken: Taken, attempt: int) ->
     storage.sync(posixpath.dirname(f"{table}/{path}"))
     failpoint("table.linked")
     orders = plan.rows.order_type, rows.orders
-    content, digest = key_index_of(path, rows.hashes, rows.keys, rows.numbers, np.array([taken.part.rows]), *orders)
-    with created(plan, table, target.index_path(path)) as stream:
-        stream.write(content)
+    counts = np.array([taken.part.rows])
+    index = write_key_index(plan, target, path, rows.hashes, rows.keys, rows.numbers, counts, *orders)
     high = to_texts(plan.rows.order_type, pa.array([pc.max(rows.orders)], rows.orders.type))[0].as_py()
-    return TableFile(
-        role=TOMBSTONES if taken.layout is None else DATA,
+    extent = Extent(
+        partition=taken.partition,
+        bucket=taken.bucket,
+        buckets=target.buckets.of(taken.partition),
         rows=taken.part.rows,
-        data=Stored(path=path, bytes=taken.part.bytes, checksum=taken.part.checksum),
-        index=Stored(path=target.index_path(path), bytes=len(content), checksum=digest),
-        extents=(
-            Extent(
-                partition=taken.partition,
-                bucket=taken.bucket,
-                buckets=target.buckets.of(taken.partition),
-                rows=taken.part.rows,
-                high=text_of_order(high),
-            ),
-        ),
-        schema=taken.schema,
+        high=text_of_order(high),
+    )
+    part = taken.part
+    return FileEntry(
+        path=path,
+        role=part.role,
+        rows=part.rows,
+        bytes=part.bytes,
+        checksum=part.checksum,
+        form=taken.form,
+        extents=(extent,),
+        index=index,
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.key_index import encoded_keys
-from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
 from mutator.plan.reading import Reading
@@ -170,12 +170,12 @@ class _Cursor:
         self.part, self._following, self._is_sorted = joined([part, *rest, *self._parts]), None, False
 
 
-def read_rows(plan: Reading, live: LiveRows, file: TableFile, positions: Ints, entries: Ints | None) -> IndexedRows:
+def read_rows(plan: Reading, live: LiveRows, file: FileEntry, positions: Ints, entries: Ints | None) -> IndexedRows:
     """Read live rows of a file. entries: of the rows in its key index."""
     assert entries is not None
     block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])
     rows = block.written()
-    is_present = file.schema == live.snapshot.state.schema
+    is_present = file.form == live.snapshot.state.schema
     orders = None if plan.by_file_name else live.orders(file, entries, plan.rows.order_type)
     if orders is None:
         orders = order_values(plan, live, file, entries, positions) if plan.by_file_name else block.orders()

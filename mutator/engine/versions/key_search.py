@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.key_runs import PartitionCodes
 from mutator.dataset.versions.merged_keys import MergedKeys
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.keys_by_bucket import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows
@@ -147,7 +147,7 @@ class Search:
             highs=self._raised(extents[0].file, from_texts(self._order_type, highs).take(pa.array(which))),
         )
 
-    def _raised(self, file: TableFile, highs: Any) -> Any:
+    def _raised(self, file: FileEntry, highs: Any) -> Any:
         """Return the highest order value of the extent of each row, touches included."""
         if self._order_type != "sequence":
             return highs

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.bucket_counts import coarsest
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import DATA, TOMBSTONES, TableFile
 from mutator.plan.merge_unit import MergeUnit
 from mutator.rules.byte_columns import Ints
 
@@ -30,7 +30,7 @@ class OfFiles:
         first, last = np.searchsorted(hidden, [extent.start, extent.end])
         return hidden[first:last]
 
-    def hidden_in(self, file: TableFile) -> Ints:
+    def hidden_in(self, file: FileEntry) -> Ints:
         """Return the positions of all hidden rows of a file."""
         return self._of(file.path)[0]
 

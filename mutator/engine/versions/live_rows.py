@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset import checksum
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.key_index import KeyIndex
 from mutator.dataset.versions.merged_keys import MergedKeys, merged_keys, opened_index
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.stored_files import content_of, damaged
-from mutator.dataset.versions.version import Stored, TableFile
 from mutator.dataset.versions.wanted_hashes import WantedHashes
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.kept_indexes import KeptIndexes
@@ -74,17 +74,17 @@ class LiveRows:
         with self._verified(extent.file):
             return self.index(extent.file).find_hashes(wanted, extent.start, extent.end)
 
-    def hashes(self, file: TableFile, start: int = 0, end: int | None = None) -> Hashes:
+    def hashes(self, file: FileEntry, start: int = 0, end: int | None = None) -> Hashes:
         """Return the key hashes of the entries of a file from ``start`` to ``end``, by default of all."""
         with self._verified(file):
             return self.index(file).hashes(start, end)
 
-    def positions(self, file: TableFile, entries: Ints) -> Ints:
+    def positions(self, file: FileEntry, entries: Ints) -> Ints:
         """Return the positions of the rows of some entries of a file."""
         with self._verified(file):
             return self.index(file).positions(entries)
 
-    def with_keys(self, file: TableFile, numbers: Ints, entries: Ints, keys: Any) -> tuple[Ints, Ints, Ints]:
+    def with_keys(self, file: FileEntry, numbers: Ints, entries: Ints, keys: Any) -> tuple[Ints, Ints, Ints]:
         """Return (numbers, entries, positions) of those live rows that have the wanted keys.
 
         numbers, entries: pairs of a wanted key and an entry with the same hash. keys: encoded, one for each pair.
@@ -94,7 +94,7 @@ class LiveRows:
             numbers, entries = numbers[same], entries[same]
         return self._live(file, numbers, entries)
 
-    def _live(self, file: TableFile, numbers: Ints, entries: Ints) -> tuple[Ints, Ints, Ints]:
+    def _live(self, file: FileEntry, numbers: Ints, entries: Ints) -> tuple[Ints, Ints, Ints]:
         if not len(numbers):
             return numbers, entries, entries
         positions = self.positions(file, entries)
@@ -107,7 +107,7 @@ class LiveRows:
         self._indexes.leave(found.nbytes)
         return found
 
-    def are_live(self, file: TableFile, positions: Ints) -> Any:
+    def are_live(self, file: FileEntry, positions: Ints) -> Any:
         """Return which rows of a file are not hidden."""
         live = np.ones(len(positions), np.bool_)
         for hidden in self.snapshot.masks.hidden_parts(file.path):
@@ -115,17 +115,17 @@ class LiveRows:
             live &= hidden[at] != positions
         return live
 
-    def entry_keys(self, file: TableFile, entries: Ints) -> Any:
+    def entry_keys(self, file: FileEntry, entries: Ints) -> Any:
         """Return the encoded keys of some entries."""
         with self._verified(file):
             return self.index(file).keys(entries)
 
-    def keys(self, file: TableFile) -> Any:
+    def keys(self, file: FileEntry) -> Any:
         """Return the encoded keys of all rows of a file, in the order of the rows."""
         with self._verified(file):
             return self.index(file).keys(self.entry_numbers(file))
 
-    def entry_numbers(self, file: TableFile) -> Ints:
+    def entry_numbers(self, file: FileEntry) -> Ints:
         """Return the number of the entry of each row of a file, in the order of the rows."""
         with self._verified(file):
             entries = np.arange(file.rows)
@@ -133,64 +133,64 @@ class LiveRows:
             found[self.index(file).positions(entries)] = entries
             return found
 
-    def row_hashes(self, file: TableFile, entries: Ints) -> RowHashes:
+    def row_hashes(self, file: FileEntry, entries: Ints) -> RowHashes:
         """Return the row hashes of some entries."""
         with self._verified(file):
             return self.index(file).row_hashes(entries)
 
-    def orders(self, file: TableFile, entries: Ints, order_type: str) -> Any:
+    def orders(self, file: FileEntry, entries: Ints, order_type: str) -> Any:
         """Return the order values of the rows of some entries; None if the key index has none of the type."""
         with self._verified(file):
             index = self.index(file)
             return index.orders(entries) if index.order_type == order_type else None
 
     @contextmanager
-    def _verified(self, file: TableFile) -> Iterator[None]:
+    def _verified(self, file: FileEntry) -> Iterator[None]:
         try:
             yield
         except DamagedPage as fault:
-            raise damaged(self.snapshot.table, file.index, fault) from None
+            raise damaged(self.snapshot.table, file.keys, fault) from None
         except MutatorError as fault:
             if fault.kind != "storage.missing":
                 raise
-            raise damaged(self.snapshot.table, file.index, "it is missing") from None  # an open one of a remote storage
+            raise damaged(self.snapshot.table, file.keys, "it is missing") from None  # an open one of a remote storage
 
-    def index(self, file: TableFile) -> KeyIndex:
+    def index(self, file: FileEntry) -> KeyIndex:
         """Return the key index of a file. Raises DamagedPage, StateError."""
-        stored = file.index
+        stored = file.keys
         index = self._indexes.get(stored.path)
         if index is None:
             index = opened_index(self.snapshot.table, file)
             self._indexes.keep(stored.path, index)
         return index
 
-    def rows(self, file: TableFile, positions: Ints, entries: Ints, layout: ColumnLayout) -> ColumnBlock:
+    def rows(self, file: FileEntry, positions: Ints, entries: Ints, layout: ColumnLayout) -> ColumnBlock:
         """Return the rows of a file at some positions, which are ascending, with the types of a layout's result.
 
         entries: of these rows in the key index. Raises StateError if the rows are not those that the index describes.
         """
-        names, start, parts = self.forms.schema(file.schema).names, 0, []
-        for part in taken_rows(self.snapshot.table, file.data, file.rows, positions, names):
+        names, start, parts = self.forms.schema(file.form).names, 0, []
+        for part in taken_rows(self.snapshot.table, file, file.rows, positions, names):
             parts.append(self.checked(file, part, entries[start : start + part.num_rows]))
             start += part.num_rows
         return self._block(file, positions, parts, layout)
 
-    def rows_of_whole(self, file: TableFile, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
+    def rows_of_whole(self, file: FileEntry, positions: Ints, layout: ColumnLayout) -> ColumnBlock:
         """Return rows as ``rows`` does. Before the first rows of a file, the checksum of the whole file is verified."""
         table = self.snapshot.table
         if file.path not in self._verified_files:
-            verified_file(table, file.data).close()
+            verified_file(table, file).close()
             self._verified_files.add(file.path)
-        names = self.forms.stored(file.schema, layout.wanted)
-        parts = taken_rows(table, file.data, file.rows, positions, names, is_verified=stays_verified(table, file.data))
+        names = self.forms.stored(file.form, layout.wanted)
+        parts = taken_rows(table, file, file.rows, positions, names, is_verified=stays_verified(table, file))
         return self._block(file, positions, parts, layout)
 
-    def checked(self, file: TableFile, rows: Any, entries: Ints) -> Any:
+    def checked(self, file: FileEntry, rows: Any, entries: Ints) -> Any:
         """Return rows with the types of their file. Raises StateError if an entry has another row hash.
 
         rows: pa.Table with all columns of the file. entries: of the key index, one per row.
         """
-        own = self.forms.schema(file.schema)
+        own = self.forms.schema(file.form)
         columns = [converted(rows.column(one.name).combine_chunks(), one.type, True)[0] for one in own]
         found = row_hashes(pa.StructArray.from_arrays(columns, fields=list(own)))
         wrong = np.flatnonzero(found != self.row_hashes(file, entries))
@@ -198,25 +198,25 @@ class LiveRows:
             with self._verified(file):
                 position = int(self.index(file).positions(entries[wrong[:1]])[0])
             why = f"row {position + 1:,} is not the one that the key index describes"
-            raise damaged(self.snapshot.table, file.data, why)
+            raise damaged(self.snapshot.table, file, why)
         return pa.table(columns, schema=own)
 
-    def _block(self, file: TableFile, positions: Ints, parts: Sequence[Any], layout: ColumnLayout) -> ColumnBlock:
+    def _block(self, file: FileEntry, positions: Ints, parts: Sequence[Any], layout: ColumnLayout) -> ColumnBlock:
         """Return rows of a file with the types of a layout's result. parts: pa.Tables with the columns of the file."""
         present = self.forms.schema()
         layout = replace(layout, schema=present)
         wanted = pa.schema([present.field(name) for name in layout.wanted])
-        names = self.forms.stored(file.schema, wanted.names)
+        names = self.forms.stored(file.form, wanted.names)
         try:
-            evolved = (self.forms.evolved(part.select(names), file.schema, wanted).combine_chunks() for part in parts)
+            evolved = (self.forms.evolved(part.select(names), file.form, wanted).combine_chunks() for part in parts)
             batches = [batch for part in evolved for batch in part.to_batches()]
         except NotReadable as fault:
-            raise damaged(self.snapshot.table, file.data, fault) from None
+            raise damaged(self.snapshot.table, file, fault) from None
         return trusted_block(batches, positions, layout)
 
 
 def taken_rows(
-    table: str, data: Stored, rows: int, positions: Ints, names: Sequence[str], *, is_verified: bool = False
+    table: str, data: FileEntry, rows: int, positions: Ints, names: Sequence[str], *, is_verified: bool = False
 ) -> list[Any]:
     """Return the rows of a Parquet file of a table at some positions: a pa.Table for each row group that has any.
 
@@ -257,7 +257,7 @@ def _head(file: Any, number: int, names: list[str], count: int) -> Any:
     return pa.Table.from_batches(found)
 
 
-def opened_file(table: str, stored: Stored) -> BinaryIO:
+def opened_file(table: str, stored: FileEntry) -> BinaryIO:
     """Open a file of a table for reading. Raises StateError if it is lost or has another size."""
     content = inline_of(table, stored)
     if content is not None:
@@ -277,7 +277,7 @@ def opened_file(table: str, stored: Stored) -> BinaryIO:
     return stream
 
 
-def verified_file(table: str, stored: Stored) -> BinaryIO:
+def verified_file(table: str, stored: FileEntry) -> BinaryIO:
     """Open a file of a table whose bytes all have been verified. Raises StateError if it is lost or damaged."""
     path = posixpath.join(table, stored.path)
     if not stored.is_apart or (stored.bytes <= IN_MEMORY and not storage_for(path).holds):
@@ -291,7 +291,7 @@ def verified_file(table: str, stored: Stored) -> BinaryIO:
     return stream
 
 
-def stays_verified(table: str, stored: Stored) -> bool:
+def stays_verified(table: str, stored: FileEntry) -> bool:
     """Return whether the stream of ``verified_file`` gives the bytes that were verified: it is local, or in memory.
 
     A large file of a remote storage is sent twice, and the second time its bytes may differ.
@@ -299,7 +299,7 @@ def stays_verified(table: str, stored: Stored) -> bool:
     return not stored.is_apart or stored.bytes <= IN_MEMORY or storage_for(posixpath.join(table, stored.path)).holds
 
 
-def taken_tombstones(table: str, data: Stored, rows: int, positions: Ints) -> Any:
+def taken_tombstones(table: str, data: FileEntry, rows: int, positions: Ints) -> Any:
     """Return the tombstones of a file at some positions, a pa.Table. rows: of the file."""
     try:
         with faults("Parquet"), io.BytesIO(content_of(table, data)) as stream:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
@@ -29,7 +29,7 @@ class RowsOfFile:
     """Live rows of one file that winners meet, in the order of the rows."""
 
     live: LiveRows
-    file: TableFile
+    file: FileEntry
     order_type: str
     numbers: Ints
     entries: Ints
@@ -43,7 +43,7 @@ class RowsOfFile:
 
     def schemas(self, rows: Ints) -> Ints:
         """Return the form of the file of each of some rows."""
-        return np.full(len(rows), self.file.schema)
+        return np.full(len(rows), self.file.form)
 
     def orders(self, plan: Reading, rows: Ints) -> Any:
         """Return the order values of some records, touches included. rows: ascending."""
@@ -51,14 +51,14 @@ class RowsOfFile:
 
     def tombstone_orders(self, rows: Ints) -> Any:
         """Return the order values of some tombstones."""
-        old = taken_tombstones(self.live.snapshot.table, self.file.data, self.file.rows, self.positions[rows])
+        old = taken_tombstones(self.live.snapshot.table, self.file, self.file.rows, self.positions[rows])
         return from_texts(self.order_type, old.column("order").combine_chunks())
 
     def tombstone_times(self, rows: Ints) -> Any:
         """Return the commit times of some tombstones."""
         return _times(self.live.snapshot, self.file, self.positions[rows])
 
-    def by_file(self, rows: Ints) -> Iterator[tuple[TableFile, Ints]]:
+    def by_file(self, rows: Ints) -> Iterator[tuple[FileEntry, Ints]]:
         """Yield the file, if there are rows."""
         if len(rows):
             yield self.file, rows
@@ -102,7 +102,7 @@ class RowsOfSmallFiles:
         files = [_times(self.snapshot, file, self.positions[own]) for file, own in self.by_file(rows)]
         return pa.concat_arrays(files) if files else pa.array([], pa.timestamp("ms", "UTC"))
 
-    def by_file(self, rows: Ints) -> Iterator[tuple[TableFile, Ints]]:
+    def by_file(self, rows: Ints) -> Iterator[tuple[FileEntry, Ints]]:
         """Yield the files of some rows, each with its own, in the order of their positions. rows: ascending."""
         numbers, begins = np.unique(self.files[rows], return_index=True)
         yield from zip(files_of(self.snapshot.files, numbers), np.split(rows, begins)[1:], strict=True)
@@ -151,8 +151,8 @@ def _met_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags 
     return exchanged(own, [(which, raised)])
 
 
-def _times(snapshot: Snapshot, file: TableFile, positions: Ints) -> Any:
-    return taken_tombstones(snapshot.table, file.data, file.rows, positions).column("committed").combine_chunks()
+def _times(snapshot: Snapshot, file: FileEntry, positions: Ints) -> Any:
+    return taken_tombstones(snapshot.table, file, file.rows, positions).column("committed").combine_chunks()
 
 
 def _or_highs(met: MetRows, rows: Ints, replaced: Flags | None, read: Callable[[Ints], Any]) -> tuple[Any, Flags]:

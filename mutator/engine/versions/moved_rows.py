@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.versions.checkpoint import file_columns
 from mutator.dataset.versions.hidden_rows import SCHEMA, Hidden, index_table
 from mutator.dataset.versions.masks import Masks, index_of
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import COMPACT, DATA, OVERWRITES, TableFile, TableVersion
+from mutator.dataset.versions.version import COMPACT, OVERWRITES, TableVersion
 from mutator.engine.versions.compact_task import Compacted, Unit
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
@@ -33,7 +34,7 @@ _Part = tuple[str, _Unit]  # role
 class _Extents:
     """The extents of a file that tasks moved, by position."""
 
-    file: TableFile
+    file: FileEntry
     starts: Ints
     ends: Ints
     tasks: Ints
@@ -50,7 +51,7 @@ class _Extents:
 class Moves:
     """What a compaction changes."""
 
-    files: tuple[TableFile, ...] = ()  # new
+    files: tuple[FileEntry, ...] = ()  # new
     removed: tuple[str, ...] = ()  # paths of the files that have no other live rows than those that were moved
     # pa.Tables of the version index: the rows of new files that are hidden or touched, and the moved rows of files that
     # stay.
@@ -141,7 +142,7 @@ class MovedRows:
             own = rows.take(pa.array(np.flatnonzero(which == number)))
             self._carried.setdefault(extents.parts[number], []).append(own)
 
-    def _carried_rows(self, files: Sequence[TableFile]) -> tuple[list[Any], int]:
+    def _carried_rows(self, files: Sequence[FileEntry]) -> tuple[list[Any], int]:
         """Return (pa.Tables of the rows of new files that are hidden or touched, tombstones that no file has)."""
         new = file_columns(files, self._base.version.number)
         live = LiveRows(Snapshot(self._base.table, self._base.state, new, Masks(self._base.table)))

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import tombstone_schema
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import TableFile
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints
@@ -17,12 +17,12 @@ from mutator.rules.order_columns import from_texts, to_texts
 _EACH = 64 << 20  # bytes of a file that are verified as a whole rather than one row with all of its row group
 
 
-def order_values(plan: Reading, live: LiveRows, file: TableFile, entries: Ints, positions: Ints) -> Any:
+def order_values(plan: Reading, live: LiveRows, file: FileEntry, entries: Ints, positions: Ints) -> Any:
     """Return the order values of some records, touches included. entries, positions: of their rows, ascending."""
     old = live.orders(file, entries, plan.rows.order_type)
     if plan.by_file_name:
         if old is None:
-            raise damaged(live.snapshot.table, file.index, "it has no order values")
+            raise damaged(live.snapshot.table, file.keys, "it has no order values")
         touched, texts = live.snapshot.masks.touched(file.path)
         if len(touched):
             at = np.minimum(np.searchsorted(touched, positions), len(touched) - 1)
@@ -33,7 +33,7 @@ def order_values(plan: Reading, live: LiveRows, file: TableFile, entries: Ints, 
     layout = plan.rows.layouts["master"]
     order = layout.result.field(layout.order_field)
     only = replace(layout, result=pa.schema([order]), id_fields=(), order_field=0, op_field=None)
-    if file.data.bytes > len(positions) * _EACH:
+    if file.bytes > len(positions) * _EACH:
         return live.rows(file, positions, entries, only).orders()
     return live.rows_of_whole(file, positions, only).orders()
 

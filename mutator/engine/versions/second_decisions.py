@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.checksum import whole
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry, stored_here
 from mutator.dataset.versions.hidden_rows import SCHEMA, index_table, written_index
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, OVERWRITES, TOMBSTONES, Stored, TableFile, TableVersion, stored_here
+from mutator.dataset.versions.version import OVERWRITES, TableVersion
 from mutator.engine.blocks.mutations import Mutations, joined_mutations
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.receipts import Key, MergeReceipt, Receipts
@@ -43,9 +44,9 @@ _Decisions = dict[str, dict[int, str | None]]  # role -> number of a winner -> p
 class Revision:
     """What the second decisions of an apply change in its version; by default nothing."""
 
-    files: tuple[TableFile, ...] = ()
-    index: tuple[Stored, ...] = ()
-    withdrawn: tuple[Stored, ...] = ()
+    files: tuple[FileEntry, ...] = ()
+    index: tuple[FileEntry, ...] = ()
+    withdrawn: tuple[FileEntry, ...] = ()
     counts: MergeReceipt | None = None  # to be added to those of the tasks
     keys: frozenset[Key] = frozenset()  # that were decided again
 
@@ -58,11 +59,11 @@ class Revision:
             withdrawn=self.withdrawn,
         )
 
-    def stored(self) -> Iterator[Stored]:
+    def stored(self) -> Iterator[FileEntry]:
         """Yield the files that it adds."""
         for file in self.files:
-            yield file.data
-            yield file.index
+            yield file
+            yield file.keys
         yield from (*self.index, *self.withdrawn)
 
     def receipts(self, first: Receipts) -> Receipts:
@@ -205,7 +206,7 @@ class SecondDecisions:
             tables.append(index_table(path, positions, hashes, keys, orders, touched=False))
         return tables
 
-    def _stored(self, directory: str, tables: Sequence[Any]) -> tuple[Stored, ...]:
+    def _stored(self, directory: str, tables: Sequence[Any]) -> tuple[FileEntry, ...]:
         content = written_index(tables)
         if content is None:
             return ()

@@ -40,7 +40,7 @@ def held_in(path: str, known: Manifest, wanted: WantedKey) -> ByPartition:
     data, beside = dataset_sources(path, known)
     chosen = [source for source in (*data, *beside) if _admits(known, source, wanted)]
     plan = reading_of_dataset(path, known, _paths_with_filters(path, chosen))
-    filters, forms = FileFilters(), dict[int | None, RowPlan]()
+    filters, forms = FileFilters(), dict[int, RowPlan]()
     scope = known.spec.get(SPEC, {}).get("scope")
     found: dict[str | None, Held] = {}
     try:
@@ -100,9 +100,7 @@ def _paths_with_filters(path: str, sources: Sequence[Source]) -> set[str]:
     return {source.path for source in sources} | {posixpath.join(path, pack) for pack in packs}
 
 
-def _record(
-    known: Manifest, plan: Reading, number: int, wanted: WantedKey, forms: dict[int | None, RowPlan]
-) -> Held | None:
+def _record(known: Manifest, plan: Reading, number: int, wanted: WantedKey, forms: dict[int, RowPlan]) -> Held | None:
     part = plan.inputs[number].source.part
     assert part is not None
     if part.form not in forms:
@@ -127,7 +125,7 @@ def _held(plan: Reading, row: KeyRow, directory: str | None) -> Held:
 def _tombstone(plan: Reading, one: Input, wanted: WantedKey) -> Held | None:
     part = one.source.part
     assert part is not None
-    directory = posixpath.dirname(part.path.removeprefix("_mutator/tombstones/")) if part.buckets is not None else None
+    directory = part.directory if part.buckets is not None else None
     order_type = plan.rows.order_type
     with storage_for(one.source.path).open(one.source.path) as stream:
         try:

@@ -29,7 +29,7 @@ class PartitionedMaster:
     packs: tuple[FileEntry, ...]  # of filters of keys
     parts: tuple[FileEntry, ...]  # all of its files
     # form -> layout, and whether tasks may read parts of a file; the plan adds them
-    forms: Mapping[int | None, tuple[str, bool]] = field(default_factory=dict)
+    forms: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
 
 
 def check_directories(known: Manifest, path: str) -> None:
@@ -52,9 +52,7 @@ def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
     if "fields" not in known.spec["key"]:
         return ()
     of_forms = {part.form: part for part in reversed(known.files)}
-    return tuple(
-        file_source(master, known.spec, part) for _, part in sorted(of_forms.items(), key=lambda item: str(item[0]))
-    )
+    return tuple(file_source(master, known.spec, of_forms[form]) for form in sorted(of_forms))
 
 
 def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
@@ -62,7 +60,7 @@ def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tup
     beside = {part.path: part for part in known.beside}
     file_schema = dataset_schema(known, path)
     data = tuple(
-        file_source(path, known.spec, part, beside.get(part.order or ""), file_schema if part.form is None else None)
+        file_source(path, known.spec, part, beside.get(part.order or ""), None if part.form else file_schema)
         for part in sorted(known.files, key=lambda part: os.fsencode(part.path))
     )
     return data, tuple(tombstone_source(path, part) for part in known.beside if part.role == "tombstones")

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 
+from mutator.dataset.file_entry import DATA
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA
 from mutator.engine.spark.frames import context_of
 from mutator.engine.spark.worker_python import use_own_python
 from mutator.table.conditions import Where
@@ -20,7 +20,7 @@ _TASK, _FEWEST = 32 << 20, 2  # bytes of the files that a task reads, and the fe
 
 def tasks_of(snapshot: Snapshot, at_once: int = _FEWEST) -> int:
     """Return the number of tasks that read a version. at_once: how many can run at the same time."""
-    size = sum(file.data.bytes for file in snapshot.of_role(DATA))
+    size = sum(file.bytes for file in snapshot.of_role(DATA))
     return max(_FEWEST, at_once, -(-size // _TASK))
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
+from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import DATA, TableFile
 from mutator.engine.spark.frames import address, context_of, data_type_of
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.errors import error
@@ -51,12 +51,12 @@ def data_frame(snapshot: Snapshot, spark: SparkSession) -> DataFrame:
         raise error("table.frame.empty", path=snapshot.table, version=snapshot.version.number)
     wanted = spark_schema(schema)
     files = [file for file in snapshot.of_role(DATA) if len(snapshot.masks.hidden(file.path)) < file.rows]
-    apart = sorted((file for file in files if file.data.is_apart), key=lambda file: file.schema)
+    apart = sorted((file for file in files if file.is_apart), key=lambda file: file.form)
     parts = []
-    for number, some in groupby(apart, lambda file: file.schema):
+    for number, some in groupby(apart, lambda file: file.form):
         own = spark_schema(pa.schema([field for field in forms.schema(number) if not pa.types.is_null(field.type)]))
         parts += [_evolved(part, forms, number, schema) for part in _frames(snapshot, spark, list(some), own)]
-    inline = [file for file in files if not file.data.is_apart]
+    inline = [file for file in files if not file.is_apart]
     if inline or not parts:
         parts.append(_sent(snapshot, spark, inline, wanted))
     return reduce(DataFrame.unionByName, parts)
@@ -100,7 +100,7 @@ def _is_lacking(data_type: Any) -> bool:
 
 
 def _frames(
-    snapshot: Snapshot, spark: SparkSession, files: Sequence[TableFile], form: types.StructType
+    snapshot: Snapshot, spark: SparkSession, files: Sequence[FileEntry], form: types.StructType
 ) -> Iterator[DataFrame]:
     """Yield the rows of files of one form: those of files without hidden rows, and of the others."""
     masked, whole = list[MaskedFile](), list[MaskedFile]()
@@ -108,7 +108,7 @@ def _frames(
     for file in files:
         hidden = snapshot.masks.hidden(file.path)
         path = address(posixpath.join(snapshot.table, file.path))
-        (masked if len(hidden) else whole).append(MaskedFile(path, file.data.bytes, hidden))
+        (masked if len(hidden) else whole).append(MaskedFile(path, file.bytes, hidden))
         rows_of_masked += file.rows if len(hidden) else 0
         rows_of_whole += 0 if len(hidden) else file.rows
     read = partial(_read, spark, form, storage_for(snapshot.table).holds)
@@ -179,6 +179,6 @@ def _with_members(column: Column, own: Any, wanted: Any) -> Column:
     return functions.when(column.isNotNull(), functions.struct(*members))
 
 
-def _sent(snapshot: Snapshot, spark: SparkSession, files: Sequence[TableFile], form: types.StructType) -> DataFrame:
+def _sent(snapshot: Snapshot, spark: SparkSession, files: Sequence[FileEntry], form: types.StructType) -> DataFrame:
     """Return the rows of files that are in the log."""
     return frame_of_arrow(spark, batches_of_files(snapshot, files), form)

@@ -6,15 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mutator.dataset.versions.checkpoint import file_columns, file_of, files_of, read_files, written_files
-from mutator.dataset.versions.version import DATA, Extent, Stored, TableFile
+from mutator.dataset.file_entry import INDEX, Extent, FileEntry
+from mutator.dataset.versions.checkpoint import file_columns, files_of, read_files, written_files
 from mutator.table.create import create_empty
 
 
 def a_file(number):
-    data, index = (Stored(path=f"{name}-{number}", bytes=number, checksum="c") for name in ("data", "index"))
+    index = FileEntry(path=f"index-{number}", role=INDEX, bytes=number, checksum="c")
     extents = tuple(Extent(partition=None, bucket=bucket, buckets=3, rows=1, high=None) for bucket in range(number % 3))
-    return TableFile(role=DATA, rows=number % 3, data=data, index=index, extents=extents, schema=1)
+    more = {"rows": number % 3, "form": 1, "extents": extents, "index": index}
+    return FileEntry(path=f"data-{number}", bytes=number, checksum="c", **more)
 
 
 FILES = [a_file(number) for number in range(300)]
@@ -27,7 +28,7 @@ def test_files_of_several_versions_are_the_same_one_by_one_and_together(rows):
     found = list(files_of(columns, np.array(rows, np.int64)))
 
     assert found == [FILES[row] for row in rows]
-    assert found == [file_of(columns, row) for row in rows]
+    assert found == [file for row in rows for file in files_of(columns, np.array([row]))]
 
 
 def test_the_files_of_a_checkpoint_are_sent_to_tasks_once(tmp_path):
