@@ -23,8 +23,8 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from bench.machine import describe, scratch
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import TableVersion
 from mutator.table.table import Table
 
 __all__ = ["APART", "Race", "line", "main", "new_tables", "race"]
@@ -143,7 +143,7 @@ def _write(path: str, writer: int, steps: int, rows: int) -> None:
     """Apply a feed, and then, after a line from the standard input, some more; count tries and requests."""
     tries, requests, commit = list[int](), list[int](), TableLog.commit
 
-    def counted(log: TableLog, version: TableVersion) -> bool:
+    def counted(log: TableLog, version: Commit) -> bool:
         tries.append(1)
         return commit(log, version)
 

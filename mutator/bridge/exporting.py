@@ -11,8 +11,9 @@ from mutator.bridge.contract import Batches, BridgeTable
 from mutator.bridge.tasks import BridgeTarget, write_file
 from mutator.bridge.text_dataset import TEXT, WrittenDataset, make_manifest, output_dialect, spec_of
 from mutator.dataset.commit.publish import check_apart, publish
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.each import checked, guarded
 from mutator.errors import error

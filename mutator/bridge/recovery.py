@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from mutator.bridge.contract import BridgeFile, BridgeTable
 from mutator.bridge.importing import text_copy
 from mutator.bridge.state_log import BridgeState, StateEntry
-from mutator.dataset.manifest import DIRECTORY, FeedFile
+from mutator.dataset.commits import FeedFile
+from mutator.dataset.manifest import DIRECTORY
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import first_few, is_run_id

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from mutator.bridge.tasks import BridgeTarget
 from mutator.dataset.commit.publish import Published
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of

@@ -77,7 +77,7 @@ def _of_base(question: Question, path: str) -> Explanation:
 
 def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     """Explain a key of a table. table: its path. base: of the workflow whose target it is."""
-    from mutator.dataset.manifest import FeedFile
+    from mutator.dataset.commits import FeedFile
     from mutator.dataset.versions.opening import open_snapshot
     from mutator.pipeline.explain.feed_files import NOT_FOUND, files_at
     from mutator.table.explain import ShownPaths, explain_table

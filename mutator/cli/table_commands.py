@@ -30,7 +30,7 @@ from mutator.errors.display import counted, without_secrets
 from mutator.errors.interrupts import commit_is_made
 
 if TYPE_CHECKING:
-    from mutator.dataset.versions.version import TableVersion
+    from mutator.dataset.commits import Commit
 
 
 def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
@@ -60,7 +60,7 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[CommandReport]:
-    from mutator.dataset.versions.version import COMPACT
+    from mutator.dataset.commits import COMPACT
     from mutator.pipeline.version_point import seconds_of
     from mutator.table.commit import telling_commits
     from mutator.table.recorded import SOURCE, recorded_settings
@@ -78,7 +78,7 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[CommandRep
     else:
         settings.append(f"write.operation={operation}")
 
-    def note(made: TableVersion) -> None:
+    def note(made: Commit) -> None:
         missing = None if made.action == COMPACT else compaction
         files.note_commit(compaction=missing)
         if missing is None:

@@ -97,7 +97,7 @@ class OpenTarget:
         return self._snapshot
 
     def _apply(self, task: ApplyTask) -> AppliedFeed:
-        from mutator.dataset.versions.version import Claim
+        from mutator.dataset.commits import Claim
         from mutator.rules import file_names
         from mutator.table.apply import apply_feed
         from mutator.table.claiming_run import ClaimingRun

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from mutator.dataset import checksum, checksummed_json
-from mutator.dataset.manifest import FeedFile
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.versions.paged_file import PAGE, DamagedPage, PagedFile, open_paged
 from mutator.errors import MutatorError
 from mutator.rules.bloom_filter import BLOCK, block_of, filter_of, may_contain

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from mutator.dataset import checksummed_json
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.file_entry import FileEntry, is_safe
 from mutator.dataset.gc_pause import paused
 from mutator.errors import MutatorError, error
@@ -24,16 +25,6 @@ CHANGES = "changes"  # role of a file of changed rows, and the name of their dir
 # Members of every file; of those that lack them, the optional ones are left out.
 _MEMBERS = ("path", "bucket", "rows", "bytes", "checksum", "partition", "buckets", "filter", "checked")
 _OPTIONAL = ("buckets", "filter", "checked")
-
-
-@dataclass(frozen=True)
-class FeedFile:
-    """A feed file that was merged."""
-
-    name: str
-    bytes: int
-    checksum: str
-    committed: str
 
 
 @dataclass(frozen=True)

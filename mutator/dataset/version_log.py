@@ -15,23 +15,13 @@ from itertools import pairwise
 from typing import Any
 
 from mutator.dataset import checksummed_json
-from mutator.dataset.manifest import FeedFile
+from mutator.dataset.commits import Arrived, FeedFile
 from mutator.dataset.numbered_log import CommitLog
 from mutator.errors import MutatorError, error
 from mutator.storage import storage_for
 
 FORMAT_VERSION = 1
 UNCHANGED = ("abandoned", "settled")  # actions that leave the dataset of the version before
-
-
-@dataclass(frozen=True)
-class Arrived:
-    """A feed file as it was when a run claimed it."""
-
-    name: str
-    bytes: int
-    modified: float
-    tag: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.file_checks import may_be_taken_over
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import FeedFile, FeedSettings, Manifest, copy_path
+from mutator.dataset.manifest import FeedSettings, Manifest, copy_path
 from mutator.dataset.partition_index import EARLIER, form_of
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading

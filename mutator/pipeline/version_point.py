@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from mutator.config import Config
 from mutator.config.feed_settings import feed_settings
 from mutator.config.written_names import renamed_in_errors
+from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, TableVersion
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.versions.apply_task import WrittenRows
@@ -48,7 +48,7 @@ class Applied:
     survey: Survey
     result: Result
     counts: Mapping[str, int]
-    version: TableVersion | None  # None: there was nothing to merge
+    version: Commit | None  # None: there was nothing to merge
     snapshot: Snapshot  # after it
     runner: RunnerChoice
     seconds: float
@@ -175,7 +175,7 @@ class _Merge:
     plan: Plan
     survey: Survey
     result: Result
-    version: TableVersion
+    version: Commit
     replaced: Replacement | None
     revision: Revision = field(default_factory=Revision)
 
@@ -186,7 +186,7 @@ class _Merge:
         """Set what decides again about common keys."""
         self._decisions = decisions
 
-    def next_version(self, head: Snapshot, winners: Sequence[TableVersion]) -> TableVersion:
+    def next_version(self, head: Snapshot, winners: Sequence[Commit]) -> Commit:
         """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
 
         Raises StartOver if it cannot follow them.
@@ -205,7 +205,7 @@ class _Merge:
         self.version = self.revision.version(version)
         return self.version
 
-    def _follow(self, head: Snapshot, winners: Sequence[TableVersion]) -> None:
+    def _follow(self, head: Snapshot, winners: Sequence[Commit]) -> None:
         """Decide again about the keys that other versions changed."""
         can = may_follow(self.snapshot, self.plan, self.version, winners)
         if can and self.replaced is not None:
@@ -223,7 +223,7 @@ class _Merge:
         self.result = _verified(self.plan, self.survey, head, self.revision.receipts(self.receipts))
 
 
-def _revised(table: str, version: TableVersion, before: Revision, revision: Revision, new: list[str]) -> Revision:
+def _revised(table: str, version: Commit, before: Revision, revision: Revision, new: list[str]) -> Revision:
     """Write the files of a revision that are too large for the log entry, and remove those of the one before.
 
     new: paths of files that no version names yet.

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import COMPACT, OVERWRITES, RESTORE, Commit
 from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.masks import Masks, index_of, older_rows, own_rows
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, OVERWRITES, RESTORE, TableVersion
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import MutatorError, error
@@ -60,7 +60,7 @@ class ChangedRows:
         self,
         before: Snapshot,
         after: Snapshot,
-        versions: Iterable[TableVersion],
+        versions: Iterable[Commit],
         files: DataFiles,
         typed_as: Snapshot | None = None,
     ) -> None:
@@ -138,7 +138,7 @@ class ChangedRows:
 
         return list(changed(old, self._ends)), list(changed(new, self._written))
 
-    def _survey(self, versions: Iterable[TableVersion]) -> None:
+    def _survey(self, versions: Iterable[Commit]) -> None:
         """Collect the hidden rows of data files, and the rows of files that were removed."""
         added: dict[str, FileEntry] = {}
         versions = list(versions)
@@ -221,14 +221,14 @@ class ChangedRows:
         self._again = self._files.of_schemas(lambda form: bool(again(form)))
         self._old_rows.absent.update({path: again(file.form) for path, file in self._again.items()})
 
-    def _check_keys(self, versions: Sequence[TableVersion]) -> None:
+    def _check_keys(self, versions: Sequence[Commit]) -> None:
         """Raise StateError if a version has replaced records whose keys were not known."""
         for version in versions:
             if version.lost:
                 lost = counted(version.lost, "record")
                 raise error("table.changes.lost", path=self._after.table, version=version.number, lost=lost)
 
-    def _restore(self, version: TableVersion, before: Masks, after: Masks) -> None:
+    def _restore(self, version: Commit, before: Masks, after: Masks) -> None:
         """Collect what a restore changes. before, after: the masks of the version before it, and its own."""
         removed = {path: file for path, (file, _) in self._added.items() if path in version.removed}
         removed |= self._files.find([path for path in version.removed if path not in self._away])

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from mutator.dataset.commits import COMPACT
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT
 from mutator.errors import error
 from mutator.table.changed_rows import ChangedRows, changes_schema
 from mutator.table.data_files import DataFiles

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from mutator.dataset.manifest import FeedFile
+from mutator.dataset.commits import ABANDON, Claim, Commit, FeedFile
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.version import ABANDON, Claim, TableVersion
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.table.version_times import next_time, time_text
@@ -27,7 +26,7 @@ class ClaimingRun:
     check: Callable[[Sequence[FeedFile], Sequence[str]], None]
 
 
-def check_alive(table: str, run: ClaimingRun, versions: Iterable[TableVersion]) -> None:
+def check_alive(table: str, run: ClaimingRun, versions: Iterable[Commit]) -> None:
     """Raise StateError if a version has given up a run. versions: those since the run claimed its files."""
     for version in versions:
         if run.claim.run in version.given_up:

@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mutator.dataset.checksum import whole
-from mutator.dataset.versions.cleaned import Cleaned, Left, NamedFiles, written_list
+from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, OVERWRITES, Cleaned, Commit, Left
+from mutator.dataset.file_entry import INDEX, FileEntry
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import refreshed, snapshot_of
 from mutator.dataset.versions.packs import packed, stays_from
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, OVERWRITES, TableVersion
+from mutator.dataset.versions.table_codec import written_list
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id, run_of
@@ -55,7 +56,7 @@ class CleaningDone:
     """The result of a cleaning, or of a dry run."""
 
     snapshot: Snapshot  # after it
-    version: TableVersion | None  # None: there is no new one
+    version: Commit | None  # None: there is no new one
     plan: CleanPlan
     removed: Removed
     waiting: int  # files that are named, and not removed yet
@@ -70,7 +71,7 @@ def clean_table(
     snapshot: the newest one. clock: returns seconds since 1970. Raises the errors of the catalogue; what was done by
     then is sound, and the next cleaning goes on.
     """
-    started, versions = time.monotonic(), list[TableVersion]()
+    started, versions = time.monotonic(), list[Commit]()
     for _ in range(_TRIES):
         now = clock()
         begin = _beginning(snapshot, now)
@@ -131,7 +132,7 @@ def _outdated_by(snapshot: Snapshot, begin: _Beginning, now: float, fault: Mutat
     return None if newest is None or _beginning(newest, now) == begin else newest
 
 
-def _committed(snapshot: Snapshot, plan: CleanPlan, again: Sequence[int]) -> tuple[Snapshot, TableVersion]:
+def _committed(snapshot: Snapshot, plan: CleanPlan, again: Sequence[int]) -> tuple[Snapshot, Commit]:
     """Commit what a plan says; return the snapshot after it, and the version. Raises StartOver."""
     table, began, run = snapshot.table, time.monotonic_ns(), new_run_id(time.time())
     if not all(take_back(table, snapshot.state.cleaning.waiting[number]) for number in again):
@@ -149,12 +150,12 @@ def _committed(snapshot: Snapshot, plan: CleanPlan, again: Sequence[int]) -> tup
 class _Cleaning:
     """A cleaning, as it follows the versions of other writers."""
 
-    version: TableVersion
+    version: Commit
 
     def __init__(self, plan: CleanPlan, cleaned: Cleaned, run: str, started: float) -> None:
         self._plan, self._cleaned, self._run, self._started = plan, cleaned, run, started
 
-    def next_version(self, head: Snapshot, winners: Sequence[TableVersion]) -> TableVersion:
+    def next_version(self, head: Snapshot, winners: Sequence[Commit]) -> Commit:
         """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
 
         Raises StartOver if one of them may need a file that the plan names.
@@ -187,7 +188,7 @@ def _bases(table: str, plan: CleanPlan, run: str) -> dict[int, str]:
     return found
 
 
-def _written(table: str, plan: CleanPlan, run: str, new: list[str]) -> NamedFiles:
+def _written(table: str, plan: CleanPlan, run: str, new: list[str]) -> FileEntry:
     """Write the list of the files that a plan names. new: to which its path is added."""
     path, content = f"{DIRECTORY}/cleaned/named-{run}.list", written_list(plan.files)
     new.append(path)
@@ -196,4 +197,4 @@ def _written(table: str, plan: CleanPlan, run: str, new: list[str]) -> NamedFile
     with storage.create_new(full) as stream:
         stream.write(content)
     failpoint("clean.list.written")
-    return NamedFiles(path, len(content), whole(content))
+    return FileEntry(path=path, role=INDEX, bytes=len(content), checksum=whole(content))

@@ -12,14 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import Commit, Left
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.versions.checkpoint_names import owner_of_base
-from mutator.dataset.versions.cleaned import CHECKPOINT, GONE, NAMED, REPLACED, STRAY, Left, Waiting
+from mutator.dataset.versions.checkpoint import owner_of_base
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import snapshot_of
 from mutator.dataset.versions.packs import needed_packs, packs_of
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.state import Waiting
+from mutator.dataset.versions.table_codec import CHECKPOINT, GONE, NAMED, REPLACED, STRAY
 from mutator.errors import suppressed
 from mutator.storage import entries_of
 from mutator.table.clean_removal import mark_of, named_files
@@ -131,7 +132,7 @@ class _Search:
             owners = pc.unique(owned.column("owner"))
             self._last.append(pa.table([owners, pa.repeat(pa.scalar(number), len(owners))], schema=_LAST))
 
-    def _follow(self, version: TableVersion, start: int) -> None:
+    def _follow(self, version: Commit, start: int) -> None:
         """Go on to a version, from the one that was the earliest so far, to the newest one."""
         number, earliest = version.number, self._earliest
         owners = pa.array([file.path for file in version.files], pa.string())
@@ -186,7 +187,7 @@ class _Search:
         """Name the files of withdrawn rows whose versions have no rows any more; keep the others."""
         kept, needed = [*self._before.kept, *self.kept], self.needed()
         self.kept = []
-        versions = dict[int, TableVersion]()
+        versions = dict[int, Commit]()
         for number in {number for number, _ in kept}:
             with suppressed("table.log.archive"):  # the files stay where it is unknown what the version had
                 versions[number] = self._log.read(number)

@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.archive import FIRST
-from mutator.dataset.versions.cleaned import Waiting, read_list
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.packs import needed_packs
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.state import Waiting
 from mutator.dataset.versions.stored_files import content_of, damaged
+from mutator.dataset.versions.table_codec import read_list
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import read_if_exists, storage_for
@@ -67,13 +67,12 @@ def take_back(table: str, waiting: Waiting) -> bool:
 
 
 def named_files(table: str, waiting: Waiting) -> Any | None:
-    """Return the files of a list, a pa.Table of ``cleaned.NAMED``; None if all of them were removed, and the list, too.
+    """Return the files of a list, a pa.Table of ``NAMED``; None if all of them were removed, and the list, too.
 
     Raises StateError if the list is damaged.
     """
-    stored = FileEntry(**vars(waiting.named))
     try:
-        content = content_of(table, stored)
+        content = content_of(table, waiting.named)
     except MutatorError:
         if is_there(table, waiting):
             raise
@@ -81,7 +80,7 @@ def named_files(table: str, waiting: Waiting) -> Any | None:
     try:
         return read_list(content)
     except ValueError as fault:
-        raise damaged(table, stored, fault) from None
+        raise damaged(table, waiting.named, fault) from None
 
 
 def remove_named(snapshot: Snapshot, grace: float, now: float) -> Removed:

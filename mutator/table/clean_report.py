@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mutator.dataset.versions.cleaned import STRAY
+from mutator.dataset.versions.table_codec import STRAY
 from mutator.errors.display import counted, printable, text_of, without_secrets
 from mutator.pipeline.text_tables import aligned
 from mutator.table.clean import CleaningDone

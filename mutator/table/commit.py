@@ -10,11 +10,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import TypeVar
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.opening import add_hint, open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import deferred_signals
@@ -30,9 +30,9 @@ _TRIES = 200  # commits of an operation, before it starts over
 _WAITS = 8  # times the duration of a try, that a writer waits at most before the next one, so that fewer are lost
 
 # (the newest snapshot, the versions that it has and the last call's had not) -> the version that follows it
-NextVersion = Callable[[Snapshot, Sequence[TableVersion]], TableVersion]
+NextVersion = Callable[[Snapshot, Sequence[Commit]], Commit]
 Changed = TypeVar("Changed")
-_TELL = ContextVar[Callable[[TableVersion], None] | None]("_TELL", default=None)
+_TELL = ContextVar[Callable[[Commit], None] | None]("_TELL", default=None)
 
 
 class StartOver(Exception):
@@ -73,7 +73,7 @@ def change(
 
 
 @contextmanager
-def telling_commits(tell: Callable[[TableVersion], None]) -> Iterator[None]:
+def telling_commits(tell: Callable[[Commit], None]) -> Iterator[None]:
     """Call a function for each version that the ``with`` block commits, before a signal can end the block."""
     token = _TELL.set(tell)
     try:
@@ -89,7 +89,7 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
     other writers are always faster, StateError if one of them has given up the run that wrote the files of the version.
     """
     head, version, nearby = snapshot, snapshot.version, NearbyEntries(TableLog(snapshot.table))
-    cleanings = list[TableVersion]()
+    cleanings = list[Commit]()
     with ExitStack() as turns:
         turns.enter_context(turn(snapshot.table, nearby.directory()))
         for lost in range(_TRIES):
@@ -114,9 +114,7 @@ def commit_next(snapshot: Snapshot, began: int, next_version: NextVersion) -> Sn
     raise StartOver
 
 
-def _has_committed(
-    after: Snapshot, version: TableVersion, known: TableVersion, nearby: NearbyEntries, turns: ExitStack
-) -> bool:
+def _has_committed(after: Snapshot, version: Commit, known: Commit, nearby: NearbyEntries, turns: ExitStack) -> bool:
     """Commit a version; return False if another writer has committed its number. Raises Outdated.
 
     after: its snapshot. known: an earlier version that was in the log before. turns: end once the version exists. A
@@ -138,7 +136,7 @@ def _has_committed(
         return True
 
 
-def _check_alive(table: str, version: TableVersion, cleanings: Sequence[TableVersion]) -> None:
+def _check_alive(table: str, version: Commit, cleanings: Sequence[Commit]) -> None:
     """Raise StateError if a cleaning has given up the run that wrote a file of a version."""
     given_up = {run: one.number for one in cleanings for run in one.given_up}
     paths = (stored.path for stored in version.stored() if stored.is_apart) if given_up else ()
@@ -147,13 +145,13 @@ def _check_alive(table: str, version: TableVersion, cleanings: Sequence[TableVer
             raise error("table.cleaned", path=table, run=run, version=given_up[run])
 
 
-def committed(after: Snapshot, version: TableVersion) -> bool:
+def committed(after: Snapshot, version: Commit) -> bool:
     """Make a version exist; return False if another writer has committed its number. after: its snapshot."""
     failpoint("table.commit")
     return TableLog(after.table).commit(version)
 
 
-def confirm(after: Snapshot, version: TableVersion, known: TableVersion) -> None:
+def confirm(after: Snapshot, version: Commit, known: Commit) -> None:
     """Raise Outdated if a version that was created just now takes the number of an archived one.
 
     after: its snapshot. known: an earlier version that was in the log before.
@@ -167,7 +165,7 @@ def confirm(after: Snapshot, version: TableVersion, known: TableVersion) -> None
     failpoint("table.committed")
 
 
-def hinted(after: Snapshot, version: TableVersion) -> Snapshot:
+def hinted(after: Snapshot, version: Commit) -> Snapshot:
     """Write the hint for a version that exists, and a checkpoint if it is due; return the snapshot to go on with.
 
     after: the snapshot of the version.

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from mutator.config import Config
 from mutator.dataset.checksum import whole
+from mutator.dataset.commits import COMPACT, Commit
 from mutator.dataset.file_entry import FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.hidden_rows import written_index
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, TableVersion
 from mutator.engine.each import checked, guarded
 from mutator.engine.runner import each_on
 from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
@@ -43,7 +43,7 @@ class CompactionDone:
     """The result of a compaction, or of a dry run."""
 
     snapshot: Snapshot  # after it
-    version: TableVersion | None  # None: there is no new one
+    version: Commit | None  # None: there is no new one
     buckets: int  # that needed it
     split: int  # of these, that outgrew their size
     given_up: int  # buckets that another compaction has written meanwhile
@@ -103,7 +103,7 @@ def _compaction(
 def _result(
     before: Snapshot,
     after: Snapshot,
-    version: TableVersion | None,
+    version: Commit | None,
     buckets: tuple[int, int, int],
     moves: Moves,
     started: float,
@@ -163,10 +163,10 @@ class _Compaction:
     ) -> None:
         self._plan, self._dead, self._moved, self._new, self._started = plan, dead, moved, new, started
         self._as_of, self.head = snapshot.version.number, snapshot
-        self.version: TableVersion | None = None
+        self.version: Commit | None = None
         self.moves = Moves()
 
-    def next_version(self, head: Snapshot, winners: Sequence[TableVersion]) -> TableVersion:
+    def next_version(self, head: Snapshot, winners: Sequence[Commit]) -> Commit:
         """Return the version that follows a snapshot. winners: its versions that were not there in the last call.
 
         Raises _GivenUp if nothing is left to do.
@@ -185,7 +185,7 @@ class _Compaction:
         self.moves = moves
         before, content = head.version, written_index(moves.index)
         counts = {"rows moved": moves.rows, "tombstones moved": moves.tombstones, "tombstones expired": moves.expired}
-        version = TableVersion(
+        version = Commit(
             number=before.number + 1,
             id=uuid.uuid4().hex,
             action=COMPACT,

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import add_hint, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
@@ -44,10 +44,10 @@ def check_free(path: str) -> None:
             raise error("table.inside", path=path, table=parent)
 
 
-def first_version(settings: Mapping[str, Any], buckets: int) -> TableVersion:
+def first_version(settings: Mapping[str, Any], buckets: int) -> Commit:
     """Return a new version 0, which is not committed yet."""
     now = time.time()
-    return TableVersion(
+    return Commit(
         number=0,
         id=uuid.uuid4().hex,
         action="create",
@@ -65,7 +65,7 @@ def first_version(settings: Mapping[str, Any], buckets: int) -> TableVersion:
     )
 
 
-def commit_first(path: str, first: TableVersion) -> Snapshot:
+def commit_first(path: str, first: Commit) -> Snapshot:
     """Commit version 0; return its snapshot. Raises ConfigError if another call was faster."""
     storage_for(path).exclusive(path)  # tested before the log depends on it
     log = TableLog(path)

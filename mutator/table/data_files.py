@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 
 
 class DataFiles:
@@ -46,7 +46,7 @@ class DataFiles:
         found = {file.path: file for file in files_of(self._columns, rows)}
         return found | {path: file for path, file in self._added.items() if wanted(file.form)}
 
-    def follow(self, version: TableVersion) -> None:
+    def follow(self, version: Commit) -> None:
         """Go on to the next version."""
         for path in version.removed:
             if self._added.pop(path, None) is None:

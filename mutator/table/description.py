@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from mutator.config.definitions import published
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import suppressed
 from mutator.errors.display import counted, text_of
 from mutator.pipeline.text_tables import aligned
@@ -190,7 +190,7 @@ def description_of(snapshot: Snapshot) -> Description:
     )
 
 
-def _entry(version: TableVersion, *, is_gone: bool) -> VersionEntry:
+def _entry(version: Commit, *, is_gone: bool) -> VersionEntry:
     stored = list(version.stored())
     return VersionEntry(
         version=version.number,

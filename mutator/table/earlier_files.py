@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import COMPACT, Commit
 from mutator.dataset.versions.kept_keys import KeptKeys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot, added_files
-from mutator.dataset.versions.version import COMPACT, TableVersion
 from mutator.errors import suppressed
 from mutator.rules.order_columns import flags
 
@@ -26,8 +26,8 @@ class EarlierFiles:
     """The files that were live at a version or before a version that replaced some, as far back as they are there."""
 
     snapshot: Snapshot  # of the version; ``files`` are all of these
-    replacements: tuple[TableVersion, ...]  # the newest first
-    entries: dict[int, TableVersion]  # that were read, by number
+    replacements: tuple[Commit, ...]  # the newest first
+    entries: dict[int, Commit]  # that were read, by number
     oldest: Any  # paths of the files that were live before the first of the replacements, a pa.Array
 
     def without_copies(self) -> Snapshot:
@@ -58,7 +58,7 @@ def earlier_files(snapshot: Snapshot) -> EarlierFiles:
     return EarlierFiles(snapshot, (), {}, pa.array([], pa.string()))
 
 
-def _replacements(log: TableLog, snapshot: Snapshot) -> Iterator[TableVersion]:
+def _replacements(log: TableLog, snapshot: Snapshot) -> Iterator[Commit]:
     """Yield the versions that replaced files, the newest first, as long as the version before each is there."""
     left, number = snapshot.state.cleaning.left, snapshot.version.last_replacement
     while number is not None and left.has(number - 1):
@@ -67,7 +67,7 @@ def _replacements(log: TableLog, snapshot: Snapshot) -> Iterator[TableVersion]:
         number = version.compacted
 
 
-def _between(table: str, replacements: Sequence[TableVersion], entries: dict[int, TableVersion]) -> Iterator[Any]:
+def _between(table: str, replacements: Sequence[Commit], entries: dict[int, Commit]) -> Iterator[Any]:
     """Yield the files that the first replacement and the versions after it added, but for those after the last one.
 
     Where many versions replaced nothing, a snapshot has what their entries have. entries: gets those that are read.

@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mutator.config import Config
-from mutator.dataset.manifest import FeedFile
+from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, OVERWRITES, TAG, Commit, FeedFile
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, OVERWRITES, TAG, TableVersion
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import RunFeed, steps_of
@@ -134,7 +133,7 @@ class _Versions:
         types = [stored.schema.field(name).type for name in self._finder.names]
         return typed_key(key, self._finder.names, types, self._paths.place, "table")
 
-    def _log(self) -> list[TableVersion]:
+    def _log(self) -> list[Commit]:
         """Return the versions from the first one on; if their entries are lost, from the earliest one."""
         log, last = TableLog(self._snapshot.table), self._snapshot.version.number
         try:
@@ -147,7 +146,7 @@ class _Versions:
     def _earliest(self) -> int:
         return self._snapshot.state.cleaning.earliest
 
-    def _is_there(self, version: TableVersion) -> bool:
+    def _is_there(self, version: Commit) -> bool:
         """Return whether the rows of a version were not cleaned."""
         return self._snapshot.state.cleaning.left.has(version.number)
 
@@ -158,7 +157,7 @@ class _Versions:
             self._note("rows that versions wrote", fault)
             return {}
 
-    def _held(self, version: TableVersion) -> ByPartition | None:
+    def _held(self, version: Commit) -> ByPartition | None:
         """Return what a version holds; None if it was cleaned, or cannot be read."""
         if not self._is_there(version):
             return None
@@ -174,7 +173,7 @@ class _Versions:
             raise fault
         self._unknown.append(f"{what}: {fault}")
 
-    def _run(self, version: TableVersion, written: Mapping[int, Sequence[Mutation]]) -> RunFeed | None:
+    def _run(self, version: Commit, written: Mapping[int, Sequence[Mutation]]) -> RunFeed | None:
         """Return a version with its mutations of the key; None if it has nothing to do with the key."""
         own = written.get(version.number, ())
         is_feed = version.restored is None and version.action != COMPACT
@@ -196,7 +195,7 @@ class _Versions:
         )
         return self._with_feed(run, version, own) if is_feed else run
 
-    def _with_feed(self, run: RunFeed, version: TableVersion, own: Sequence[Mutation]) -> RunFeed:
+    def _with_feed(self, run: RunFeed, version: Commit, own: Sequence[Mutation]) -> RunFeed:
         """Return a version with the rows of the key: those of its feed files, and those of its own files."""
         paths, gone = list[str](), dict[str, str]()
         for part in version.feed:
@@ -216,7 +215,7 @@ class _Versions:
         may_have_more = not own or version.counts.get("feed superseded") or version.counts.get("feed rejected")
         return replace(run, rows=rows, gone=gone if may_have_more else {}, is_winner_known=bool(own))
 
-    def _config_of(self, version: TableVersion) -> Config:
+    def _config_of(self, version: Commit) -> Config:
         """Return how the feed files of a version were read; where that is not known, how they are read now."""
         if version.settings:
             try:
@@ -234,7 +233,7 @@ class _Versions:
         except MutatorError as fault:
             return FeedRows((), (), tuple((path, str(fault)) for path in paths))
 
-    def _note_cleaned(self, versions: Sequence[TableVersion], *, is_first: bool) -> None:
+    def _note_cleaned(self, versions: Sequence[Commit], *, is_first: bool) -> None:
         """Note since when the rows of earlier versions are not known."""
         if self._earliest > 1:
             since = next(one.committed for one in versions if one.number == self._earliest)
@@ -242,13 +241,13 @@ class _Versions:
             self._unknown.append(f"versions before {self._earliest:,} ({since[:19]}): they were cleaned; {files}")
 
 
-def _tombstone_time(version: TableVersion) -> int:
+def _tombstone_time(version: Commit) -> int:
     """Return the commit time of the tombstones of a version, in ms; they are written before it is committed."""
     times = [time for time, _ in version.absences]
     return times[-1] if times else int(datetime.fromisoformat(version.committed).timestamp() * 1000)
 
 
-def _mutations(version: TableVersion, own: Sequence[Mutation]) -> Sequence[Mutation]:
+def _mutations(version: Commit, own: Sequence[Mutation]) -> Sequence[Mutation]:
     """Return the rows of a version that came from its feed, without tombstones of records that its feed lacked."""
     if version.counts.get("master deleted by absence"):
         return [one for one in own if not one.is_delete]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.commits import COMPACT, OVERWRITES, RESTORE
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
@@ -20,7 +21,6 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import COMPACT, OVERWRITES, RESTORE
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of

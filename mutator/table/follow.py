@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mutator.config import Config
+from mutator.dataset.commits import COMPACT, OVERWRITE, OVERWRITES, RESTORE, Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import COMPACT, OVERWRITE, OVERWRITES, RESTORE, TableVersion
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan
 from mutator.storage import storage_for
@@ -24,12 +24,12 @@ from mutator.table.kept_apart import kept_apart
 from mutator.table.overwrite import Replacement
 
 
-def newest(head: Snapshot, known: int) -> tuple[Snapshot, list[TableVersion]]:
+def newest(head: Snapshot, known: int) -> tuple[Snapshot, list[Commit]]:
     """Return the newest snapshot, and the versions that it has after an earlier one. known: the number of one."""
     return _followed(head, TableLog(head.table).following(head.version.number, known))
 
 
-def passed_on(head: Snapshot, nearby: NearbyEntries, began: int) -> tuple[Snapshot, list[TableVersion]]:
+def passed_on(head: Snapshot, nearby: NearbyEntries, began: int) -> tuple[Snapshot, list[Commit]]:
     """Return as ``newest`` does; from a slow storage, at most the newest of the versions with copies is read.
 
     began: when the apply knew the newest version, in ns by ``time.monotonic_ns``.
@@ -41,14 +41,14 @@ def passed_on(head: Snapshot, nearby: NearbyEntries, began: int) -> tuple[Snapsh
     return _followed(head, copies.versions if is_there else ())
 
 
-def _followed(head: Snapshot, versions: Iterable[TableVersion]) -> tuple[Snapshot, list[TableVersion]]:
+def _followed(head: Snapshot, versions: Iterable[Commit]) -> tuple[Snapshot, list[Commit]]:
     followed = list(versions)
     for version in followed:
         head = head.after(version)
     return head, followed
 
 
-def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Sequence[TableVersion]) -> bool:
+def may_follow(base: Snapshot, plan: Plan, version: Commit, winners: Sequence[Commit]) -> bool:
     """Return whether an apply may be committed after versions that it has not seen, once it has decided again.
 
     base: the snapshot that it has seen. version: that it would have become. What an overwrite replaces is for
@@ -74,7 +74,7 @@ def may_follow(base: Snapshot, plan: Plan, version: TableVersion, winners: Seque
     )
 
 
-def may_follow_overwriting(replaced: Replacement, known: Sequence[Snapshot], winners: Sequence[TableVersion]) -> bool:
+def may_follow_overwriting(replaced: Replacement, known: Sequence[Snapshot], winners: Sequence[Commit]) -> bool:
     """Return whether what an overwrite replaces is as it was before some versions.
 
     known: snapshots that have the files of which the versions changed rows.
@@ -87,7 +87,7 @@ def may_follow_overwriting(replaced: Replacement, known: Sequence[Snapshot], win
     return kept_apart(known, frozenset(replaced.partitions), changing)
 
 
-def changes_plan(config: Config, winners: Sequence[TableVersion]) -> bool:
+def changes_plan(config: Config, winners: Sequence[Commit]) -> bool:
     """Return whether versions can change what an apply that follows them plans: its schema, and what it says of files.
 
     Sequences show which feed files are late or missing. Without a field of operations, the names of feed files show

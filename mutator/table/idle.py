@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from mutator.config import Config
+from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, TAG
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, TAG
 from mutator.table.apply import OpenRunner
 from mutator.table.compact import CompactionDone, compact_table
 from mutator.table.compact_choice import Need

@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.masks import index_of, older_rows
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.rules.byte_columns import Ints
 
 
-def kept_apart(snapshots: Sequence[Snapshot], partitions: Collection[str], winners: Sequence[TableVersion]) -> bool:
+def kept_apart(snapshots: Sequence[Snapshot], partitions: Collection[str], winners: Sequence[Commit]) -> bool:
     """Return whether versions changed nothing in some partitions.
 
     snapshots: some that have the files of which versions hid, touched or removed rows; a version that did so to another

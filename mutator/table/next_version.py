@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mutator.dataset.commits import Commit, FeedFile
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import FeedFile
-from mutator.dataset.versions.checkpoint import defaults_text
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.state import defaults_text
 from mutator.engine.versions.apply_task import WrittenRows
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.accounting import Result
@@ -36,7 +35,7 @@ def version_of_result(
     as_of: int,
     seconds: float,
     replaced: Replacement | None = None,
-) -> TableVersion:
+) -> Commit:
     """Return the version that follows a snapshot.
 
     as_of: the version that the decisions were made against. replaced: by an overwrite.
@@ -49,7 +48,7 @@ def version_of_result(
     since = plan.forget_feed_before
     high = None if result.highest is None else order_text(plan.rows.order_type, result.highest)
     rejected = [side for side in result.beside if side.role == "rejected"]
-    return TableVersion(
+    return Commit(
         number=before.number + 1,
         id=uuid.uuid4().hex,
         action=plan.operation,
@@ -79,7 +78,7 @@ def version_of_result(
     )
 
 
-def _horizon(plan: Reading, before: TableVersion, result: Result) -> str | None:
+def _horizon(plan: Reading, before: Commit, result: Result) -> str | None:
     """Return the highest of the order values of all tombstones that ever expired."""
     known = order_value(plan.rows.order_type, before.horizon)
     if result.expired is None or (known is not None and result.expired <= known):
@@ -102,7 +101,7 @@ def _spec_of(snapshot: Snapshot, plan: Reading) -> dict[str, Any] | None:
     return None if plan.rows.spec == snapshot.state.spec else plan.rows.spec
 
 
-def placed(table: str, version: TableVersion, most: int, new: list[str]) -> TableVersion:
+def placed(table: str, version: Commit, most: int, new: list[str]) -> Commit:
     """Write the files that are too large for the log entry; return the version that names them.
 
     most: bytes of all files that an entry may have. new: to which the path of each file is added before it is written.

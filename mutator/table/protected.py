@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from mutator.dataset.commits import Left
 from mutator.dataset.versions.bookmarks import bookmarks_of
-from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.table.clean_removal import has_begun, is_taken_back
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
+from mutator.dataset.commits import RESTORE, Commit, Restored
 from mutator.dataset.file_entry import FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import files_of, written_masks
 from mutator.dataset.versions.log import DIRECTORY, TableLog
@@ -28,7 +29,6 @@ from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import RESTORE, Restored, TableVersion, stored_here
 from mutator.rules.file_names import new_run_id
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
@@ -42,7 +42,7 @@ class RestoreDone:
 
     before: Snapshot
     snapshot: Snapshot  # after it
-    version: TableVersion | None  # None: the table has the rows of the earlier version already
+    version: Commit | None  # None: the table has the rows of the earlier version already
     restored: int  # the earlier version
     seconds: float
 
@@ -85,7 +85,7 @@ class _Restore:
     def __init__(self, snapshot: Snapshot, number: int, started: float) -> None:
         """Read the earlier version. snapshot: the newest one."""
         self.head = snapshot
-        self.version: TableVersion | None = None
+        self.version: Commit | None = None
         self._number, self._started = number, started
         self._target = snapshot if number == snapshot.version.number else open_snapshot(snapshot.table, number)
         self._run = new_run_id(time.time())
@@ -105,7 +105,7 @@ class _Restore:
         if self._masks is not None and self._masks.bytes > INLINE:
             self._masks = placed_file(self._target.table, self._masks, new)
 
-    def next_version(self, head: Snapshot, _: Sequence[TableVersion]) -> TableVersion:
+    def next_version(self, head: Snapshot, _: Sequence[Commit]) -> Commit:
         """Return the version that follows a snapshot. Raises _Done if that has the rows already."""
         self.head, self.version = head, None
         if self._is_there(head):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, TAG, Commit
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import ABANDON, CLEAN, COMPACT, TAG, TableVersion
 from mutator.table.version_times import time_of
 
 VERSIONS, SECONDS = 10, 7 * 86_400  # that are kept by default
@@ -25,7 +25,7 @@ class Retention:
     versions: int | None = VERSIONS  # the last ones with different rows
     seconds: float | None = SECONDS  # since a version was superseded by the next one
 
-    def earliest(self, log: TableLog, newest: TableVersion, known: int, now: float) -> int:
+    def earliest(self, log: TableLog, newest: Commit, known: int, now: float) -> int:
         """Return the number of the earliest version that is kept. known: the earliest one that there is.
 
         now: seconds since 1970. Raises StateError if an entry is missing or damaged.
@@ -40,7 +40,7 @@ class Retention:
             found = min(found, known + young)
         return max(found, known)
 
-    def _by_number(self, log: TableLog, newest: TableVersion, known: int) -> int:
+    def _by_number(self, log: TableLog, newest: Commit, known: int) -> int:
         """Return the number of the earliest version that is needed for the rows of the last versions that changed any.
 
         Of the versions with the same rows, those since the last compaction are enough. So the same versions are kept
@@ -60,7 +60,7 @@ def first_with_rows(log: TableLog, number: int) -> int:
     return number
 
 
-def changes_rows(version: TableVersion) -> bool:
+def changes_rows(version: Commit) -> bool:
     """Return whether a version may have other rows, or other fields, than the one before."""
     if version.action == "apply" and version.spec is None:
         return any(version.counts.get(name, 1) for name in _CHANGES)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE
+from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import MutatorError, error
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset

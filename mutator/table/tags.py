@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mutator.dataset.commits import TAG, Commit
 from mutator.dataset.versions.opening import check_version
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TAG, TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.file_names import new_run_id
 from mutator.rules.version_names import Version
@@ -52,7 +52,7 @@ def tagged(snapshot: Snapshot, name: str, number: int, *, move: bool = False) ->
     does not exist, StateError if another version has the tag.
     """
 
-    def next_version(head: Snapshot) -> TableVersion:
+    def next_version(head: Snapshot) -> Commit:
         has = head.state.tags.get(name)
         if has == number:
             raise _Done
@@ -67,7 +67,7 @@ def tagged(snapshot: Snapshot, name: str, number: int, *, move: bool = False) ->
 def untagged(snapshot: Snapshot, name: str) -> Snapshot:
     """Remove a tag; return the snapshot after it. Raises ConfigError if the table lacks it."""
 
-    def next_version(head: Snapshot) -> TableVersion:
+    def next_version(head: Snapshot) -> Commit:
         if name not in head.state.tags:
             raise no_tag(head, name)
         return _next(head, untagged=(name,))
@@ -75,15 +75,15 @@ def untagged(snapshot: Snapshot, name: str) -> Snapshot:
     return _committed(snapshot, next_version)
 
 
-def _next(head: Snapshot, **members: Any) -> TableVersion:
+def _next(head: Snapshot, **members: Any) -> Commit:
     now = next_time(time.time(), head.version)
     return head.version.next(TAG, run=new_run_id(now / 1000), committed=time_text(now), **members)
 
 
-def _committed(snapshot: Snapshot, next_version: Callable[[Snapshot], TableVersion]) -> Snapshot:
+def _committed(snapshot: Snapshot, next_version: Callable[[Snapshot], Commit]) -> Snapshot:
     head = snapshot
 
-    def following(newest: Snapshot, _: Sequence[TableVersion]) -> TableVersion:
+    def following(newest: Snapshot, _: Sequence[Commit]) -> Commit:
         nonlocal head
         head = newest
         return next_version(newest)

@@ -15,17 +15,17 @@ from functools import partial
 from typing import Any
 
 from mutator.config import Config
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, earlier_forms, form_of
-from mutator.dataset.versions.checkpoint import FILES, State
-from mutator.dataset.versions.known_feed import KnownFeed
+from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.state import KnownFeed, State
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on
 from mutator.engine.versions.delta_files import ApplyTarget, rows_directory
@@ -85,7 +85,7 @@ def create_of(
     return created
 
 
-def _begun(path: str, settings: Mapping[str, str], buckets: int) -> TableVersion | None:
+def _begun(path: str, settings: Mapping[str, str], buckets: int) -> Commit | None:
     """Return the version 0 that a killed call with the same settings left; None without one."""
     if TableLog(path).newest() != 0:
         return None
@@ -163,7 +163,7 @@ def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
     return found
 
 
-def _plan(table: str, first: TableVersion, config: Config, path: str) -> Plan:
+def _plan(table: str, first: Commit, config: Config, path: str) -> Plan:
     """Return the plan of a table that begins with a dataset. first: version 0. path: of the dataset.
 
     Raises the errors of the catalogue for settings that the dataset does not have, and for missing files.
@@ -201,13 +201,11 @@ def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attem
     return take_over(plan, target, taken, attempt)
 
 
-def _version(
-    snapshot: Snapshot, plan: Plan, known: Manifest, files: Sequence[FileEntry], seconds: float
-) -> TableVersion:
+def _version(snapshot: Snapshot, plan: Plan, known: Manifest, files: Sequence[FileEntry], seconds: float) -> Commit:
     """Return version 1. known: the manifest of the dataset."""
     records = sum(file.rows for file in files if file.role == DATA)
     tombstones = sum(file.rows for file in files if file.role == TOMBSTONES)
-    return TableVersion(
+    return Commit(
         number=1,
         id=uuid.uuid4().hex,
         action="create",

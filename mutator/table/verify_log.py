@@ -9,18 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from mutator.dataset.commits import COMPACT, OVERWRITES, Commit, Left
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
-from mutator.dataset.versions.checkpoint import FILES, first_state
-from mutator.dataset.versions.checkpoint_names import is_base, owner_of_base, version_of_checkpoint
-from mutator.dataset.versions.cleaned import Left
+from mutator.dataset.versions.checkpoint import FILES, is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks, hidden_rows
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import packed
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.dataset.versions.state import first_state
 from mutator.dataset.versions.stored_files import content_of
-from mutator.dataset.versions.version import COMPACT, OVERWRITES, TableVersion
 from mutator.errors import MutatorError, error
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
@@ -99,12 +98,12 @@ class Walk:
         self._live, self._has_base = dict(found.live), True
         return found.snapshot.version.number + 1
 
-    def _after(self, version: TableVersion) -> Snapshot:
+    def _after(self, version: Commit) -> Snapshot:
         if self.snapshot is None:
             return Snapshot(self.table, first_state(version), FILES.empty_table(), Masks(self.table))
         return self.snapshot.after(version)
 
-    def _stored(self, version: TableVersion) -> None:
+    def _stored(self, version: Commit) -> None:
         """Collect the files and hidden rows of a version; verify those that have no rows."""
         added = {file.path: file for file in version.files}
         self.named |= {stored.path for stored in version.stored()}
@@ -166,7 +165,7 @@ class Walk:
                     what = f"it withdraws rows of {path}, which its version neither hides nor touches"
                     self.differences.append(Difference(what, stored.path))
 
-    def _restored(self, version: TableVersion) -> None:
+    def _restored(self, version: Commit) -> None:
         """Go on with the hidden rows of a restore."""
         assert self.snapshot is not None
         hidden, found = followed(self.snapshot, version, self._ever, has_base=self._has_base)
@@ -184,7 +183,7 @@ class Walk:
         self._ever.setdefault(file.path, []).append((positions, keys))
         self._live[file.role] -= len(positions)
 
-    def _counts(self, version: TableVersion) -> None:
+    def _counts(self, version: Commit) -> None:
         """Compare the counts of a version with its files and its hidden rows."""
         path = posixpath.relpath(self._log.entry_path(version.number), self.table)
         for name, stated, found in (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.masks import restored_masks
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError
 from mutator.rules.byte_columns import Ints
 from mutator.table.verify_checkpoint import equal_masks
@@ -23,7 +23,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def followed(
-    own: Snapshot, version: TableVersion, ever: Mapping[str, Rows], *, has_base: bool
+    own: Snapshot, version: Commit, ever: Mapping[str, Rows], *, has_base: bool
 ) -> tuple[dict[str, Rows] | None, list[str]]:
     """Return the rows that a restore hides, by file, and how it differs from what it should be, in words.
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.pipeline.version_point import VersionPoint, lags, seconds_of
 
 
-def point_of(version: TableVersion) -> VersionPoint:
+def point_of(version: Commit) -> VersionPoint:
     """Return a version; its bytes are those of the files that it added."""
     committed = seconds_of(version.committed)
     claimed = () if version.claim is None else version.claim.files

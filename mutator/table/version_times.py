@@ -5,15 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import error
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def next_time(clock: float, before: TableVersion) -> int:
+def next_time(clock: float, before: Commit) -> int:
     """Return the commit time of the version after ``before``, in milliseconds since 1970.
 
     clock: seconds since 1970. Where the clock is not later than the commit time of ``before``, the result is one

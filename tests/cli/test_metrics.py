@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mutator.cli import main
 from mutator.dataset.commit import publish
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived
 from mutator.pipeline.version_point import lags
 from mutator.workflow.directory import run_phases
 from tests.support.cluster import SAMPLE

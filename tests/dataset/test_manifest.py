@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import checksum, manifest
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.manifest import Manifest
 from mutator.errors import StateError
 
 MANIFEST = Manifest(

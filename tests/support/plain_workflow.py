@@ -13,9 +13,10 @@ from uuid import uuid4
 from mutator.config import Config
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.publish import publish
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import FeedFile, Manifest, copy_path
+from mutator.dataset.manifest import Manifest, copy_path
 from mutator.dataset.version_log import Log
 from mutator.errors import error
 from mutator.rules import file_names

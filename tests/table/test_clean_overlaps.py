@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mutator.dataset.versions import packs
-from mutator.dataset.versions.checkpoint_names import owner_of_base
+from mutator.dataset.versions.checkpoint import owner_of_base
 from mutator.errors import MutatorError
 from mutator.storage.local import LocalStorage
 from mutator.table import clean

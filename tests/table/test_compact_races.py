@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mutator.dataset.commits import OVERWRITES
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import OVERWRITES
 from mutator.engine.versions import base_files
 from mutator.table import apply, compact, compact_choice
 from mutator.table.table import Table

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mutator.cli import main
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions import opening
-from mutator.dataset.versions.bucket_counts import BucketCounts
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.state import BucketCounts
 from mutator.engine.versions import base_files
 from mutator.table import apply, compact, compact_choice, turn
 from mutator.table.table import Table

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mutator.dataset.versions import opening
-from mutator.dataset.versions.checkpoint_names import is_kept
+from mutator.dataset.versions.checkpoint import is_kept
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot

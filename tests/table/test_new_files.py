@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mutator import config
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.table import apply, commit, take_over
 from mutator.table.table import Table
@@ -47,7 +47,7 @@ def test_a_lost_answer_leaves_the_files_of_a_created_table(
 ) -> None:
     commit = TableLog.commit
 
-    def lost(self: TableLog, version: TableVersion) -> bool:
+    def lost(self: TableLog, version: Commit) -> bool:
         done = commit(self, version)
         if version.number == 1:
             raise error("commit.uncertain", path="x", version=1, why="lost answer")
@@ -64,7 +64,7 @@ def test_an_interrupt_after_the_commit_leaves_the_files(
 ) -> None:
     write_hint = TableLog.write_hint
 
-    def interrupted(self: TableLog, version: TableVersion, *others: Any) -> None:
+    def interrupted(self: TableLog, version: Commit, *others: Any) -> None:
         if version.number == 1:
             raise KeyboardInterrupt
         write_hint(self, version, *others)
@@ -80,7 +80,7 @@ def test_the_slower_of_two_creates_removes_only_its_own_files(
 ) -> None:
     table, commit, winners = str(tmp_path / "table"), take_over.committed, list[set[str]]()
 
-    def later(after: Any, version: TableVersion) -> Any:
+    def later(after: Any, version: Commit) -> Any:
         if not winners:  # another process is faster
             own = files_in(table)
             winners.append(set())

@@ -13,9 +13,9 @@ import pytest
 
 from mutator import ConfigError, MutatorError, StateError, Table
 from mutator.cli import main
+from mutator.dataset.commits import Claim
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import Claim
 from mutator.table import restore
 from mutator.table.claiming_run import ClaimingRun, check_alive, give_up
 from tests.support.effort import stride

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator import ConfigError, StateError
+from mutator.dataset.commits import OVERWRITES
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import OVERWRITES
 from mutator.engine.versions import base_files
 from mutator.table import apply, commit, compact, compact_choice, restore
 from mutator.table.table import Table

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from mutator.cli import main
 from mutator.dataset.checksum import whole
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import DATA, FileEntry, stored_here
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.hidden_rows import read_index, written_index
 from mutator.dataset.versions.key_index import KeyIndex, index_bytes
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.paged_file import with_digests
-from mutator.dataset.versions.version import TableVersion
 from mutator.engine.versions import delta_files
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.rules.order_columns import to_column
@@ -127,7 +127,7 @@ def test_a_gap_in_the_log_is_named(table: str) -> None:
     one_problem(table, "it is missing, and later versions exist")
 
 
-def rewrite(table: str, number: int, change: Callable[[TableVersion], TableVersion]) -> None:
+def rewrite(table: str, number: int, change: Callable[[Commit], Commit]) -> None:
     """Change an entry of the log, as no program does."""
     log = TableLog(str(Path(table).absolute()))
     changed = change(log.read(number))
@@ -149,7 +149,7 @@ def test_counts_that_do_not_add_up_are_named(table: str) -> None:
 
 
 def test_a_wrong_highest_order_value_is_named(table: str) -> None:
-    def changed(version: TableVersion) -> TableVersion:
+    def changed(version: Commit) -> Commit:
         (file,) = (file for file in version.files if file.role == DATA)
         other = replace(file, extents=tuple(replace(one, high="1") for one in file.extents))
         return replace(version, files=tuple(other if one is file else one for one in version.files))
@@ -170,7 +170,7 @@ def test_a_wrong_highest_order_value_is_named(table: str) -> None:
     ],
 )
 def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -> None:
-    def changed(version: TableVersion) -> TableVersion:
+    def changed(version: Commit) -> Commit:
         file = next(file for file in version.files if file.role == DATA)
         path, rows, stored = str(Path(table).absolute() / file.keys.path), np.arange(file.rows), file.keys
         index = KeyIndex.open(path, file.rows, stored.bytes, stored.checksum)
@@ -196,10 +196,10 @@ def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -
     assert any(f"its {words} are not those of the rows" in problem for problem in verified(table).problems)
 
 
-def with_index(change: Callable[[Any], Any]) -> Callable[[TableVersion], TableVersion]:
+def with_index(change: Callable[[Any], Any]) -> Callable[[Commit], Commit]:
     """Return the change of an entry that changes its version index, a pa.Table."""
 
-    def changed(version: TableVersion) -> TableVersion:
+    def changed(version: Commit) -> Commit:
         made = []
         for stored in version.index:
             content = written_index([change(read_index(Path("table", stored.path).read_bytes()))])
@@ -341,7 +341,7 @@ def test_the_command_ends_with_3_and_repairs(table: str, capsys: Any) -> None:
 
 
 def test_inline_files_are_verified(table: str) -> None:
-    def changed(version: TableVersion) -> TableVersion:
+    def changed(version: Commit) -> Commit:
         def inline(stored: FileEntry) -> FileEntry:
             return stored.with_content(Path(table, stored.path).read_bytes())
 
@@ -359,7 +359,7 @@ def test_rows_of_another_bucket_or_partition_are_named(tmp_path: Path, monkeypat
     Table.create("table", settings, buckets=2).apply("rows.csv")
     assert verified("table").problems == ()
 
-    def changed(version: TableVersion) -> TableVersion:
+    def changed(version: Commit) -> Commit:
         (file,) = version.files
         extents = tuple(replace(one, bucket=1 - one.bucket, partition="shop=y") for one in file.extents)
         return replace(version, files=(replace(file, extents=extents),))

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 
 from mutator.cli import main
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived, Commit
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import error
 from mutator.errors.interrupts import Interrupted
 from mutator.table import report
@@ -278,7 +277,7 @@ def test_an_uncertain_commit_is_reported_as_it_is(base: TableBase, monkeypatch: 
     base.arrive("ups_1.csv", "1,1,U,a")
     commit = TableLog.commit
 
-    def uncertain(log: TableLog, version: TableVersion) -> bool:
+    def uncertain(log: TableLog, version: Commit) -> bool:
         if version.action == "apply":
             raise error("commit.uncertain", path="entry", version=1, why="no answer")
         return commit(log, version)

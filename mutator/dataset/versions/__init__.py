@@ -1,14 +1,13 @@
 """What a versioned table is on disk.
 
-version        one entry of the log: files added and removed, rows hidden
+state          what the commits up to a version say together: forms, known feed files, buckets, tags, cleanings
+table_codec    an entry of the log as JSON members, and back
 log            the entries, checkpoints of them, and the hint that names the newest
-checkpoint     the live files, masks and state of a version (checkpoint_names: what it is called)
-bucket_counts  how many buckets each partition has
+checkpoint     the live files, masks and state of a version
 key_index      beside each data file: key hashes, positions, row hashes and keys (wanted_hashes: hashes to look up)
 hidden_rows    the version index: rows of older files that a version hides or touches, and those that it withdraws
 merged_keys    the key indexes of many small files as one, in memory (key_runs, kept_keys)
 packs          the contents that many log entries have, in one object
-known_feed     the feed files that are known to be merged
 paged_file     verified ranges of a file
 stored_files   the verified bytes of a file, wherever they are
 masks          which rows of the live files are hidden or touched

@@ -9,9 +9,8 @@ A digest is that of the file's bytes, so a checkpoint verifies itself. All three
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -21,21 +20,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mutator.dataset import checksum, checksummed_json
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.file_entry import INDEX, Extent, FileEntry, is_packed
 from mutator.dataset.gc_pause import paused
-from mutator.dataset.manifest import FeedFile
-from mutator.dataset.partition_index import earlier_forms, form_of
-from mutator.dataset.versions.bucket_counts import BucketCounts
-from mutator.dataset.versions.cleaned import Cleaning, cleaning_members, cleaning_of
-from mutator.dataset.versions.known_feed import KnownFeed
-from mutator.dataset.versions.version import Restored, TableVersion, members_of, version_of
-from mutator.rules.absences import Absence
+from mutator.dataset.versions.state import KnownFeed, State
+from mutator.dataset.versions.table_codec import cleaning_members, cleaning_of, members_of, version_of
 from mutator.rules.byte_columns import Ints
 
+BASE = ".base"  # in the names of bases: a writer that knows nothing of the cleaning does not remove them
+CHECKPOINT = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.files")
+MASKS = re.compile(r"([0-9]{20})-([0-9a-f]{32})\.masks")
+_ANY = re.compile(rf"([0-9]{{20}})-([0-9a-f]{{32}})(\.[^.]+\{BASE})?\.files")
+_OF_BASE = re.compile(rf"([0-9]{{20}})-[0-9a-f]{{32}}(\.[^.]+)\{BASE}\.(?:files|masks)")
 _FORMAT, _FORMAT_VERSION = "mutator table checkpoint", 6
 _STATE = b"mutator.state"
 _BATCH = 256  # files that are converted at a time
-DEFAULTS = "defaults"  # in the form of files: ``TableVersion.defaults`` of the version that it began with
 _EXTENT = pa.struct(
     [
         pa.field("partition", pa.string()),
@@ -71,140 +70,6 @@ _MASKS = pa.schema(
         pa.field("orders", pa.list_(pa.large_binary())),
     ]
 )
-
-
-@dataclass(frozen=True)
-class State:
-    """What a table knows at a version, apart from its files and masks."""
-
-    version: TableVersion  # without its files
-    spec: Mapping[str, Any] | None  # the present specification; None before the first rows
-    schemas: Mapping[int, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # version -> form that its files began with; negative: of a dataset that it took over
-    known: KnownFeed = field(default_factory=KnownFeed)
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of version 0
-    transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
-    tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
-    larger: Mapping[str | None, int] = field(default_factory=dict)  # of ``BucketCounts``
-    cleaning: Cleaning = field(default_factory=Cleaning)
-    # Those of ``schemas`` that began in versions which a restore undid: only files of such versions have them.
-    undone: frozenset[int] = frozenset()
-    absences: tuple[Absence, ...] = ()  # of all versions: a restore may bring any tombstone back
-
-    @property
-    def buckets(self) -> BucketCounts:
-        """The numbers of buckets that the next files are written with."""
-        return BucketCounts(self.version.buckets, self.larger)
-
-    @property
-    def feed(self) -> tuple[FeedFile, ...]:
-        """The feed files that are known to be merged."""
-        return self.known.files
-
-    @property
-    def schema(self) -> int:
-        """The version that the present form of files began with."""
-        return max(self.forms, default=0)
-
-    @property
-    def forms(self) -> tuple[int, ...]:
-        """The versions that the forms of files began with, without those that were undone, ascending."""
-        return tuple(sorted(self.schemas.keys() - self.undone))
-
-    def schema_after(self, spec: Mapping[str, Any], number: int) -> int:
-        """Return the version that the form of files began with that a specification has. number: if it is a new one."""
-        present = {name: value for name, value in self.schemas.get(self.schema, {}).items() if name != DEFAULTS}
-        return self.schema if self.schemas and present == form_of(spec) else number
-
-    def after(self, version: TableVersion) -> State:
-        """Return the state after the next version."""
-        if version.restored is not None:
-            return self._restored(version, version.restored)
-        spec, schemas = self.spec, self.schemas
-        if version.spec is not None:
-            spec = version.spec
-            if self.schema_after(spec, version.number) == version.number:
-                added = {} if version.defaults is None else {DEFAULTS: version.defaults}
-                schemas = {**schemas, **earlier_forms(spec), version.number: {**form_of(spec), **added}}
-        known = self.known.after(version.feed_since or "", version.feed)
-        transactions = self.transactions
-        if version.transaction is not None:
-            application, number = version.transaction
-            transactions = {**transactions, application: number}
-        tags = self.tags
-        if version.tags or version.untagged:
-            tags = {**{name: number for name, number in tags.items() if name not in version.untagged}, **version.tags}
-        larger = self.buckets.after(extent for file in version.files for extent in file.extents).larger
-        cleaning = self.cleaning
-        if version.cleaned is not None:
-            cleaning = cleaning.after(version.number, version.committed, version.cleaned)
-        absences = (*self.absences, *version.absences)
-        return State(
-            _bare(version),
-            spec,
-            schemas,
-            known,
-            self.settings,
-            transactions,
-            tags,
-            larger,
-            cleaning,
-            self.undone,
-            absences,
-        )
-
-    def _restored(self, version: TableVersion, restored: Restored) -> State:
-        """Return the state after a restore: that of the earlier version, with the tags of the newest one."""
-        return replace(
-            self,
-            version=_bare(version),
-            spec=restored.spec,
-            known=KnownFeed(restored.feed),
-            transactions=restored.transactions,
-            undone=frozenset(self.schemas.keys() - set(restored.forms)),
-        )
-
-    def has_applied(self, transaction: tuple[str, int] | None) -> bool:
-        """Return whether a version has a transaction, or a later one of its application."""
-        return transaction is not None and self.transactions.get(transaction[0], -1) >= transaction[1]
-
-
-def first_state(version: TableVersion) -> State:
-    """Return the state of version 0 of a table."""
-    return State(_bare(version), None, settings=version.settings)
-
-
-def _bare(version: TableVersion) -> TableVersion:
-    nothing: Any = {"files": (), "removed": (), "index": (), "withdrawn": (), "rejected": (), "feed": ()}
-    return replace(
-        version, **nothing, claim=None, given_up=(), tags={}, untagged=(), cleaned=None, restored=None, absences=()
-    )
-
-
-def defaults_text(defaults: Mapping[str, Any]) -> str | None:
-    """Return the values that earlier rows have in new fields, as base 64 of an Arrow stream; None for no values.
-
-    defaults: field to a pa.Array of one value.
-    """
-    if not defaults:
-        return None
-    sink = pa.BufferOutputStream()
-    table = pa.table(dict(defaults))
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return base64.b64encode(sink.getvalue()).decode()
-
-
-def defaults_of(text: str | None) -> dict[str, Any]:
-    """Undo ``defaults_text``. Raises ValueError for other text."""
-    if text is None:
-        return {}
-    try:
-        table = pa.ipc.open_stream(base64.b64decode(text, validate=True)).read_all()
-    except (pa.ArrowException, OSError) as fault:
-        raise ValueError(str(fault)) from None
-    return {name: table.column(name).combine_chunks() for name in table.column_names}
 
 
 @paused()
@@ -390,3 +255,34 @@ def _parquet(table: Any, dictionary: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", use_dictionary=dictionary, write_statistics=False)
     return bytes(sink.getvalue())
+
+
+def version_of_checkpoint(name: str) -> int:
+    """Return the version of a checkpoint, which its name begins with; -1 for another name."""
+    match = _ANY.fullmatch(name)
+    return int(match[1]) if match else -1
+
+
+def is_base(name: str) -> bool:
+    """Return whether a checkpoint is one that the log begins with, by its name."""
+    match = _ANY.fullmatch(name)
+    return match is not None and match[3] is not None
+
+
+def owner_of_base(name: str) -> str | None:
+    """Return what the names of the files of one base have in common: its version and run; None for other files."""
+    match = _OF_BASE.fullmatch(name)
+    return match[1] + match[2] if match else None
+
+
+def is_kept(number: int, newest: int) -> bool:
+    """Return whether the checkpoint of a version is kept once there is one of a newer version.
+
+    It is kept for twice as many versions as the largest power of two that divides its number. So there are two for each
+    power of two, and to open an earlier version, fewer entries are read than twice the number of versions since, or
+    than twice the number between two checkpoints.
+
+    >>> [number for number in range(0, 1001, 8) if is_kept(number, 1000)]
+    [512, 768, 896, 960, 976, 992, 1000]
+    """
+    return number >= newest or newest - number < 2 * (number & -number)

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json, manifest
+from mutator.dataset.commits import Commit, Left
 from mutator.dataset.numbered_log import CommitLog
 from mutator.dataset.versions import checkpoint
 from mutator.dataset.versions.archive import FIRST, LogArchive
-from mutator.dataset.versions.checkpoint import State
-from mutator.dataset.versions.checkpoint_names import BASE, CHECKPOINT, MASKS, is_kept, version_of_checkpoint
-from mutator.dataset.versions.cleaned import Left
-from mutator.dataset.versions.version import TableVersion, members_of, version_of
+from mutator.dataset.versions.checkpoint import BASE, CHECKPOINT, MASKS, is_kept, version_of_checkpoint
+from mutator.dataset.versions.state import State
+from mutator.dataset.versions.table_codec import members_of, version_of
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists, storage_for
@@ -61,7 +61,7 @@ class TableLog:
         """Return the path of an entry."""
         return self._entries.path(number)
 
-    def has(self, version: TableVersion) -> bool:
+    def has(self, version: Commit) -> bool:
         """Return whether the log has this version. Raises StateError if the entry of its number is damaged."""
         return self.id_and_parent(version.number)[0] == version.id
 
@@ -72,15 +72,15 @@ class TableLog:
         """
         return self._entries.find_part(number, _id_and_parent) or (None, None)
 
-    def content(self, version: TableVersion) -> bytes:
+    def content(self, version: Commit) -> bytes:
         """Return the bytes of an entry."""
         return self._entries.content(version)
 
-    def parsed(self, number: int, content: bytes) -> TableVersion:
+    def parsed(self, number: int, content: bytes) -> Commit:
         """Return the version of the bytes of an entry. Raises StateError if they are damaged."""
         return self._entries.parsed(number, content)
 
-    def read(self, number: int) -> TableVersion:
+    def read(self, number: int) -> Commit:
         """Return a version. Raises StateError if its entry is missing, damaged, or newer than this program."""
         found = self._entries.find(number)
         if found is None:
@@ -95,7 +95,7 @@ class TableLog:
         path = self._entries.path(number)
         return error("table.log.damaged", path=path, why="it is missing, and later versions exist")
 
-    def chain(self, before: TableVersion | None, last: int) -> Iterator[TableVersion]:
+    def chain(self, before: Commit | None, last: int) -> Iterator[Commit]:
         """Yield the versions after one, by default all, up to ``last``.
 
         Raises StateError if one is missing or damaged, or does not follow the one before it.
@@ -106,14 +106,14 @@ class TableLog:
             yield version
             before = version
 
-    def check_parent(self, version: TableVersion, before: TableVersion) -> None:
+    def check_parent(self, version: Commit, before: Commit) -> None:
         """Raise StateError if a version does not follow the one before it."""
         if version.parent is not None and version.parent != before.id:
             name = posixpath.basename(self.entry_path(before.number))
             why = f"it follows another version than that of {name}, so one of the two entries is not of this table"
             raise error("table.log.damaged", path=self.entry_path(version.number), why=why)
 
-    def after(self, first: int, last: int) -> Iterator[TableVersion]:
+    def after(self, first: int, last: int) -> Iterator[Commit]:
         """Yield the versions after one, up to another one. Raises StateError if an entry is missing or damaged."""
         number = first + 1
         while number <= last:
@@ -130,7 +130,7 @@ class TableLog:
             if number == before:
                 raise self.missing(number)
 
-    def backwards(self, last: int, first: int) -> Iterator[TableVersion]:
+    def backwards(self, last: int, first: int) -> Iterator[Commit]:
         """Yield the versions from one back to an earlier one. Raises StateError if an entry is missing or damaged."""
         number = last
         while number >= first:
@@ -149,7 +149,7 @@ class TableLog:
             if number == before:
                 raise self.missing(number)
 
-    def following(self, number: int, known: int | None = None) -> Iterator[TableVersion]:
+    def following(self, number: int, known: int | None = None) -> Iterator[Commit]:
         """Yield the versions after one, as far as there are any. known: the number of a version that exists.
 
         Where reading is mostly waiting, entries are read at once: up to the one after ``known``, then more each time.
@@ -164,7 +164,7 @@ class TableLog:
                 yield found
             number, width = numbers[-1], 2 * width
 
-    def all_after(self, number: int) -> Iterator[TableVersion]:
+    def all_after(self, number: int) -> Iterator[Commit]:
         """Yield the versions after one, as far as there are any, from the archive, too."""
         newest = self.newest()  # entries up to it may be archived meanwhile
         last = number if newest is None else max(number, newest)
@@ -181,14 +181,14 @@ class TableLog:
             return self._entries.numbers()
         return []
 
-    def commit(self, version: TableVersion) -> bool:
+    def commit(self, version: Commit) -> bool:
         """Create the entry of a version; return False if another one has its number. ``confirm`` must follow.
 
         Raises StorageError of the kind ``commit.uncertain`` if it is unknown whether it exists.
         """
         return self._entries.commit(version)
 
-    def confirm(self, version: TableVersion, known: TableVersion) -> None:
+    def confirm(self, version: Commit, known: Commit) -> None:
         """Make sure that an entry that was created just now had not existed before, and been archived.
 
         known: an earlier version that was in the log before. Raises StateError of the kind
@@ -206,7 +206,7 @@ class TableLog:
                     path = self.entry_path(version.number)
                     raise error("commit.uncertain", path=path, version=version.number, why=fault) from None
 
-    def _check_is_new(self, version: TableVersion, known: TableVersion) -> None:
+    def _check_is_new(self, version: Commit, known: Commit) -> None:
         """Raise StateError if an entry had existed before, and was moved to the archive.
 
         Entries leave the log one by one, the earliest first, and none before the archive has it. So if an earlier entry
@@ -233,7 +233,7 @@ class TableLog:
             self.parsed(number, content)
             yield number, content
 
-    def _has(self, version: TableVersion) -> bool:
+    def _has(self, version: Commit) -> bool:
         """Return whether the log has this version, in an entry that is not damaged."""
         with suppressed("table.log.damaged"):
             return self.has(version)
@@ -254,7 +254,7 @@ class TableLog:
             return Hint(number, members["checkpoint"], members["id"], members["earliest"], kept)
         return Hint()
 
-    def write_hint(self, version: TableVersion, name: str | None, left: Left | None = None) -> None:
+    def write_hint(self, version: Commit, name: str | None, left: Left | None = None) -> None:
         """Write a hint. version: that exists. name: of a checkpoint. left: what cleanings have left up to it."""
         left = left or Left()
         kept = [one for one in sorted(left.bases) if one < left.earliest]

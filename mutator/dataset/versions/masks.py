@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import read_masks
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.stored_files import content_of, damaged
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
@@ -43,7 +43,7 @@ class Masks:
     until: int = 0  # version of the snapshot
     _read: dict[str, Any] = field(default_factory=dict, compare=False)  # what was read so far
 
-    def after(self, version: TableVersion) -> Masks:
+    def after(self, version: Commit) -> Masks:
         """Return the masks after a version.
 
         After a cleaning they are those of the earliest version and of the versions after it: older files are removed.
@@ -172,7 +172,7 @@ class VersionIndex:
         return (*self.parts, *self.withdrawn)[-1].path
 
 
-def index_of(version: TableVersion) -> VersionIndex:
+def index_of(version: Commit) -> VersionIndex:
     """Return the version index of a version."""
     own = frozenset(file.path for file in version.files) if version.withdrawn else frozenset[str]()
     return VersionIndex(version.index, version.withdrawn, own, version.number)
@@ -187,7 +187,7 @@ def _masks_of_base(table: str, name: str) -> _OfFiles:
     return found[1]
 
 
-def _of_checkpoint(log: TableLog, name: str) -> tuple[TableVersion, _OfFiles] | None:
+def _of_checkpoint(log: TableLog, name: str) -> tuple[Commit, _OfFiles] | None:
     """Return the version and the masks of a checkpoint; None if they are missing or damaged."""
     read = log.checkpoint(name)
     found = None if read is None else {} if read[2] is None else log.masks(read[2])

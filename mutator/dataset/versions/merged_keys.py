@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.hidden_rows import Hidden
@@ -29,7 +30,6 @@ from mutator.dataset.versions.packs import inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.stored_files import damaged
-from mutator.dataset.versions.version import TableVersion
 from mutator.dataset.versions.wanted_hashes import matches
 from mutator.errors import MutatorError
 from mutator.rules.byte_columns import Flags, Ints
@@ -116,7 +116,7 @@ class MergedKeys:
             orders=from_numbers(self.order_type, self._raised(run).orders),
         )
 
-    def after(self, versions: Sequence[TableVersion], hidden: Sequence[Hidden], paths: Any) -> MergedKeys:
+    def after(self, versions: Sequence[Commit], hidden: Sequence[Hidden], paths: Any) -> MergedKeys:
         """Return the merged keys after the next versions. Raises StateError for damaged files.
 
         hidden: what the versions hide and touch, in their order. paths: of the files of a snapshot, with those of the

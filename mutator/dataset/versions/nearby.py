@@ -19,8 +19,8 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import TableVersion
 from mutator.errors import MutatorError
 from mutator.storage import storage_for
 
@@ -56,7 +56,7 @@ class NearbyEntries:
                 return self._path
         return None
 
-    def add(self, version: TableVersion) -> None:
+    def add(self, version: Commit) -> None:
         """Copy the entry of a version that was committed just now, and remove the copies of old ones."""
         directory = self.directory()
         if directory is None:
@@ -76,22 +76,22 @@ class NearbyEntries:
             if version.number % _KEPT == 0:
                 _remove_abandoned(os.path.dirname(directory))
 
-    def remove(self, version: TableVersion) -> None:
+    def remove(self, version: Commit) -> None:
         """Remove the copy of a version that turned out not to exist."""
         if self._path is not None and (found := self._copy(version.number)) is not None and found[0].id == version.id:
             with suppress(OSError):
                 os.unlink(os.path.join(self._path, str(version.number)))
 
-    def after(self, before: TableVersion) -> Copies:
+    def after(self, before: Commit) -> Copies:
         """Return the versions after one, as far as there are copies."""
-        versions, times = list[TableVersion](), list[int]()
+        versions, times = list[Commit](), list[int]()
         while (found := self._copy(before.number + 1)) is not None and found[0].parent == before.id:
             before = found[0]
             versions.append(before)
             times.append(found[1])
         return Copies(tuple(versions), tuple(times))
 
-    def _copy(self, number: int) -> tuple[TableVersion, int] | None:
+    def _copy(self, number: int) -> tuple[Commit, int] | None:
         if self._path is None:
             return None
         with suppress(OSError, ValueError, MutatorError), open(os.path.join(self._path, str(number)), "rb") as file:
@@ -104,7 +104,7 @@ class NearbyEntries:
 class Copies:
     """Successive versions that writers on this machine have committed. The storage may have lost them."""
 
-    versions: tuple[TableVersion, ...]
+    versions: tuple[Commit, ...]
     _committed: tuple[int, ...]  # ns by time.monotonic_ns
 
     def are_new(self, began: int) -> bool:

@@ -10,14 +10,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mutator.dataset.versions.checkpoint import FILES, State, first_state
-from mutator.dataset.versions.checkpoint_names import is_base, owner_of_base, version_of_checkpoint
+from mutator.dataset.commits import Commit
+from mutator.dataset.versions.checkpoint import FILES, is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.log import Hint, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.packs import bytes_apart, packed, stays_from
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.state import State, first_state
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
@@ -116,13 +116,13 @@ def _newest_of(log: TableLog, found: Snapshot, hint: Hint) -> Snapshot:
     return found
 
 
-def _is_archived(log: TableLog, version: TableVersion) -> bool:
+def _is_archived(log: TableLog, version: Commit) -> bool:
     """Return whether the archive has a version. Raises StateError if it is damaged."""
     content = log.archive.content(version.number)
     return content is not None and log.parsed(version.number, content).id == version.id
 
 
-def _check_is_there(log: TableLog, version: TableVersion) -> None:
+def _check_is_there(log: TableLog, version: Commit) -> None:
     """Raise StateError if the log has no version any more that it had before, or another one in its place."""
     path = log.entry_path(version.number)
     if version.number not in log.numbers():
@@ -187,7 +187,7 @@ def unknown(log: TableLog, table: str, number: int) -> MutatorError:
 def add_hint(log: TableLog, snapshot: Snapshot, checkpoint: str | None, listed: int) -> Snapshot:
     """Write a hint, and a checkpoint if one is due; return the snapshot to go on with.
 
-    checkpoint: name of the newest one. listed: ``TableVersion.listed`` of the version. Nothing depends on the hint and
+    checkpoint: name of the newest one. listed: ``Commit.listed`` of the version. Nothing depends on the hint and
     the checkpoint. With a new checkpoint, some earlier ones are removed.
     """
     number = snapshot.version.number
@@ -240,7 +240,7 @@ def _snapshot_of(log: TableLog, table: str, read: tuple[Any, State, str | None])
     return Snapshot(table, state, files, Masks(table, base, since=number, until=number))
 
 
-def _is_of(log: TableLog, table: str, version: TableVersion, name: str, wanted: int | None) -> bool:
+def _is_of(log: TableLog, table: str, version: Commit, name: str, wanted: int | None) -> bool:
     """Return whether the version of a checkpoint is one of the log: the next entry follows it, or it has an entry.
 
     The newest cleaning names the checkpoint of a tagged version, which serves no other one. The entry of that version

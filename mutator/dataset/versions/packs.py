@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import Left
 from mutator.dataset.file_entry import FileEntry, is_packed
 from mutator.dataset.versions.checkpoint import CONTENTS
-from mutator.dataset.versions.cleaned import Left
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import suppressed
 

@@ -15,18 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import Extent, FileEntry
-from mutator.dataset.versions.checkpoint import State, file_columns, files_of
+from mutator.dataset.versions.checkpoint import file_columns, files_of
 from mutator.dataset.versions.kept_keys import KeptKeys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks
-from mutator.dataset.versions.version import TableVersion
+from mutator.dataset.versions.state import State
 from mutator.rules.byte_columns import Flags, Ints
 
 _CHUNKS = 8  # of the columns of files, before they are combined
 
 
-def added_files(version: TableVersion) -> Any:
+def added_files(version: Commit) -> Any:
     """Return the files that a version adds, as a pa.Table with the columns of ``checkpoint.FILES``."""
     return file_columns(version.files, version.number, () if version.restored is None else version.restored.added)
 
@@ -56,11 +57,11 @@ class Snapshot:
     keys: KeptKeys[Any] = field(default_factory=KeptKeys, compare=False, repr=False)  # of ``MergedKeys``
 
     @property
-    def version(self) -> TableVersion:
+    def version(self) -> Commit:
         """The version, without its files."""
         return self.state.version
 
-    def after(self, version: TableVersion) -> Snapshot:
+    def after(self, version: Commit) -> Snapshot:
         """Return the snapshot after the next version. Raises StateError if the version follows another one."""
         TableLog(self.table).check_parent(version, self.version)
         files, masks = self.files, self.masks

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import file_columns, files_of
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.masks import Masks, index_of, older_rows
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import TableVersion
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.apart import salts_of
 from mutator.engine.versions.apply_task import MIXED, UPSERT, WrittenRows
@@ -95,7 +95,7 @@ class OwnHashes:
         return None if (end - at > 1).any() else self.facts[at]
 
 
-def common_keys(plan: Reading, own: OwnHashes, live: LiveRows, versions: Sequence[TableVersion]) -> Keys:
+def common_keys(plan: Reading, own: OwnHashes, live: LiveRows, versions: Sequence[Commit]) -> Keys:
     """Return the keys whose records or tombstones some versions changed, and whose hashes an apply has.
 
     live: of a snapshot that has the versions.
@@ -111,7 +111,7 @@ def common_keys(plan: Reading, own: OwnHashes, live: LiveRows, versions: Sequenc
     return whole.chosen(list({place: number for number, place in enumerate(whole.places())}.values()))
 
 
-def _in_files(plan: Reading, own: OwnHashes, live: LiveRows, version: TableVersion) -> Iterator[Keys]:
+def _in_files(plan: Reading, own: OwnHashes, live: LiveRows, version: Commit) -> Iterator[Keys]:
     """Yield the keys of the files that a version added."""
     for file in version.files:
         hashes = live.hashes(file)
@@ -122,7 +122,7 @@ def _in_files(plan: Reading, own: OwnHashes, live: LiveRows, version: TableVersi
             yield _keys(hashes[entries], live.entry_keys(file, entries), names, entries)
 
 
-def _touched(plan: Reading, own: OwnHashes, live: LiveRows, version: TableVersion) -> Iterator[Keys]:
+def _touched(plan: Reading, own: OwnHashes, live: LiveRows, version: Commit) -> Iterator[Keys]:
     """Yield the keys of the rows that a version touched."""
     columns = live.snapshot.files
     for part in older_rows(live.snapshot.table, index_of(version)):
@@ -193,7 +193,7 @@ class _Rows:
 class Rebuilder:
     """Makes the winners of an apply again."""
 
-    def __init__(self, plan: Reading, base: LiveRows, own: OwnHashes, version: TableVersion) -> None:
+    def __init__(self, plan: Reading, base: LiveRows, own: OwnHashes, version: Commit) -> None:
         """Read nothing yet. base: the snapshot that the apply has seen. version: that it would have become."""
         snapshot = base.snapshot
         files, masks = file_columns(version.files, version.number), Masks(snapshot.table)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.versions.checkpoint import DEFAULTS, State, defaults_of
+from mutator.dataset.versions.state import DEFAULTS, State, defaults_of
 from mutator.formats.content import NotReadable
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.dataset.commits import COMPACT, OVERWRITES, Commit
 from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.versions.checkpoint import file_columns
 from mutator.dataset.versions.hidden_rows import SCHEMA, Hidden, index_table
 from mutator.dataset.versions.masks import Masks, index_of
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.version import COMPACT, OVERWRITES, TableVersion
 from mutator.engine.versions.compact_task import Compacted, Unit
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import error
@@ -76,7 +76,7 @@ class MovedRows:
             self._groups.setdefault(partition, set()).add(groups)
         self._carried: dict[_Part, list[Any]] = {}  # rows of version indexes, oldest first
 
-    def follow(self, versions: Sequence[TableVersion]) -> None:
+    def follow(self, versions: Sequence[Commit]) -> None:
         """Take what the next versions did to the rows. Raises StateError for a damaged version index."""
         for version in versions:
             if version.restored is not None:
@@ -88,7 +88,7 @@ class MovedRows:
                 for path in self._extents.keys() & set(found.files):
                     self._take(self._extents[path], found, version)
 
-    def _restored(self, version: TableVersion) -> None:
+    def _restored(self, version: Commit) -> None:
         """Give up the tasks whose rows a restore changed: hid, showed, or touched otherwise than the base has them."""
         base, after = self._base.masks, self._base.masks.after(version)
         state = self._base.state.after(version)
@@ -131,7 +131,7 @@ class MovedRows:
             horizons=tuple(result.horizon for result in kept if result.horizon is not None),
         )
 
-    def _take(self, extents: _Extents, found: Hidden, version: TableVersion) -> None:
+    def _take(self, extents: _Extents, found: Hidden, version: Commit) -> None:
         """Take the moved rows of a file from a version index."""
         rows = found.rows(extents.file.path)
         which = extents.which(rows.column("position").to_numpy().astype(np.int64))

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.checksum import whole
+from mutator.dataset.commits import OVERWRITES, Commit
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry, stored_here
 from mutator.dataset.versions.hidden_rows import SCHEMA, index_table, written_index
 from mutator.dataset.versions.log import DIRECTORY
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import OVERWRITES, TableVersion
 from mutator.engine.blocks.mutations import Mutations, joined_mutations
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.receipts import Key, MergeReceipt, Receipts
@@ -50,7 +50,7 @@ class Revision:
     counts: MergeReceipt | None = None  # to be added to those of the tasks
     keys: frozenset[Key] = frozenset()  # that were decided again
 
-    def version(self, first: TableVersion) -> TableVersion:
+    def version(self, first: Commit) -> Commit:
         """Return a version with the changes. first: as it was decided first."""
         return replace(
             first,
@@ -82,7 +82,7 @@ class SecondDecisions:
     """The keys of an apply that other versions changed since it began."""
 
     def __init__(
-        self, plan: Plan, base: Snapshot, target: ApplyTarget, written: Sequence[WrittenRows], version: TableVersion
+        self, plan: Plan, base: Snapshot, target: ApplyTarget, written: Sequence[WrittenRows], version: Commit
     ) -> None:
         """Read nothing yet. base: the snapshot that the apply has seen. version: that it would have become."""
         self._plan, self._target, self._written = plan, replace(target, inline=True), written
@@ -96,7 +96,7 @@ class SecondDecisions:
         self._indexed = SCHEMA.empty_table()
         self._rounds = 0
 
-    def revised(self, head: Snapshot, versions: Sequence[TableVersion]) -> Revision | None:
+    def revised(self, head: Snapshot, versions: Sequence[Commit]) -> Revision | None:
         """Return what the version of the apply must change in order to follow a snapshot; None if it must start over.
 
         versions: those of the snapshot that were not there in the last call.
@@ -110,7 +110,7 @@ class SecondDecisions:
         self._found = [joined_mutations(self._found)]
         return self._decided(live, self._found[0])
 
-    def _take(self, live: LiveRows, versions: Sequence[TableVersion]) -> bool:
+    def _take(self, live: LiveRows, versions: Sequence[Commit]) -> bool:
         """Take the common keys of some versions; return whether the apply can decide about them again."""
         if not any(version.files or version.index for version in versions):
             return True

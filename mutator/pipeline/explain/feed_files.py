@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mutator.config import Config
 from mutator.dataset import checksum
-from mutator.dataset.manifest import FeedFile
+from mutator.dataset.commits import FeedFile
 from mutator.errors import MutatorError
 from mutator.plan.inspect.feed_files import feed_entries
 from mutator.storage import Entry, absolute

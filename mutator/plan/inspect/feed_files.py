@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from mutator.config import Config
 from mutator.dataset import checksum
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.commits import FeedFile
+from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.source import Source

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.version import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import error
 from mutator.rules.version_names import is_name
 from mutator.table.changed_rows import changes_schema

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mutator.config import Config
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived
 from mutator.errors.display import seconds_text
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of

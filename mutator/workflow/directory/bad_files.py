@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 from mutator.config import Config
 from mutator.dataset import checksummed_json
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived
 from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.failpoints import failpoint

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names

@@ -11,8 +11,7 @@ from typing import TypeVar
 from mutator.config import Config
 from mutator.dataset import checksum
 from mutator.dataset.commit.process import Owner
-from mutator.dataset.manifest import FeedFile
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived, FeedFile
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
 from mutator.errors.exceptions import rebuilt

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.commit.process import Owner
+from mutator.dataset.commits import Arrived
 from mutator.dataset.numbered_log import ExclusiveFiles
-from mutator.dataset.version_log import Arrived
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.bad_files import BadFile, parsed
 from mutator.workflow.directory.paths import Base

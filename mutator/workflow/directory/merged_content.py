@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cache
 
 from mutator.dataset import checksum, checksummed_json
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import FeedFile
 from mutator.dataset.version_log import Log
 from mutator.errors import suppressed
 from mutator.storage import Entry, read_if_exists

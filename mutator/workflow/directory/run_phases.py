@@ -20,9 +20,10 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.commit.staging import discard
+from mutator.dataset.commits import FeedFile
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.filter_paths import FilterTarget
-from mutator.dataset.manifest import FeedFile, Manifest
+from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import Log, Version, claimed_files, lost
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from mutator.dataset import checksummed_json
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import suppressed
 from mutator.storage import entries_of, read_if_exists

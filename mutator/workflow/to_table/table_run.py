@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from mutator.config import Config
-from mutator.dataset.manifest import FeedFile
+from mutator.dataset.commits import FeedFile
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.exceptions import rebuilt

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.manifest import FeedFile
-from mutator.dataset.version_log import Arrived
+from mutator.dataset.commits import Arrived, Commit, FeedFile
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.version import TableVersion
 
 
 @dataclass(frozen=True)
@@ -46,23 +44,23 @@ class TargetTable:
     """The table of a workflow."""
 
     path: str
-    newest: Callable[[], TableVersion]
+    newest: Callable[[], Commit]
     apply: Callable[[ApplyTask], AppliedFeed]
     # Makes sure that a run commits nothing any more, given a version that was there before; False if it has committed.
     give_up: Callable[[str, int], bool]
     # Compacts a few buckets, if the table is idle.
     keep: Callable[[Config], Kept]
 
-    def version_of(self, run: str, since: int) -> TableVersion | None:
+    def version_of(self, run: str, since: int) -> Commit | None:
         """Return the version that a run committed; None without one. since: a version that was there before the run."""
         found = (one for one in self.versions(since) if one.claim is not None and one.claim.run == run)
         return next(found, None)
 
-    def has_given_up(self, run: str, since: int) -> TableVersion | None:
+    def has_given_up(self, run: str, since: int) -> Commit | None:
         """Return the version that gave up a run; None without one."""
         return next((one for one in self.versions(since) if run in one.given_up), None)
 
-    def versions(self, since: int) -> Iterator[TableVersion]:
+    def versions(self, since: int) -> Iterator[Commit]:
         """Yield the versions after one. Raises StateError if an entry is missing: without it, nothing is certain."""
         log, newest = TableLog(self.path), self.newest().number
         yield from log.after(since, newest)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.dataset.manifest import FeedFile
-from mutator.dataset.versions.known_feed import KnownFeed
+from mutator.dataset.commits import FeedFile
+from mutator.dataset.versions.state import KnownFeed
 
 VERSIONS = st.lists(
     st.tuples(st.lists(st.sampled_from("abc"), max_size=3, unique=True), st.integers(0, 4), st.booleans()), max_size=8

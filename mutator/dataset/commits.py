@@ -1,7 +1,7 @@
-"""One version of a table, as an entry of its log: the files that it adds and removes, and what it hides.
+"""A commit: what one version says of a place. A log has an entry for each, and a state is the fold of all of them.
 
-Small files can be in the entry itself (``content``), so that a small version is one object. A stored file is known by
-its path in either case.
+A commit names the files that it adds and removes, the rows that it hides, the feed files that it merged, and counts.
+Small files can be in the entry of a table's log itself (``content``), so that a small version is one object.
 """
 
 from __future__ import annotations
@@ -11,20 +11,33 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, is_safe
-from mutator.dataset.manifest import FeedFile
-from mutator.dataset.version_log import Arrived
-from mutator.dataset.versions.cleaned import Cleaned, cleaned_members, cleaned_of
+from mutator.dataset.file_entry import FileEntry
 from mutator.rules.absences import Absence
 
-_STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
-_CONTENT = ("path", "bytes", "checksum", "content")  # members of a file
 ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
 OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
 _REPLACES = (COMPACT, RESTORE, *OVERWRITES)  # actions that remove files
-# A program that knows more of them writes a newer format.
-_ACTIONS = ("create", "apply", ABANDON, COMPACT, CLEAN, RESTORE, TAG, *OVERWRITES)
+
+
+@dataclass(frozen=True)
+class FeedFile:
+    """A feed file that was merged."""
+
+    name: str
+    bytes: int
+    checksum: str
+    committed: str
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A feed file as it was when a run claimed it."""
+
+    name: str
+    bytes: int
+    modified: float
+    tag: str = ""
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,33 @@ class Claim:
 
     run: str  # of the workflow
     files: tuple[Arrived, ...]
+
+
+@dataclass(frozen=True)
+class Left:
+    """Which versions are left."""
+
+    earliest: int = 0  # versions below it are gone, but for those of ``bases``
+    # Version -> name of the checkpoint that it begins with: ``earliest``, and the tagged versions below it.
+    bases: Mapping[int, str] = field(default_factory=dict)
+    # (version that is gone, path) of files that name withdrawn rows: a history needs them as long as it finds the rows.
+    kept: tuple[tuple[int, str], ...] = ()
+
+    def has(self, number: int) -> bool:
+        """Return whether a version that existed is still there."""
+        return number >= self.earliest or number in self.bases
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What a cleaning says."""
+
+    left: Left
+    before: Left  # what was left before it
+    named: FileEntry  # the list of the files
+    files: int  # that the list names
+    bytes: int  # of these
+    done: tuple[int, ...] = ()  # earlier cleanings whose files are removed, or are named again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +89,8 @@ class Restored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableVersion:
-    """A version of a table. Order values are text in the format of their type."""
+class Commit:
+    """A version of a place. Order values are text in the format of their type."""
 
     number: int
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
@@ -90,7 +130,7 @@ class TableVersion:
     parent: str | None = None  # ID of the version before; None for version 0
     compacted: int | None = None  # the newest version before this one that may have removed files
     lost: int = 0  # records that an overwrite has replaced, although their keys were not known
-    defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``checkpoint.defaults_text``
+    defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``state.defaults_text``
     seconds: float = 0.0
     # That it merged, or took over with tombstones: commit time of the tombstones that it left, and highest order value
     absences: tuple[Absence, ...] = ()
@@ -100,7 +140,7 @@ class TableVersion:
         """The newest version up to this one that may have removed files."""
         return self.number if self.action in _REPLACES else self.compacted
 
-    def next(self, action: str, *, run: str, committed: str, **members: Any) -> TableVersion:
+    def next(self, action: str, *, run: str, committed: str, **members: Any) -> Commit:
         """Return the version after this one that has its rows. committed: ISO 8601, UTC. members: others that it has.
 
         Without others it has no files, and says nothing of older rows.
@@ -122,7 +162,7 @@ class TableVersion:
             "parent": self.id,
             "compacted": self.last_replacement,
         }
-        return TableVersion(**{**values, **members})
+        return Commit(**{**values, **members})
 
     @property
     def listed(self) -> int:
@@ -138,103 +178,3 @@ class TableVersion:
         yield from self.rejected
         if self.restored is not None and self.restored.masks is not None:
             yield self.restored.masks
-
-
-def members_of(version: TableVersion) -> dict[str, Any]:
-    """Return a version as the members of a JSON document."""
-    members = dict(vars(version))
-    members["kind"] = members.pop("action")
-    members["feed"] = [vars(file) for file in version.feed]
-    members["files"] = [_file_members(file, version.buckets) for file in version.files]
-    for name in _STORED:
-        members[name] = [_stored_members(one) for one in members[name]]
-    if version.cleaned is not None:
-        members["cleaned"] = cleaned_members(version.cleaned)
-    if version.claim is not None:
-        members["claim"] = {"run": version.claim.run, "files": [vars(file) for file in version.claim.files]}
-    if version.restored is not None:
-        masks, feed = version.restored.masks, version.restored.feed
-        own = {"masks": None if masks is None else _stored_members(masks), "feed": [vars(file) for file in feed]}
-        members["restored"] = {**vars(version.restored), **own}
-    return members
-
-
-def version_of(members: dict[str, Any]) -> TableVersion:
-    """Return the version of a JSON document. Raises KeyError, TypeError or ValueError for other members."""
-    members["action"] = members.pop("kind")
-    if members["action"] not in _ACTIONS:
-        raise ValueError(f"its kind is {members['action']}")
-    members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
-    members["files"] = tuple(_file_of(file, members["buckets"]) for file in members["files"])
-    for name in _STORED:
-        members[name] = tuple(map(_stored_of, members[name]))
-    members["removed"] = tuple(members["removed"])
-    members["absences"] = tuple((int(time), str(high)) for time, high in members["absences"])
-    if members["transaction"] is not None:
-        application, number = members["transaction"]
-        members["transaction"] = (application, number)
-    if members["claim"] is not None:
-        claim = members["claim"]
-        members["claim"] = Claim(claim["run"], tuple(Arrived(**file) for file in claim["files"]))
-    if members["cleaned"] is not None:
-        members["cleaned"] = cleaned_of(members["cleaned"])
-    if members["restored"] is not None:
-        members["restored"] = _restored_of(members["restored"])
-        if len(members["restored"].added) != len(members["files"]):
-            raise ValueError("it does not say by which version each of its files was added")
-    for name in ("given_up", "untagged"):
-        members[name] = tuple(members[name])
-    version = TableVersion(**members)
-    for one in version.stored():
-        if not is_safe(one.path):
-            raise ValueError(f"it names a file outside of the directory: {one.path}")
-    return version
-
-
-def _stored_members(one: FileEntry) -> dict[str, Any]:
-    return {name: value for name in _CONTENT if (value := getattr(one, name)) is not None}
-
-
-def _stored_of(members: Mapping[str, Any]) -> FileEntry:
-    return FileEntry(role=INDEX, **members)
-
-
-def _restored_of(members: dict[str, Any]) -> Restored:
-    masks = None if members["masks"] is None else _stored_of(members["masks"])
-    feed = tuple(FeedFile(**file) for file in members["feed"])
-    numbers = {name: tuple(members[name]) for name in ("forms", "added")}
-    return Restored(**{**members, **numbers, "feed": feed, "masks": masks})
-
-
-def _file_members(file: FileEntry, buckets: int) -> dict[str, Any]:
-    """Return a file as members. buckets: of an extent that does not say how many."""
-    return {
-        "role": file.role,
-        "rows": file.rows,
-        "data": _stored_members(file),
-        "index": _stored_members(file.keys),
-        # A packed file has very many extents, so their members have no names.
-        "extents": [
-            [one.partition, one.bucket, one.rows, one.high, *([one.buckets] if one.buckets != buckets else [])]
-            for one in file.extents
-        ],
-        "schema": file.form,
-    }
-
-
-def _file_of(members: dict[str, Any], buckets: int) -> FileEntry:
-    extents = tuple(
-        Extent(partition=partition, bucket=bucket, rows=rows, high=high, buckets=own[0] if own else buckets)
-        for partition, bucket, rows, high, *own in members["extents"]
-    )
-    file = FileEntry(
-        **members["data"],
-        role=members["role"],
-        rows=members["rows"],
-        form=members["schema"],
-        extents=extents,
-        index=_stored_of(members["index"]),
-    )
-    if sum(one.rows for one in extents) != file.rows or file.role not in (DATA, TOMBSTONES):
-        raise ValueError(f"its description of {file.path} contradicts itself")
-    return file
