@@ -77,15 +77,15 @@ class Cleaned:
 
 @dataclass(frozen=True, kw_only=True)
 class Restored:
-    """What a restore brings back beside files: all that an earlier version says of rows and feeds."""
+    """What a restore brings back; of a table, beside files, all that an earlier version says of rows and feeds."""
 
     version: int  # the earlier one
-    spec: Mapping[str, Any] | None
-    forms: tuple[int, ...]  # of files, by the versions that they began with, which the table had had up to then
-    feed: tuple[FeedFile, ...]  # files that were known to be merged
-    transactions: Mapping[str, int]
-    added: tuple[int, ...]  # by which version each of the files of the restore was added first
-    masks: FileEntry | None  # which rows are hidden or touched, as in a checkpoint, of all files; None: no rows
+    spec: Mapping[str, Any] | None = None
+    forms: tuple[int, ...] = ()  # of files, by the versions that they began with, which the table had had up to then
+    feed: tuple[FeedFile, ...] = ()  # files that were known to be merged
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    added: tuple[int, ...] = ()  # by which version each of the files of the restore was added first
+    masks: FileEntry | None = None  # which rows are hidden or touched, as in a checkpoint, of all files; None: no rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,23 +97,30 @@ class Commit:
     # create | apply | abandon: it only says which runs are given up | compact: it has the rows of the version before,
     # in other files | tag: it only adds and removes tags | insert_overwrite, insert_overwrite_table: it replaces
     # partitions, or everything | clean: it names files to be removed | restore: it has the rows of an earlier version.
-    # In JSON its name is "kind".
+    # Of a base: run | restore | abandoned: the run can no longer commit, and changed nothing | settled: every feed file
+    # of the run had been merged before. In JSON its name is "kind".
     action: str
     run: str
     committed: str  # ISO 8601, UTC
-    as_of: int  # version that the decisions of this commit were made against
-    spec: Mapping[str, Any] | None  # None: that of the version before, or none at all before the first rows
-    buckets: int
-    hash: str
-    horizon: str | None
-    snapshot: str | None
-    records: int  # live after this version
-    tombstones: int
+    records: int = 0  # live after this version
+    counts: Mapping[str, int] = field(default_factory=dict)
+    feed: tuple[FeedFile, ...] = ()  # merged by this version
+    claim: Claim | None = None  # of the run of a workflow that made this version
+    restored: Restored | None = None
+    # Of a base, whose datasets have manifests.
+    dataset: str | None = None  # commit ID of the manifest; None: the master that existed before the first run
+    path: str | None = None  # where the run wrote the dataset, relative to the base
+    # Of a table.
+    as_of: int = 0  # version that the decisions of this commit were made against
+    spec: Mapping[str, Any] | None = None  # None: that of the version before, or none at all before the first rows
+    buckets: int = 0
+    hash: str = ""
+    horizon: str | None = None
+    snapshot: str | None = None
+    tombstones: int = 0
     # Of version 0, for the rows that are to come; of one that merged a feed, those by which its files were read and
     # merged, since releases that record them: texts, and lists of texts and numbers.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    feed: tuple[FeedFile, ...] = ()  # merged by this version
     feed_since: str | None = None  # feed files that were merged earlier than this time are forgotten
     files: tuple[FileEntry, ...] = ()  # added
     removed: tuple[str, ...] = ()  # paths of files that are no longer live
@@ -121,12 +128,10 @@ class Commit:
     withdrawn: tuple[FileEntry, ...] = ()  # rows of ``files`` and of ``index`` that do not hold: ``hidden_rows``
     rejected: tuple[FileEntry, ...] = ()
     transaction: tuple[str, int] | None = None  # application, and number of its transaction
-    claim: Claim | None = None  # of the run of a workflow that made this version
     given_up: tuple[str, ...] = ()  # runs that no later version may be of, because they count as dead
     tags: Mapping[str, int] = field(default_factory=dict)  # that it adds or moves: name -> version that it protects
     untagged: tuple[str, ...] = ()  # names of tags that it removes
     cleaned: Cleaned | None = None
-    restored: Restored | None = None
     parent: str | None = None  # ID of the version before; None for version 0
     compacted: int | None = None  # the newest version before this one that may have removed files
     lost: int = 0  # records that an overwrite has replaced, although their keys were not known
@@ -151,8 +156,9 @@ class Commit:
             "action": action,
             "run": run,
             "committed": committed,
+            "dataset": self.dataset,
+            "path": self.path,
             "as_of": self.number,
-            "spec": None,
             "buckets": self.buckets,
             "hash": self.hash,
             "horizon": self.horizon,
@@ -163,6 +169,11 @@ class Commit:
             "compacted": self.last_replacement,
         }
         return Commit(**{**values, **members})
+
+    @property
+    def claimed(self) -> tuple[Arrived, ...]:
+        """The feed files that its run claimed."""
+        return () if self.claim is None else self.claim.files
 
     @property
     def listed(self) -> int:

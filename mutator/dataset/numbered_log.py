@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from mutator.dataset import checksummed_json
+from mutator.dataset.commits import Commit
 from mutator.errors import MutatorError, error
 from mutator.storage import Entry, entries_of, read_each_if_exists, read_file, read_if_exists, storage_for
 from mutator.storage.contract import CERTAIN
@@ -23,16 +24,7 @@ class Numbered(Protocol):
         """Its number, from 1."""
 
 
-class Commit(Numbered, Protocol):
-    """An entry whose creation is a commit."""
-
-    @property
-    def id(self) -> str:
-        """An ID of this entry alone: shows whose entry was created if the answer is lost."""
-
-
 Item = TypeVar("Item", bound=Numbered)
-Committed = TypeVar("Committed", bound=Commit)
 _Parsed = TypeVar("_Parsed")
 
 
@@ -146,10 +138,10 @@ class NumberedLog(Generic[Item]):
         self._files.remove(_name(number))
 
 
-class CommitLog(NumberedLog[Committed]):
+class CommitLog(NumberedLog[Commit]):
     """A log whose entries are commits."""
 
-    def commit(self, entry: Committed) -> bool:
+    def commit(self, entry: Commit) -> bool:
         """Create an entry, and return whether it is there: False if another one has its number.
 
         If the answer of the creation is lost, the entry is read back. Raises StorageError of the kind

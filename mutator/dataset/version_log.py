@@ -7,15 +7,12 @@ it can be done again by any process.
 from __future__ import annotations
 
 import posixpath
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
-from mutator.dataset import checksummed_json
-from mutator.dataset.commits import Arrived, FeedFile
+from mutator.dataset.commits import Arrived, Claim, Commit, FeedFile, Restored
 from mutator.dataset.numbered_log import CommitLog
 from mutator.errors import MutatorError, error
 from mutator.storage import storage_for
@@ -24,39 +21,16 @@ FORMAT_VERSION = 1
 UNCHANGED = ("abandoned", "settled")  # actions that leave the dataset of the version before
 
 
-@dataclass(frozen=True)
-class Version:
-    """One entry of the log: which dataset became the master, when, and by which action."""
-
-    number: int
-    id: str  # of this entry alone: shows whose entry was created if the answer is lost
-    # run | restore | abandoned: the run can no longer commit, and changed nothing
-    # | settled: every feed file of the run had been merged before
-    action: str  # in JSON its name is "kind"
-    run: str
-    committed: str  # ISO 8601, UTC
-    dataset: str | None  # commit id of the manifest; None: the master that existed before the first run
-    path: str | None  # where the run wrote the dataset, relative to the base
-    rows: int
-    counts: Mapping[str, int] = field(default_factory=dict)
-    claimed: tuple[Arrived, ...] = ()
-    feed: tuple[FeedFile, ...] = ()  # the merged ones
-    restored: int | None = None  # the version that was restored
-
-    def next(self, action: str, run: str, seconds: float, **changes: Any) -> Version:
-        """Return the version after this one. seconds: now, since 1970. changes: what differs from this version."""
-        now = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-        made: dict[str, Any] = {"claimed": (), "feed": (), "counts": {}, "restored": None, **changes}
-        committed = max(now, self.committed)
-        return replace(
-            self, number=self.number + 1, id=uuid.uuid4().hex, action=action, run=run, committed=committed, **made
-        )
+NONE = Commit(number=0, id="", action="given", run="", committed="")  # before the first entry
 
 
-NONE = Version(0, "", "given", "", "", None, None, 0)  # before the first entry
+def next_commit(before: Commit, action: str, run: str, seconds: float, **members: Any) -> Commit:
+    """Return the version of a base after another one. seconds: now, since 1970. members: others that it has."""
+    now = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return before.next(action, run=run, committed=max(now, before.committed), **members)
 
 
-def claimed_files(versions: Iterable[Version]) -> set[Arrived]:
+def claimed_files(versions: Iterable[Commit]) -> set[Arrived]:
     """Return the files that versions claimed."""
     return {file for version in versions for file in version.claimed}
 
@@ -67,10 +41,8 @@ class Log:
     def __init__(self, base: str) -> None:
         self._directory = posixpath.join(base, "_mutator", "log")
         self._storage = storage_for(base)
-        self._entries = CommitLog(
-            self._directory, "mutator log", FORMAT_VERSION, _version, checksummed_json.record_members
-        )
-        self._known: dict[int, Version] = {}  # entries never change
+        self._entries = CommitLog(self._directory, "mutator log", FORMAT_VERSION, _version_of, members_of)
+        self._known: dict[int, Commit] = {}  # entries never change
 
     def numbers(self) -> list[int]:
         """Return the numbers of all versions, ascending. Raises StateError if one before the newest has no entry.
@@ -91,25 +63,25 @@ class Log:
         # A listing may miss an entry that is created meanwhile, and have the next one. A second listing has both.
         return [number for number in self._entries.numbers() if number <= numbers[-1]]
 
-    def latest(self) -> Version:
+    def latest(self) -> Commit:
         """Return the newest version; ``NONE`` before the first."""
         numbers = self.numbers()
         return self.read(numbers[-1]) if numbers else NONE
 
-    def all(self) -> Sequence[Version]:
+    def all(self) -> Sequence[Commit]:
         """Return every version, oldest first. Raises StateError if one is damaged or missing."""
         versions, faults, _ = self.readable()
         if faults:
             raise faults[0]
         return versions
 
-    def readable(self) -> tuple[list[Version], list[MutatorError], int]:
+    def readable(self) -> tuple[list[Commit], list[MutatorError], int]:
         """Return every version that can be read, oldest first, the errors of those that cannot, and the newest number.
 
         The newest number is that of the same listing, also if its entry cannot be read; 0 before the first.
         """
         numbers = self._listed()
-        versions, faults = list[Version](), self._missing(numbers)
+        versions, faults = list[Commit](), self._missing(numbers)
         for number in numbers:
             try:
                 versions.append(self.read(number))
@@ -130,22 +102,22 @@ class Log:
                 faults.append(error("log.damaged", path=self._entries.path(before + 1), why=why))
         return faults
 
-    def read(self, number: int) -> Version:
+    def read(self, number: int) -> Commit:
         """Read one version. Raises StateError."""
         if number not in self._known:
             self._known[number] = self._entries.read(number)
         return self._known[number]
 
-    def newest_of(self, dataset: str) -> Version | None:
+    def newest_of(self, dataset: str) -> Commit | None:
         """Return the highest version in which a dataset was the master; None if it never was."""
         found = (self.read(number) for number in reversed(self.numbers()))
         return next((version for version in found if version.dataset == dataset), None)
 
-    def first_run(self) -> Version | None:
+    def first_run(self) -> Commit | None:
         """Return the first version with a dataset: it replaced the master that was given."""
         return next((version for number in self.numbers() if (version := self.read(number)).dataset is not None), None)
 
-    def commit(self, version: Version) -> None:
+    def commit(self, version: Commit) -> None:
         """Make a version exist: the only commit point.
 
         Raises StateError if another version has its number, and StorageError of the kind ``commit.uncertain`` if
@@ -164,7 +136,32 @@ def lost(path: str, version: int, what: str = "run committed", cure: str = "run 
     return error("base.lost", path=path, version=version, what=what, cure=cure)
 
 
-def _version(members: dict[str, Any]) -> Version:
-    members["claimed"] = tuple(Arrived(**file) for file in members["claimed"])
-    members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
-    return Version(**checksummed_json.attributes(Version, members))
+def members_of(version: Commit) -> dict[str, Any]:
+    """Return a version of a base as the members of a JSON document."""
+    return {
+        "number": version.number,
+        "id": version.id,
+        "kind": version.action,
+        "run": version.run,
+        "committed": version.committed,
+        "dataset": version.dataset,
+        "path": version.path,
+        "rows": version.records,
+        "counts": version.counts,
+        "claimed": [vars(file) for file in version.claimed],
+        "feed": [vars(file) for file in version.feed],
+        "restored": None if version.restored is None else version.restored.version,
+    }
+
+
+def _version_of(members: dict[str, Any]) -> Commit:
+    action, records, restored = (members.pop(name) for name in ("kind", "rows", "restored"))
+    claimed, feed = (members.pop(name) for name in ("claimed", "feed"))
+    return Commit(
+        **members,
+        action=action,
+        records=records,
+        claim=Claim(members["run"], tuple(Arrived(**file) for file in claimed)) if claimed else None,
+        feed=tuple(FeedFile(**file) for file in feed),
+        restored=None if restored is None else Restored(version=restored),
+    )

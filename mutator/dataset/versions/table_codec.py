@@ -26,6 +26,13 @@ from mutator.dataset.commits import (
 from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, is_safe
 from mutator.dataset.versions.state import Cleaning, Waiting
 
+# Members of an entry, all of which it has, in their order; the last one is ``kind``.
+_MEMBERS = (
+    *("number", "id", "run", "committed", "as_of", "spec", "buckets", "hash", "horizon", "snapshot", "records"),
+    *("tombstones", "settings", "counts", "feed", "feed_since", "files", "removed", "index", "withdrawn", "rejected"),
+    *("transaction", "claim", "given_up", "tags", "untagged", "cleaned", "restored", "parent", "compacted", "lost"),
+    *("defaults", "seconds", "absences"),
+)
 _STORED = ("index", "withdrawn", "rejected")  # members that are lists of files
 _CONTENT = ("path", "bytes", "checksum", "content")  # members of a file
 # A program that knows more of them writes a newer format.
@@ -47,8 +54,8 @@ NAMED = pa.schema(
 
 def members_of(version: Commit) -> dict[str, Any]:
     """Return a version as the members of a JSON document."""
-    members = dict(vars(version))
-    members["kind"] = members.pop("action")
+    members: dict[str, Any] = {name: getattr(version, name) for name in _MEMBERS}
+    members["kind"] = version.action
     members["feed"] = [vars(file) for file in version.feed]
     members["files"] = [_file_members(file, version.buckets) for file in version.files]
     for name in _STORED:
@@ -67,6 +74,8 @@ def members_of(version: Commit) -> dict[str, Any]:
 def version_of(members: dict[str, Any]) -> Commit:
     """Return the version of a JSON document. Raises KeyError, TypeError or ValueError for other members."""
     members["action"] = members.pop("kind")
+    if members.keys() != {*_MEMBERS, "action"}:
+        raise ValueError("its members are not those of this format")
     if members["action"] not in _ACTIONS:
         raise ValueError(f"its kind is {members['action']}")
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])

@@ -6,9 +6,10 @@ from functools import cache
 from typing import TypeVar
 
 from mutator.config import Config
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.file_checks import oldest_check
-from mutator.dataset.version_log import NONE, UNCHANGED, Log, Version, claimed_files
+from mutator.dataset.version_log import NONE, UNCHANGED, Log, claimed_files
 from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.exceptions import BUSY
 from mutator.rules import file_names
@@ -64,7 +65,7 @@ class _View:
             self.add(f"the recovery stopped: {problem}" if last else str(problem))
         return recovered
 
-    def versions(self) -> list[Version] | None:
+    def versions(self) -> list[Commit] | None:
         """Return the versions that can be read, oldest first, from ``NONE``; None if the newest cannot be read."""
         found = self.see(self.log.readable)
         if found is None:
@@ -75,7 +76,7 @@ class _View:
         versions.insert(0, NONE)
         return versions if versions[-1].number == newest else None
 
-    def check_master(self, master: str, latest: Version | None) -> None:
+    def check_master(self, master: str, latest: Commit | None) -> None:
         """Add a problem for each difference between the master and its manifest, and if it is not the latest version.
 
         latest: None if the log does not show it.
@@ -186,7 +187,7 @@ def _oldest_check(base: Base, master: str) -> tuple[str, str | None] | None:
     return None
 
 
-def _made(versions: Sequence[Version]) -> Version:
+def _made(versions: Sequence[Commit]) -> Commit:
     """Return the version that made or restored the master. versions: oldest first."""
     dataset = versions[-1].dataset
     made = (one for one in reversed(versions) if one.action not in UNCHANGED and one.dataset == dataset)

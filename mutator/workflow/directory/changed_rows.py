@@ -8,9 +8,10 @@ dataset is removed. A run that is killed before that is finished by the next com
 import re
 from collections.abc import Sequence
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.version_log import UNCHANGED, Log, Version
+from mutator.dataset.version_log import UNCHANGED, Log
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of
@@ -66,7 +67,7 @@ def prune(base: Base, keep: int) -> list[int]:
     return removed
 
 
-def _dataset_of(base: Base, log: Log, version: Version) -> str | None:
+def _dataset_of(base: Base, log: Log, version: Commit) -> str | None:
     """Return the path of a version's dataset, None if it is gone."""
     latest = log.latest()
     if latest.dataset == version.dataset:

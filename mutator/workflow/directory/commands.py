@@ -7,9 +7,10 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from mutator.config import Config
+from mutator.dataset.commits import Commit, Restored
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.version_log import NONE, Log, Version
+from mutator.dataset.version_log import NONE, Log, next_commit
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import BUSY, rebuilt, suppressed
 from mutator.errors.failpoints import failpoint
@@ -145,7 +146,7 @@ def _finish(one: Run) -> None:
 
 
 @contextmanager
-def _after_commit(base: Base, version: Version) -> Iterator[None]:
+def _after_commit(base: Base, version: Commit) -> Iterator[None]:
     """Raise the errors of a block as those of a version that exists: the next command completes it."""
     try:
         yield
@@ -191,7 +192,7 @@ def history(path: str, config: Config) -> list[KeptVersion]:
         return found
 
 
-def _damaged_dataset(base: Base, all_versions: Sequence[Version], dataset: FoundDataset) -> str | None:
+def _damaged_dataset(base: Base, all_versions: Sequence[Commit], dataset: FoundDataset) -> str | None:
     """Return the commit ID of a dataset whose manifest cannot be read, by its path; None if the path does not tell."""
     if base.storage.renames and dataset.path == base.master:
         return all_versions[-1].dataset if all_versions else None
@@ -222,14 +223,15 @@ def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
         if versions.is_going(base, manifest.commit):
             journal.end(base, name)
             raise _cannot_restore(base, log, found.path, f"version {to} is being removed, because it is too old")
-        version = before.next(
+        version = next_commit(
+            before,
             "restore",
             name,
             time.time(),
             dataset=manifest.commit,
             path=found.path.removeprefix(base.path + "/"),
-            rows=sum(part.rows for part in manifest.files),
-            restored=to,
+            records=sum(part.rows for part in manifest.files),
+            restored=Restored(version=to),
         )
         stopped: int | None = None
         aside: tuple[str, ...] = ()
@@ -256,7 +258,7 @@ def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
         )
 
 
-def _commit(base: Base, log: Log, version: Version, begun: Journal) -> None:
+def _commit(base: Base, log: Log, version: Commit, begun: Journal) -> None:
     """Commit a restore; if that fails, make sure that it never commits later."""
     try:
         log.commit(version)

@@ -4,11 +4,12 @@ import posixpath
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import differing_files, differing_parts, read_manifest, whole_copy
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
-from mutator.dataset.version_log import Log, Version
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.rules import file_names
 from mutator.storage import entries_of, walk
@@ -23,7 +24,7 @@ _ADOPTION = (
 _COPIED = 3  # files whose copies a message names
 
 
-def lost_master(base: Base, log: Log, version: Version) -> MutatorError:
+def lost_master(base: Base, log: Log, version: Commit) -> MutatorError:
     """Return the error that the dataset of a version is nowhere, with every cure that works here."""
     master = master_of(base, version)
     cures = []

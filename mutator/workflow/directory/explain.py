@@ -15,10 +15,11 @@ from typing import Any
 from mutator import config as configuration
 from mutator.config import Config
 from mutator.config.definitions import published
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.feed_filters import FeedFilters, read_filters
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.version_log import Log, Version
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import ChainStep, RunFeed, steps_of
@@ -147,11 +148,11 @@ class _Base:
         found = [probe_dataset(base.storage, base.master), *base.datasets()]
         return {one.commit: one.path for one in found if one.commit is not None}
 
-    def _run(self, version: Version, place: Place) -> RunFeed:
+    def _run(self, version: Commit, place: Place) -> RunFeed:
         """Return a version, with the rows of the key in its feed files."""
         if version.restored is not None:
             held = self._held(version, place)
-            of, action = version.restored, "restore"
+            of, action = version.restored.version, "restore"
             return RunFeed(version.number, version.run, version.committed, held=held, restored=of, action=action)
         paths, gone = list[str](), dict[str, str]()
         filters = _filters(self._filter_files, version.run)
@@ -198,7 +199,7 @@ class _Base:
                 self._configs[text] = self._config
         return self._configs[text]
 
-    def _held(self, version: Version, place: Place) -> ByPartition | None:
+    def _held(self, version: Commit, place: Place) -> ByPartition | None:
         """Return what the dataset of a version holds; None if it is not there any more, or cannot be read."""
         path = self._datasets.get(version.dataset or "")
         if path is None:

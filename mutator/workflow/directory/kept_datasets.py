@@ -1,6 +1,7 @@
 """The datasets of versions that a base still has."""
 
-from mutator.dataset.version_log import NONE, Log, Version
+from mutator.dataset.commits import Commit
+from mutator.dataset.version_log import NONE, Log
 from mutator.errors import error
 from mutator.workflow.directory.paths import Base, given_master, master_of, open_base
 
@@ -29,5 +30,5 @@ def dataset_of(place: str, number: int | None) -> str:
     return found.path
 
 
-def _is_kept(base: Base, version: Version, latest: Version) -> bool:
+def _is_kept(base: Base, version: Commit, latest: Commit) -> bool:
     return version.dataset is not None and (version.dataset == latest.dataset or base.find(version.dataset) is not None)

@@ -19,9 +19,10 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.version_log import Log, Version
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.formats.files.file_formats import format_of_suffix
 from mutator.storage import Storage, entries_of, located_to_write, storage_for
@@ -132,7 +133,7 @@ def open_base(given: str) -> Base:
     return base
 
 
-def master_of(base: Base, version: Version) -> str:
+def master_of(base: Base, version: Commit) -> str:
     """Return the path of the latest version's dataset."""
     if base.storage.renames or version.path is None:
         return base.master

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from mutator.dataset.commit.staging import discard, has_manifest
-from mutator.dataset.version_log import Log
+from mutator.dataset.version_log import Log, next_commit
 from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
@@ -114,7 +114,7 @@ def abandon(base: Base, log: Log, run: str, journal: Journal | None) -> bool:
             return True
         failpoint("recover.abandoning")
         with suppressed("base.lost"):  # the run itself, or another recovery, was faster
-            log.commit(latest.next("abandoned", run, time.time()))
+            log.commit(next_commit(latest, "abandoned", run, time.time()))
             failpoint("recover.abandoned")
             return True
 

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
-from mutator.dataset.version_log import UNCHANGED, Version
+from mutator.dataset.commits import Commit
+from mutator.dataset.version_log import UNCHANGED, members_of
 from mutator.errors.display import counted, text_of
 from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.base_report import listed_feed
@@ -138,8 +139,8 @@ class BaseRunStatus:
     base: str
     running: Owner | None  # the process at work now
     # None in these members: it cannot be seen, and a problem says why.
-    version: Version | None  # the latest
-    made: Version | None  # the one that made or restored the master
+    version: Commit | None  # the latest
+    made: Commit | None  # the one that made or restored the master
     master: str | None
     ready: tuple[str, ...] | None
     waiting: tuple[tuple[str, str], ...] | None
@@ -151,7 +152,10 @@ class BaseRunStatus:
 
     def json(self) -> str:
         """Return a JSON document."""
-        return json.dumps(asdict(self, dict_factory=json_members), indent=1)
+        members = asdict(replace(self, version=None, made=None), dict_factory=json_members)
+        for name, version in (("version", self.version), ("made", self.made)):
+            members[name] = None if version is None else members_of(version)
+        return json.dumps(members, indent=1)
 
     def text(self) -> str:
         """Return lines for a terminal."""
@@ -167,7 +171,7 @@ class BaseRunStatus:
         if made is None or latest is None:
             lines.append(f"version  {_UNSEEN}")
         elif made.number:
-            lines.append(f"version  {made.number}, {counted(made.rows, 'row')}, {made.action}, {made.committed}")
+            lines.append(f"version  {made.number}, {counted(made.records, 'row')}, {made.action}, {made.committed}")
         else:
             lines.append("version  none yet: the master is the given one")
         if latest is not None and latest.action in UNCHANGED:
@@ -212,7 +216,7 @@ def _tried(names: Sequence[str], failed: Sequence[str]) -> str:
 class KeptVersion:
     """A version and the path of its dataset."""
 
-    version: Version
+    version: Commit
     path: str | None  # None: the dataset was removed
     damaged: bool = False  # its manifest cannot be read
 
@@ -223,10 +227,10 @@ def history_text(versions: Sequence[KeptVersion]) -> str:
     rows: list[tuple[str, ...]] = [head]
     for kept in versions:
         version, counts = kept.version, kept.version.counts
-        what = f"restore of {version.restored}" if version.restored is not None else version.action
+        what = f"restore of {version.restored.version}" if version.restored is not None else version.action
         numbers = (counts.get("feed inserted", 0), counts.get("feed updated", 0), records_deleted(counts))
         done = [f"{number:,}" if counts else "" for number in numbers]
-        size = f"{version.rows:,}" if version.dataset else ""
+        size = f"{version.records:,}" if version.dataset else ""
         files = str(len(version.feed)) if version.action == "run" else ""
         files += f" (+{counts[COUNT]:,} set aside)" if COUNT in counts else ""
         where = "as before" if version.action in UNCHANGED else kept.path or "removed"
@@ -237,8 +241,5 @@ def history_text(versions: Sequence[KeptVersion]) -> str:
 
 def history_json(versions: Sequence[KeptVersion]) -> str:
     """Return a JSON document: a list with an object for each version."""
-    objects = [
-        {**asdict(kept.version, dict_factory=json_members), "path": kept.path, "damaged": kept.damaged}
-        for kept in versions
-    ]
+    objects = [{**members_of(kept.version), "path": kept.path, "damaged": kept.damaged} for kept in versions]
     return json.dumps(objects, indent=1)

@@ -20,11 +20,11 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.commit.staging import discard
-from mutator.dataset.commits import FeedFile
+from mutator.dataset.commits import Claim, Commit, FeedFile
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.version_log import Log, Version, claimed_files, lost
+from mutator.dataset.version_log import Log, claimed_files, lost, next_commit
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
@@ -81,7 +81,7 @@ class Run:
         self.skipped: tuple[str, ...] = ()
         self.aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
         self.damaged: tuple[str, ...] = ()  # names of the files known to be damaged, for which no backup is removed
-        self.version: Version | None = None
+        self.version: Commit | None = None
         self.mode = ""
         self._committing = False
 
@@ -161,15 +161,16 @@ class Run:
         self.base.guard(part.path for part in made.files[:1])
         self._committing = True
         failpoint("commit.begin")
-        version = self.before.next(
+        version = next_commit(
+            self.before,
             "run",
             self.id,
             self._clock(),
             dataset=made.commit,
             path=f"output/{self.id}",
-            rows=sum(part.rows for part in made.files),
+            records=sum(part.rows for part in made.files),
             counts={**made.counts, **({bad_files.COUNT: len(self.feed.bad)} if self.feed.bad else {})},
-            claimed=self.feed.arrived,
+            claim=self._claim(),
             feed=self._merged_feed(),
         )
         try:
@@ -184,8 +185,11 @@ class Run:
     def _settle(self) -> None:
         """Note in the log that files were merged before: where nothing is moved, each run would find them again."""
         self._committing = True
-        self.log.commit(self.before.next("settled", self.id, self._clock(), claimed=self.feed.arrived))
+        self.log.commit(next_commit(self.before, "settled", self.id, self._clock(), claim=self._claim()))
         failpoint("commit.settled")
+
+    def _claim(self) -> Claim:
+        return Claim(self.id, self.feed.arrived)
 
     def publish(self) -> None:
         """Make the version the master."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksum, manifest
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest_repair import repair
-from mutator.dataset.version_log import NONE, Log, Version
+from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
 from mutator.errors.display import counted, printable, text_of
 from mutator.pipeline.verify import Verification
@@ -120,7 +121,7 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     return BaseVerification(path, len(versions), verified, len(archived), removed, shown, in_use)
 
 
-def _in_use(base: Base, latest: Version) -> tuple[str, ...]:
+def _in_use(base: Base, latest: Commit) -> tuple[str, ...]:
     """Return the path of the master, and that of its next dataset, if a version has been committed meanwhile."""
     later = base.find(latest.dataset) if latest.dataset is not None else None
     return (master_of(base, latest), *([later.path] if later is not None else []))
@@ -136,7 +137,7 @@ def _note_damage(base: Base, found: Verification) -> None:
                 note(base, part)
 
 
-def _datasets(base: Base, latest: Version, versions: Sequence[Version]) -> tuple[list[str], dict[str, str]]:
+def _datasets(base: Base, latest: Commit, versions: Sequence[Commit]) -> tuple[list[str], dict[str, str]]:
     """Return the paths of the datasets whose manifests can be read, and the errors of the others, by path."""
     committed = {version.dataset for version in versions}
     found, problems = list[str](), dict[str, str]()
@@ -153,7 +154,7 @@ def _datasets(base: Base, latest: Version, versions: Sequence[Version]) -> tuple
     return found, problems
 
 
-def _unknown_runs(base: Base, versions: Sequence[Version], datasets: Sequence[str]) -> list[str]:
+def _unknown_runs(base: Base, versions: Sequence[Commit], datasets: Sequence[str]) -> list[str]:
     """Return a problem for each run in archive/ that merged feed files, as it seems, and that no log entry names.
 
     A run whose feed files were all merged before has no log entry, either. datasets: with lists of merged feed files.
@@ -175,7 +176,7 @@ def _unknown_runs(base: Base, versions: Sequence[Version], datasets: Sequence[st
     return problems
 
 
-def _master_problems(base: Base, log: Log, latest: Version) -> list[str]:
+def _master_problems(base: Base, log: Log, latest: Commit) -> list[str]:
     master = master_of(base, latest)
     if probe_dataset(base.storage, master).commit == latest.dataset:
         return []

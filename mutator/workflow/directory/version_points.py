@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from contextlib import suppress
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.version_log import Log, Version
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.pipeline.version_point import VersionPoint, lags, newest_of, seconds_of
 from mutator.workflow.directory.paths import Base, open_base, probe_dataset
 
 
-def point_of(version: Version, sizes: Mapping[str, int] | None = None) -> VersionPoint:
+def point_of(version: Commit, sizes: Mapping[str, int] | None = None) -> VersionPoint:
     """Return a version. sizes: commit ID of a dataset -> its bytes."""
     committed = seconds_of(version.committed)
     lag, shortest = lags(committed, version.claimed, {file.name for file in version.feed})
@@ -19,7 +20,7 @@ def point_of(version: Version, sizes: Mapping[str, int] | None = None) -> Versio
         kind=version.action,
         run=version.run,
         committed=committed,
-        rows=version.rows,
+        rows=version.records,
         bytes=(sizes or {}).get(version.dataset or ""),
         counts=version.counts,
         files=len(version.feed),

@@ -7,8 +7,9 @@ process knows, so a process that was paused halfway finds nothing when it goes o
 import uuid
 from contextlib import suppress
 
+from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.version_log import Log, Version
+from mutator.dataset.version_log import Log
 from mutator.errors import suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.storage import entries_of, read_if_exists
@@ -81,7 +82,7 @@ def _symlinks(base: Base) -> str:
     return base.at("_symlink_format_manifest", "manifest")
 
 
-def _put(base: Base, passage: str, version: Version) -> str:
+def _put(base: Base, passage: str, version: Commit) -> str:
     """Exchange the master for the dataset at ``passage``; return how."""
     storage = base.storage
     if storage.remove_directory(base.master):  # it was empty or missing
@@ -221,9 +222,9 @@ def _mark(base: Base, dataset: str) -> str:
     return base.at("_mutator", "going", dataset)
 
 
-def _old(log: Log, keep: int) -> dict[str, Version]:
+def _old(log: Log, keep: int) -> dict[str, Commit]:
     """Return the datasets that are too old by the present log, each with its newest version."""
-    known: dict[str, Version] = {}
+    known: dict[str, Commit] = {}
     for version in log.all():
         if version.dataset is not None:
             known.pop(version.dataset, None)  # a restored dataset counts from its restore
