@@ -17,15 +17,14 @@ from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.absences import Absence
 from mutator.rules.key_hash import HASH_NAME
-from mutator.rules.order_values import order_text
+from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 
 
 def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifest:
     """Return the manifest that publishes a result. known: that of the master, if it has one."""
     committed = datetime.fromtimestamp(plan.now / 1000, UTC).isoformat(timespec="milliseconds")
-    merged = [FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed]
-    feed = _merged_feed(plan, known, merged)
+    feed = _feed(plan, known, merged_feed(result, committed))
     spec, files = _forms(plan, result.files)
     checked = _Checks(known, result.checked, committed)
     return Manifest(
@@ -36,8 +35,8 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
         spec=spec,
         buckets=plan.strategy.buckets,
         hash=None if plan.strategy.buckets is None and not plan.is_partitioned else HASH_NAME,
-        horizon=_horizon(plan, known, result),
-        snapshot=_snapshot(plan, known, result),
+        horizon=horizon_after(plan, known.horizon if known else None, result),
+        snapshot=snapshot_after(plan, known.snapshot if known else None, result),
         files=tuple(map(checked.noted, files)),
         beside=tuple(map(checked.noted, result.beside)),
         feed=feed,
@@ -61,16 +60,24 @@ class _Checks:
         return part if part.path in self._unread else replace(part, checked=self._committed)
 
 
-def _horizon(plan: Plan, known: Manifest | None, result: Result) -> str | None:
-    if result.expired is not None and (plan.horizon is None or result.expired > plan.horizon):
-        return order_text(plan.rows.order_type, result.expired)
-    return known.horizon if known else None
+def horizon_after(plan: Plan, before: str | None, result: Result) -> str | None:
+    """Return the highest of the order values of all tombstones that ever expired. before: the one before the merge."""
+    known = order_value(plan.rows.order_type, before)
+    if result.expired is None or (known is not None and result.expired <= known):
+        return before
+    return order_text(plan.rows.order_type, result.expired)
 
 
-def _snapshot(plan: Plan, known: Manifest | None, result: Result) -> str | None:
+def snapshot_after(plan: Plan, before: str | None, result: Result) -> str | None:
+    """Return the highest order value of the last full snapshot. before: the one before the merge."""
     if plan.full and result.highest is not None:
         return order_text(plan.rows.order_type, result.highest)
-    return known.snapshot if known else None
+    return before
+
+
+def merged_feed(result: Result, committed: str) -> tuple[FeedFile, ...]:
+    """Return the feed files that a merge has merged. committed: when."""
+    return tuple(FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed)
 
 
 def _absences(plan: Plan, known: Manifest | None, result: Result) -> tuple[Absence, ...]:
@@ -97,7 +104,7 @@ def _forms(plan: Reading, files: Sequence[FileEntry]) -> tuple[dict[str, Any], t
     return {**spec, EARLIER: [earlier[-1 - form] for form in used]}, tuple(renumbered)
 
 
-def _merged_feed(plan: Plan, known: Manifest | None, now: Iterable[FeedFile]) -> tuple[FeedFile, ...]:
+def _feed(plan: Plan, known: Manifest | None, now: Iterable[FeedFile]) -> tuple[FeedFile, ...]:
     """Return the feed files that were merged so far; one that was merged again has the later time."""
     oldest = plan.forget_feed_before
     before = [

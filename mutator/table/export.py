@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -40,8 +39,9 @@ from mutator.plan.reading import Reading
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
 from mutator.table.apply import OpenRunner
-from mutator.table.prepare import prepare
+from mutator.table.prepare import manifest_of, prepare
 from mutator.table.printed_report import PrintedReport
+from mutator.table.version_times import time_text
 
 _FORM = ("mutator table export", 1)
 _TASK_ROWS = 1 << 20  # of several buckets that one task writes at most: their files may be in memory
@@ -204,24 +204,18 @@ class _Export:
         return FileEntry(path=path, bucket=None, rows=0, bytes=len(content), checksum=whole(content), role=ROLE)
 
     def _manifest(self, files: Sequence[FileEntry], beside: Sequence[FileEntry]) -> Manifest:
-        version, run = self._snapshot.version, self._plan.run
-        now = datetime.fromtimestamp(self._plan.now / 1000, UTC).isoformat(timespec="milliseconds")
-        return Manifest(
+        known, now = manifest_of(self._snapshot), time_text(self._plan.now)
+        assert known is not None
+        return replace(
+            known,
             commit=str(uuid.uuid4()),
             parent=None if self._earlier is None else self._earlier.manifest.commit,
-            run=run,
-            committed=version.committed,
+            run=self._plan.run,
             spec=self._spec,
             buckets=None if SPEC in self._spec else self._buckets(),
-            hash=version.hash,
-            horizon=version.horizon,
-            snapshot=version.snapshot,
             files=tuple(replace(part, checked=part.checked or now) for part in files),
             beside=tuple(replace(part, checked=part.checked or now) for part in beside),
-            feed=self._snapshot.state.feed,
-            counts=version.counts,
-            copy=copy_path(run),
-            absences=self._snapshot.state.absences,
+            copy=copy_path(self._plan.run),
         )
 
     def _buckets(self) -> int:

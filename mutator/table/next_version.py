@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import posixpath
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.dataset.commits import Commit, FeedFile
+from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.state import defaults_text
 from mutator.engine.versions.apply_task import WrittenRows
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.next_manifest import committed_counts
+from mutator.pipeline.next_manifest import committed_counts, horizon_after, merged_feed, snapshot_after
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.key_hash import HASH_NAME
-from mutator.rules.order_values import order_text, order_value
+from mutator.rules.order_values import order_text
 from mutator.storage import storage_for
 from mutator.table.overwrite import Replacement
 from mutator.table.version_times import next_time, time_text
@@ -46,44 +44,29 @@ def version_of_result(
         index += replaced.index
     committed = time_text(next_time(time.time(), before))
     since = plan.forget_feed_before
-    high = None if result.highest is None else order_text(plan.rows.order_type, result.highest)
     rejected = [side for side in result.beside if side.role == "rejected"]
-    return Commit(
-        number=before.number + 1,
-        id=uuid.uuid4().hex,
-        action=plan.operation,
+    return before.next(
+        plan.operation,
         run=plan.run,
         committed=committed,
         as_of=as_of,
         spec=_spec_of(snapshot, plan),
-        buckets=before.buckets,
-        hash=HASH_NAME,
-        horizon=_horizon(plan, before, result),
-        snapshot=high if plan.full and high is not None else before.snapshot,
+        horizon=horizon_after(plan, before.horizon, result),
+        snapshot=snapshot_after(plan, before.snapshot, result),
         records=counts["output rows"],
         tombstones=counts["tombstones out"],
         counts=committed_counts(counts),
-        feed=tuple(FeedFile(name, size, checksum, committed) for name, size, checksum in result.feed),
+        feed=merged_feed(result, committed),
         feed_since=None if since is None else time_text(int(since * 1000)),
         files=tuple(file for one in written for file in one.files),
         removed=() if replaced is None else replaced.removed,
         index=index,
         rejected=tuple(rejected),
         seconds=round(seconds, 3),
-        parent=before.id,
-        compacted=before.last_replacement,
         defaults=_defaults_of(snapshot, plan),
         lost=0 if replaced is None else replaced.lost,
-        absences=((plan.now, high or ""),) if plan.full else (),
+        absences=((plan.now, order_text(plan.rows.order_type, result.highest) or ""),) if plan.full else (),
     )
-
-
-def _horizon(plan: Reading, before: Commit, result: Result) -> str | None:
-    """Return the highest of the order values of all tombstones that ever expired."""
-    known = order_value(plan.rows.order_type, before.horizon)
-    if result.expired is None or (known is not None and result.expired <= known):
-        return before.horizon
-    return order_text(plan.rows.order_type, result.expired)
 
 
 def _defaults_of(snapshot: Snapshot, plan: Reading) -> str | None:

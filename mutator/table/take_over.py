@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,15 +16,15 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import check_files, read_manifest
-from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
+from mutator.dataset.file_entry import TOMBSTONES, FileEntry
 from mutator.dataset.manifest import Manifest, is_without_key
-from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, earlier_forms, form_of
+from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, form_of
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import KnownFeed, State
+from mutator.dataset.versions.state import first_state
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on
 from mutator.engine.versions.delta_files import ApplyTarget, rows_directory
@@ -39,7 +38,6 @@ from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import new_run_id
-from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import located, located_to_write, storage_for
 from mutator.table.apply import OpenRunner
 from mutator.table.commit import committed, confirm, hinted, new_files
@@ -171,9 +169,8 @@ def _plan(table: str, first: Commit, config: Config, path: str) -> Plan:
     known = _manifest(path)
     if SPEC not in known.spec:  # files of partitions are checked one by one
         check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
-    spec = {name: value for name, value in known.spec.items() if name != EARLIER}
-    schemas = {1: form_of(known.spec), **earlier_forms(known.spec)}
-    state = State(first, spec, schemas, KnownFeed(known.feed), first.settings)
+    state = first_state(first).after(_commit_of(first, known))
+    state = replace(state, spec={name: value for name, value in known.spec.items() if name != EARLIER})
     return prepare(Snapshot(table, state, FILES.empty_table(), Masks(table)), config, [])[1]
 
 
@@ -189,7 +186,8 @@ def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: Op
             new += (own, target.index_path(own))
         with open_runner(sum(task.part.bytes for task in tasks)) as (runner, _):
             files: list[FileEntry] = each_on(runner)(tasks, partial(_take_over, plan, target))
-        version = _version(snapshot, plan, known, files, time.monotonic() - started)
+        seconds = round(time.monotonic() - started, 3)
+        version = _commit_of(snapshot.version, known, run=plan.run, files=tuple(files), seconds=seconds)
         created = snapshot.after(version)
         if not committed(created, version):
             raise error("table.exists", path=snapshot.table)
@@ -201,20 +199,15 @@ def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attem
     return take_over(plan, target, taken, attempt)
 
 
-def _version(snapshot: Snapshot, plan: Plan, known: Manifest, files: Sequence[FileEntry], seconds: float) -> Commit:
-    """Return version 1. known: the manifest of the dataset."""
-    records = sum(file.rows for file in files if file.role == DATA)
-    tombstones = sum(file.rows for file in files if file.role == TOMBSTONES)
-    return Commit(
-        number=1,
-        id=uuid.uuid4().hex,
-        action="create",
-        run=plan.run,
-        committed=time_text(next_time(time.time(), snapshot.version)),
-        as_of=0,
+def _commit_of(first: Commit, known: Manifest, run: str = "", **members: Any) -> Commit:
+    """Return version 1, with what a manifest says of a dataset. first: version 0. members: others, as its files."""
+    records = sum(part.rows for part in known.files)
+    tombstones = sum(part.rows for part in known.beside if part.role == TOMBSTONES)
+    return first.next(
+        "create",
+        run=run,
+        committed=time_text(next_time(time.time(), first)),
         spec=dict(known.spec),
-        buckets=snapshot.version.buckets,
-        hash=HASH_NAME,
         horizon=known.horizon,
         snapshot=known.snapshot,
         records=records,
@@ -222,10 +215,8 @@ def _version(snapshot: Snapshot, plan: Plan, known: Manifest, files: Sequence[Fi
         counts={"master rows": records, "master kept": records, "output rows": records, "tombstones in": tombstones}
         | {"tombstones out": tombstones},
         feed=known.feed,
-        files=tuple(files),
-        seconds=round(seconds, 3),
-        parent=snapshot.version.id,
         absences=known.absences,
+        **members,
     )
 
 
