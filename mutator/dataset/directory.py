@@ -1,17 +1,24 @@
-"""A dataset that this program wrote: its directory compared with its manifest."""
+"""A dataset that this program wrote: its directory compared with its manifest, which its copy puts back.
+
+Each run checks the unread files whose check is oldest, as many as have a fraction of the dataset's bytes. A file that
+is not checked was in front of others that were, or was written since, so each is checked within 1/fraction runs.
+"""
 
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Sequence
+from operator import attrgetter
 
 from mutator.dataset import manifest, split_record
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
+from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.storage import Entry, Storage, entries_of, read_file
+from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists
 
+_TAKEN_OVER = ("tombstones", "order", "filters")  # roles of side files that may be taken over
 _COPY = re.compile(r"manifest-(.+)\.json")  # its name without the directory
 
 
@@ -154,3 +161,65 @@ def is_straggler(storage: Storage, name: str) -> bool:
     tasks write files to their final paths.
     """
     return not storage.renames and file_names.has_run_id(name)
+
+
+def due_files(known: Manifest, fraction: float) -> frozenset[str]:
+    """Return the paths of the files that the next run checks: the oldest check first, ties by path.
+
+    They depend on the manifest alone. fraction: of the dataset's bytes, from 0 to 1.
+    """
+    files = _files(known)
+    left = fraction * sum(part.bytes for part in files)
+    groups: dict[str, list[FileEntry]] = {}
+    for part in files:
+        groups.setdefault(part.checked or "", []).append(part)
+    due = set[str]()
+    for checked in sorted(groups):
+        for part in sorted(groups[checked], key=attrgetter("path")):
+            if left <= 0:
+                return frozenset(due)
+            due.add(part.path)
+            left -= part.bytes
+    return frozenset(due)
+
+
+def oldest_check(known: Manifest) -> FileEntry | None:
+    """Return the file that was checked longest ago, or never; None if the dataset has no files."""
+    return min(_files(known), key=lambda part: (part.checked or "", part.path), default=None)
+
+
+def may_be_taken_over(part: FileEntry) -> bool:
+    """Return whether the next run may take a file over; side files of other roles are written anew or left out."""
+    return part.is_data or part.role in _TAKEN_OVER
+
+
+def _files(known: Manifest) -> list[FileEntry]:
+    return [part for part in known.parts() if may_be_taken_over(part)]
+
+
+def repair(storage: Storage, directory: str, commits: Collection[str] | None = None) -> str | None:
+    """Make the manifest of a dataset and its copy whole again; return a sentence, None if both were whole.
+
+    Nothing is guessed: the copy has the manifest's bytes, with a checksum of themselves and the path of the copy, and
+    every file that it names must be there with its size. Only one file is written, in one step, so a kill leaves the
+    directory as it was or repaired. commits: as for ``whole_copy``, which raises the errors.
+    """
+    path = posixpath.join(directory, manifest.PATH)
+    try:
+        known = read_manifest(storage, directory)
+    except MutatorError as fault:
+        if fault.kind != "manifest.damaged":
+            raise
+        known = whole_copy(storage, directory, commits)
+        assert known.copy is not None
+        storage.replace(path, read_file(posixpath.join(directory, known.copy)))
+        failpoint("repair.manifest")
+        return f"{path} is its copy {known.copy} again"
+    if known is None or known.copy is None:
+        return None
+    data, copy = read_file(path), posixpath.join(directory, known.copy)
+    if read_if_exists(copy) == data:
+        return None
+    storage.replace(copy, data)
+    failpoint("repair.copy")
+    return f"{copy} is a copy of the manifest again"

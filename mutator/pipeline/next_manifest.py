@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mutator.dataset.commits import FeedFile
-from mutator.dataset.file_checks import may_be_taken_over
+from mutator.dataset.directory import may_be_taken_over
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import FeedSettings, Manifest, copy_path
 from mutator.dataset.partition_index import EARLIER, form_of

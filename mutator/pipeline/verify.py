@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
-from mutator.dataset.directory import is_straggler, read_manifest
+from mutator.dataset.directory import is_straggler, read_manifest, repair
 from mutator.dataset.manifest import CHANGES, Manifest, is_without_key
-from mutator.dataset.manifest_repair import repair
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt
 from mutator.engine.runner import Runner, each_on
 from mutator.engine.split_content import checksum_of

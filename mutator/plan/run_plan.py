@@ -9,7 +9,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.config.feed_settings import feed_settings
-from mutator.dataset.file_checks import due_files
+from mutator.dataset.directory import due_files
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import damaged
 from mutator.errors import error

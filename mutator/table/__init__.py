@@ -3,19 +3,17 @@
 table         all of it, as an object (arguments, rows; printed_report: of its commands)
 new_table     create a table (create), with the rows of a dataset (take_over)
 apply         merge a feed into a new version (prepare, agreement, memory_feed, next_version, recorded, report)
-commit        make the next version exist, after those of other writers
-follow        the versions of other writers since an operation began
-turn          writers on one machine take turns to commit
+commit        make the next version exist, in turn and after the versions of other writers
 claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)
 find          the record of a key, and its versions (earlier_files: those that were replaced)
 changes       the changes of versions (changed_rows, data_files, images)
 compact       write buckets with many files or hidden rows anew (compact_choice, compact_report, idle)
-clean         remove what no version needs (clean_plan, clean_removal, clean_report, dead_runs, protected, retention)
+clean         remove what no version needs (clean_plan, clean_removal, clean_report)
 outlived      readers whose versions are cleaned while they read: an error, or what is left
 tags          names of versions (restore: bring one back; reader_place: bookmarks)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)
-verify        a table compared with its log (verify_log, verify_rows: of verify_file; verify_checkpoint, stray_files)
+verify        a table compared with its log (verify_log, verify_rows: of verify_file; verify_checkpoint)
 spark_source  tables as inputs and outputs of Spark
 """

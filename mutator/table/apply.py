@@ -30,8 +30,18 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.table.agreement import in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
-from mutator.table.commit import INLINE, StartOver, change, commit_next, new_files, remove_files
-from mutator.table.follow import changes_plan, is_same, may_follow, may_follow_overwriting
+from mutator.table.commit import (
+    INLINE,
+    StartOver,
+    change,
+    changes_plan,
+    commit_next,
+    is_same,
+    may_follow,
+    may_follow_overwriting,
+    new_files,
+    remove_files,
+)
 from mutator.table.next_version import placed, version_of_result
 from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare

@@ -16,10 +16,12 @@ import posixpath
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from mutator.dataset.checksum import whole
 from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, OVERWRITES, Cleaned, Commit, Left
 from mutator.dataset.file_entry import INDEX, FileEntry
+from mutator.dataset.versions.bookmarks import bookmarks_of
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import refreshed, snapshot_of
 from mutator.dataset.versions.packs import packed, stays_from
@@ -29,13 +31,50 @@ from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id, run_of
 from mutator.storage import storage_for
-from mutator.table.clean_plan import CleanPlan, plan_of
-from mutator.table.clean_removal import Removed, is_there, named_files, remove_named, take_back
+from mutator.table.clean_plan import CleanPlan, Retention, plan_of
+from mutator.table.clean_removal import (
+    Removed,
+    has_begun,
+    is_taken_back,
+    is_there,
+    named_files,
+    remove_named,
+    take_back,
+)
 from mutator.table.commit import StartOver, commit_next, new_files
 from mutator.table.outlived import newest_or_none
-from mutator.table.protected import bookmarked, tagged, taken_back
-from mutator.table.retention import Retention
 from mutator.table.version_times import next_time, time_text
+
+
+def tagged(snapshot: Snapshot, left: Left, earliest: int) -> tuple[int, ...]:
+    """Return the versions before one that have tags and are left."""
+    numbers = set(snapshot.state.tags.values())
+    return tuple(sorted(number for number in numbers if number < earliest and left.has(number)))
+
+
+def bookmarked(table: str, now: float) -> list[int]:
+    """Return the versions at which readers have bookmarks that have not expired. now: seconds since 1970.
+
+    Raises StateError if a bookmark is damaged: it may name any version.
+    """
+    time = datetime.fromtimestamp(now, UTC)
+    return [one.version for one in bookmarks_of(table) if not one.is_expired(time)]
+
+
+def taken_back(snapshot: Snapshot, bookmarks: list[int]) -> tuple[Left, tuple[int, ...]]:
+    """Return which versions are left without the cleanings that took a bookmark's version away, and these cleanings.
+
+    A reader may write its bookmark while a cleaning is being committed. As long as nothing was removed, the next
+    cleaning names its files anew, without those that the bookmark needs. It also does so where a cleaning has taken a
+    list back, and ended before it could commit.
+    """
+    cleaning = snapshot.state.cleaning
+    for number, waiting in sorted(cleaning.waiting.items()):
+        is_needed = any(waiting.before.earliest <= version < waiting.earliest for version in bookmarks)
+        if is_taken_back(snapshot.table, waiting) or (is_needed and not has_begun(snapshot.table, waiting)):
+            return waiting.before, tuple(later for later in sorted(cleaning.waiting) if later >= number)
+    return cleaning.left, ()
+
 
 GRACE, DEAD = "1h", "1d"  # durations
 _TRIES = 20

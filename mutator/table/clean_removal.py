@@ -1,7 +1,7 @@
 """Remove the files that cleanings have named, and move log entries of versions that are gone to the archive.
 
 Nothing is removed before the list of a cleaning is marked as begun. Until then, a version that it declared gone can
-still become available again (``protected``); then the list is marked as taken back. The mark is created exclusively, so
+still become available again; then the list is marked as taken back. The mark is created exclusively, so
 of two cleanings, one decides.
 """
 
@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.versions.archive import FIRST
 from mutator.dataset.versions.log import DIRECTORY, TableLog
-from mutator.dataset.versions.packs import needed_packs
+from mutator.dataset.versions.packs import content_of, damaged, needed_packs
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.state import Waiting
-from mutator.dataset.versions.stored_files import content_of, damaged
 from mutator.dataset.versions.table_codec import read_list
 from mutator.errors import MutatorError, suppressed
+from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
-from mutator.storage import read_if_exists, storage_for
+from mutator.rules.file_names import run_of
+from mutator.storage import Entry, read_if_exists, storage_for, walk
 from mutator.table.version_times import time_of
 
 _BEGUN = ".begun"  # suffix of the mark beside a list
@@ -191,3 +195,68 @@ def _remove(table: str, paths: Any, earliest: int) -> None:
             match = _VERSION.fullmatch(directory)
             if match and int(match[1]) < earliest:  # else a writer may be about to create a file there
                 storage.remove_directory(posixpath.join(table, directory))
+
+
+_BATCH = 1 << 18  # files
+_OTHERS = tuple(f"{DIRECTORY}/{name}/" for name in ("log", "archive", "checkpoints"))  # whose files are no run's
+
+
+@dataclass(frozen=True)
+class DeadRuns:
+    """Files of runs without a version."""
+
+    runs: tuple[str, ...]
+    paths: list[str]  # relative to the table
+    bytes: list[int]
+
+
+def dead_runs(table: str, known: Any, written_before: float) -> DeadRuns:
+    """Return the files below a table of runs that all wrote their last file before a time.
+
+    known: paths of files that are no run's without a version, a pa.ChunkedArray. A run that has written anything since
+    is alive: a merge may take longer than the time that a run may do nothing. Files without a run's id in their names
+    are never among the result.
+    """
+    strays = list(_strays(table, known))
+    alive = {run for run, _, entry in strays if entry.last_write >= written_before}
+    dead = [(run, path, entry) for run, path, entry in strays if run not in alive]
+    runs = tuple(sorted({run for run, _, _ in dead}))
+    return DeadRuns(runs, [path for _, path, _ in dead], [entry.bytes for _, _, entry in dead])
+
+
+def _strays(table: str, known: Any) -> Iterator[tuple[str, str, Entry]]:
+    """Yield (run, path, entry) of the files that are not known."""
+    found = walk(table)
+    while entries := list(islice(found, _BATCH)):
+        paths = [entry.path.removeprefix(f"{table}/") for entry in entries]
+        is_known = pc.is_in(pa.array(paths, pa.string()), value_set=known)
+        for number in np.flatnonzero(~is_known.to_numpy(zero_copy_only=False)).tolist():
+            path = paths[number]
+            run = run_of(path)
+            if run is not None and not path.startswith(_OTHERS):
+                yield run, path, entries[number]
+
+
+_OF_THE_LOG = ("log", "archive", "bookmarks", "checkpoints", "hint.json")
+
+
+@dataclass(frozen=True)
+class StrayFiles:
+    """Files that no version names."""
+
+    files: int
+    bytes: int
+    example: str | None  # the first path, relative to the table
+
+    def text(self) -> str:
+        """Return a line for a terminal."""
+        size = f"{counted(self.files, 'file')} ({counted(self.bytes, 'byte')})"
+        return f"{size} of no version, for example {self.example}: of a killed command, or of one that is running"
+
+
+def stray_files(table: str, named: Collection[str]) -> StrayFiles:
+    """Return the files below a table that no version names. named: paths that versions name, relative to the table."""
+    known = tuple(f"{DIRECTORY}/{name}" for name in _OF_THE_LOG)
+    found = [(posixpath.relpath(entry.path, table), entry.bytes) for entry in walk(table)]
+    stray = sorted(one for one in found if one[0] not in named and not one[0].startswith(known))
+    return StrayFiles(len(stray), sum(size for _, size in stray), stray[0][0] if stray else None)

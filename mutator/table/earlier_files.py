@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.commits import COMPACT, Commit
-from mutator.dataset.versions.kept_keys import KeptKeys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.snapshot import Snapshot, added_files
+from mutator.dataset.versions.snapshot import KeptKeys, Snapshot, added_files
 from mutator.errors import suppressed
 from mutator.rules.order_columns import flags
 

@@ -18,9 +18,9 @@ from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import index_of, own_rows
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.stored_files import damaged
 from mutator.engine.versions.live_rows import LiveRows, taken_rows
 from mutator.errors import error
 from mutator.errors.display import text_of

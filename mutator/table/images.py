@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.masks import Masks
+from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.stored_files import damaged
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
 from mutator.formats.content import NotReadable

@@ -26,9 +26,8 @@ from mutator.dataset.file_entry import FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import files_of, written_masks
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import check_version, open_snapshot
-from mutator.dataset.versions.packs import inline_of
+from mutator.dataset.versions.packs import damaged, inline_of
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.stored_files import damaged
 from mutator.rules.file_names import new_run_id
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file

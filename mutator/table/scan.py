@@ -11,8 +11,8 @@ import pyarrow.dataset as ds
 
 from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.partition_index import stored_fields
+from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.stored_files import damaged
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import stays_verified, verified_file
 from mutator.errors import error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mutator.errors.display import counted, printable, text_of
 from mutator.pipeline.verify import Difference
-from mutator.table.stray_files import StrayFiles
+from mutator.table.clean_removal import StrayFiles
 
 
 @dataclass(frozen=True)

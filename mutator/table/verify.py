@@ -10,7 +10,7 @@ from mutator.dataset.versions.bookmarks import damaged_bookmarks
 from mutator.errors import error
 from mutator.pipeline.verify import Difference
 from mutator.table.apply import OpenRunner
-from mutator.table.stray_files import stray_files
+from mutator.table.clean_removal import stray_files
 from mutator.table.verification import TableVerification
 from mutator.table.verify_file import put_back
 from mutator.table.verify_log import Walk

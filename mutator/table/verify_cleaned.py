@@ -12,8 +12,8 @@ from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.checkpoint import files_of
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import base_of, open_snapshot
+from mutator.dataset.versions.packs import content_of
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.stored_files import content_of
 from mutator.errors import MutatorError, suppressed
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints

@@ -16,10 +16,9 @@ from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks, hidden_rows
 from mutator.dataset.versions.opening import forward
-from mutator.dataset.versions.packs import packed
+from mutator.dataset.versions.packs import content_of, packed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.state import first_state
-from mutator.dataset.versions.stored_files import content_of
 from mutator.errors import MutatorError, error
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints

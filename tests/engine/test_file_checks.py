@@ -8,8 +8,7 @@ import re
 import pytest
 
 from mutator.dataset import manifest
-from mutator.dataset.directory import read_manifest
-from mutator.dataset.file_checks import due_files, oldest_check
+from mutator.dataset.directory import due_files, oldest_check, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.errors import StateError
 from mutator.rules.key_hash import bucket_of

@@ -10,7 +10,7 @@ import pytest
 
 from mutator.dataset.versions import opening
 from mutator.errors import error
-from mutator.table import apply, turn
+from mutator.table import apply, commit
 from mutator.table.table import Table
 from tests.support.made_once import copy_of_made
 
@@ -23,7 +23,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apply, "_INLINE_FEED", 0)
     monkeypatch.setattr(apply, "INLINE", 0)
     monkeypatch.setattr(opening, "_EVERY", 4)
-    monkeypatch.setattr(turn, "_PATIENCE", 0)
+    monkeypatch.setattr(commit, "_PATIENCE", 0)
 
 
 def rows(ids: str, at: int, op: str = "U") -> pa.Table:

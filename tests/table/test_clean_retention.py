@@ -15,7 +15,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
 from mutator.table import clean, clean_removal, reader_place
-from mutator.table.retention import Retention
+from mutator.table.clean_plan import Retention
 from mutator.table.table import Table
 from tests.support.cleaned_table import AGAIN, data, quick, rows, rows_of, stop, table_of_some_versions
 from tests.table.test_several_writers import at_phase

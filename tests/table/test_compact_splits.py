@@ -16,7 +16,7 @@ from mutator.dataset.versions import opening
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.state import BucketCounts
 from mutator.engine.versions import base_files
-from mutator.table import apply, compact, compact_choice, turn
+from mutator.table import apply, commit, compact, compact_choice
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.effort import law
@@ -125,7 +125,7 @@ def test_a_checkpoint_has_the_numbers(tmp_path: Path, monkeypatch: Any) -> None:
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("phase", PHASES[:3])
 def test_writers_while_buckets_are_split(faster: str, world: str, phase: str, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(turn, "_PATIENCE", 0)
+    monkeypatch.setattr(commit, "_PATIENCE", 0)
     settings = {**WORLDS[world], "bucket.bytes": "50"}
     table = Table.create(str(tmp_path / "table"), settings, buckets=2)
     given = {
@@ -167,7 +167,7 @@ def test_the_result_is_that_of_the_order_of_the_log(
     mutations: list[str], world: str, phases: list[str], kinds: list[str], size: int, most: int
 ) -> None:
     with scratch() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turn, "_PATIENCE", 0)
+        patch.setattr(commit, "_PATIENCE", 0)
         patch.setattr(opening, "_EVERY", 3)
         patch.setattr(compact_choice, "_TASK_ROWS", most)
         for module in (base_files, compact_choice):

@@ -17,7 +17,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import apply_task, second_decisions
 from mutator.errors import MutatorError
-from mutator.table import apply, commit, compact, turn
+from mutator.table import apply, commit, compact
 from mutator.table.table import Table
 from tests.support.effort import law
 from tests.support.no_limits import NO_LIMITS
@@ -38,7 +38,7 @@ WORLDS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: Any) -> None:
     """Let other writers act in the turn of one, at each phase."""
-    monkeypatch.setattr(turn, "_PATIENCE", 0)
+    monkeypatch.setattr(commit, "_PATIENCE", 0)
 
 
 @contextmanager

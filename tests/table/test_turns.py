@@ -19,7 +19,7 @@ from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.opening import open_snapshot, refreshed
 from mutator.errors import MutatorError
 from mutator.storage.local import LocalStorage
-from mutator.table import turn
+from mutator.table import commit as committing
 from mutator.table.table import Table
 from tests.support.patience import PATIENCE
 from tests.table.test_several_writers import at_phase
@@ -96,22 +96,22 @@ def test_a_writer_waits_until_the_others_turn_ends(table: Table, where: str, mon
         if len(looks) == 3:
             locks.clear()
 
-    monkeypatch.setattr(turn, "time", time_with(pause))
-    monkeypatch.setattr(turn, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(committing, "time", time_with(pause))
+    monkeypatch.setattr(committing, "_PATIENCE", PATIENCE)
     commit(table, 1)
     assert len(looks) == 3
 
 
 def test_a_writer_that_waits_too_long_goes_on(table: Table, monkeypatch: Any) -> None:
     locks = [lock_of(table)]  # until the end of the test
-    monkeypatch.setattr(turn, "_PATIENCE", 0.02)
+    monkeypatch.setattr(committing, "_PATIENCE", 0.02)
 
     commit(table, len(locks))
     assert table.version == 1
 
 
 def test_no_process_waits_for_a_turn_that_has_ended(table: Table, monkeypatch: Any) -> None:
-    monkeypatch.setattr(turn, "time", NO_SLEEP)
+    monkeypatch.setattr(committing, "time", NO_SLEEP)
 
     commit(table, 3)
     assert Table(table.path).apply(rows(9)).version == 4
@@ -126,7 +126,7 @@ def test_the_turn_ends_before_the_entry_is_confirmed(table: Table, slow: list[in
             assert Table(table.path).apply(rows(9)).version == 2
         confirm(log, version, known)
 
-    monkeypatch.setattr(turn, "time", NO_SLEEP)
+    monkeypatch.setattr(committing, "time", NO_SLEEP)
     monkeypatch.setattr(TableLog, "confirm", confirming)
     commit(table, 1)
     assert (done, table.refresh().version) == ([0], 2)
@@ -356,7 +356,7 @@ def test_a_turn_ends_although_a_forked_process_goes_on(table: Table) -> None:
 
 
 def test_a_writer_does_not_wait_for_a_directory_that_is_gone(table: Table, monkeypatch: Any) -> None:
-    monkeypatch.setattr(turn, "time", NO_SLEEP)
+    monkeypatch.setattr(committing, "time", NO_SLEEP)
 
-    with turn.turn("s3://lake/t", str(Path(table.path, "gone"))):
+    with committing.turn("s3://lake/t", str(Path(table.path, "gone"))):
         pass

@@ -4,12 +4,11 @@ state          what the commits up to a version say together: forms, known feed 
 table_codec    an entry of the log as JSON members, and back
 log            the entries, checkpoints of them, and the hint that names the newest
 checkpoint     the live files, masks and state of a version
-key_index      beside each data file: key hashes, positions, row hashes and keys (wanted_hashes: hashes to look up)
+key_index      beside each data file: key hashes, positions, row hashes and keys; hashes to look up
 hidden_rows    the version index: rows of older files that a version hides or touches, and those that it withdraws
-merged_keys    the key indexes of many small files as one, in memory (key_runs, kept_keys)
-packs          the contents that many log entries have, in one object
+merged_keys    the key indexes of many small files as one, in memory
+packs          the contents that many log entries have, in one object; the verified bytes of a file, wherever they are
 paged_file     verified ranges of a file
-stored_files   the verified bytes of a file, wherever they are
 masks          which rows of the live files are hidden or touched
 snapshot       the live files of a version, their masks, and the state
 nearby         copies of the newest entries on this machine, for a slow storage

@@ -19,7 +19,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.versions.checkpoint import read_masks
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.stored_files import content_of, damaged
+from mutator.dataset.versions.packs import content_of, damaged
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 

@@ -6,6 +6,7 @@ A pack is derived: if it is lost or damaged, the log entry is read.
 from __future__ import annotations
 
 import base64
+import posixpath
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
@@ -15,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset import checksum
 from mutator.dataset.commits import Left
 from mutator.dataset.file_entry import FileEntry, is_packed
 from mutator.dataset.versions.checkpoint import CONTENTS
 from mutator.dataset.versions.log import TableLog
-from mutator.errors import suppressed
+from mutator.errors import MutatorError, error, suppressed
+from mutator.storage import read_file
 
 _LARGEST = 8 << 20  # bytes of a pack, unless a single content has more
 _READ_AGAIN = 16  # packs that ``unpacked`` has in memory
@@ -199,3 +202,24 @@ def _keep(directory: str, name: str, content: bytes) -> None:
         size = sum(map(len, _packs.values()))
         while size > _KEPT and len(_packs) > 1:
             size -= len(_packs.pop(next(iter(_packs))))
+
+
+def content_of(table: str, stored: FileEntry) -> bytes:
+    """Return the bytes of a file of a table. Raises StateError if it is lost or damaged."""
+    content = inline_of(table, stored)
+    if content is None:
+        try:
+            content = read_file(posixpath.join(table, stored.path))
+        except MutatorError as fault:
+            if fault.kind != "storage.missing":
+                raise
+            raise damaged(table, stored, "it is missing") from None
+    found = checksum.of_blocks([content], checksum.chunk_of(stored.checksum))
+    if found != stored.checksum:
+        raise damaged(table, stored, f"its checksum is {found} and should be {stored.checksum}")
+    return content
+
+
+def damaged(table: str, stored: FileEntry, why: object) -> MutatorError:
+    """Return the error of a file of a table that is lost or damaged."""
+    return error("table.file", path=posixpath.join(table, stored.path), why=why)

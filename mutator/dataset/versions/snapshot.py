@@ -6,10 +6,11 @@ table may have a million of them. Masks are read when they are needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from threading import Lock
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,51 @@ import pyarrow.compute as pc
 from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.versions.checkpoint import file_columns, files_of
-from mutator.dataset.versions.kept_keys import KeptKeys
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.state import State
 from mutator.rules.byte_columns import Flags, Ints
+
+_MOST = 64  # versions that wait to be added: a table that is only read needs no merged keys
+_T = TypeVar("_T")
+
+
+class KeptKeys(Generic[_T]):
+    """Merged keys of a snapshot: those of an earlier one, and the versions since, until they are asked for.
+
+    They are not sent to other processes.
+    """
+
+    def __init__(self, found: _T | None = None, waiting: tuple[Commit, ...] = ()) -> None:
+        """found: merged keys. waiting: the versions after them."""
+        self._found, self._waiting, self._lock = found, waiting, Lock()
+
+    def __reduce__(self) -> tuple[type[KeptKeys[_T]], tuple[()]]:
+        return KeptKeys, ()
+
+    def after(self, version: Commit) -> KeptKeys[_T]:
+        """Return those of the snapshot after the next version, of which nothing is read yet."""
+        with self._lock:
+            # A cleaning removes the version indexes of those that wait, and a restore goes back behind them.
+            is_other = version.removed or version.cleaned or version.restored
+            if self._found is None or is_other or len(self._waiting) == _MOST:
+                return KeptKeys()
+            return KeptKeys(self._found, (*self._waiting, version))
+
+    def get(self, fits: Callable[[_T], bool], begin: Callable[[], _T], add: Callable[[_T, Sequence[Commit]], _T]) -> _T:
+        """Return the merged keys, which are made now if they are not known.
+
+        fits: whether merged keys can be used. begin: makes them. add: returns those after some versions.
+        """
+        with self._lock:
+            found = self._found
+            if found is None or not fits(found):
+                found = begin()
+            elif self._waiting:
+                found = add(found, self._waiting)
+            self._found, self._waiting = found, ()
+            return found
+
 
 _CHUNKS = 8  # of the columns of files, before they are combined
 

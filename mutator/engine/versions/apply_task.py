@@ -20,8 +20,8 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.versions.hidden_rows import table_of_files, written_index
 from mutator.dataset.versions.key_index import encoded_keys
-from mutator.dataset.versions.key_runs import PartitionCodes
 from mutator.dataset.versions.log import DIRECTORY
+from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import fold_in_place

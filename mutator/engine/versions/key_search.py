@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.versions.key_runs import PartitionCodes
-from mutator.dataset.versions.merged_keys import MergedKeys
+from mutator.dataset.versions.merged_keys import MergedKeys, PartitionCodes
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.versions.delta_files import order_bytes
 from mutator.engine.versions.keys_by_bucket import KeysByBucket

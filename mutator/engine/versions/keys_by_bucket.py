@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mutator.dataset.file_entry import Extent
-from mutator.dataset.versions.wanted_hashes import WantedHashes
+from mutator.dataset.versions.key_index import WantedHashes
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.sort_order import hash_order, then_by

@@ -15,13 +15,11 @@ import pyarrow.compute as pc
 
 from mutator.dataset import checksum
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.versions.key_index import KeyIndex
+from mutator.dataset.versions.key_index import KeyIndex, WantedHashes
 from mutator.dataset.versions.merged_keys import MergedKeys, merged_keys, opened_index
-from mutator.dataset.versions.packs import inline_of
+from mutator.dataset.versions.packs import content_of, damaged, inline_of
 from mutator.dataset.versions.paged_file import DamagedPage
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.stored_files import content_of, damaged
-from mutator.dataset.versions.wanted_hashes import WantedHashes
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.kept_indexes import KeptIndexes
 from mutator.errors import MutatorError

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import tombstone_schema
-from mutator.dataset.versions.stored_files import damaged
+from mutator.dataset.versions.packs import damaged
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Ints

@@ -7,8 +7,7 @@ from typing import TypeVar
 
 from mutator.config import Config
 from mutator.dataset.commits import Commit
-from mutator.dataset.directory import differing_parts, read_manifest
-from mutator.dataset.file_checks import oldest_check
+from mutator.dataset.directory import differing_parts, oldest_check, read_manifest
 from mutator.dataset.version_log import NONE, UNCHANGED, Log, claimed_files
 from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.exceptions import BUSY

@@ -7,8 +7,7 @@ from typing import Any
 
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commits import Commit
-from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest_repair import repair
+from mutator.dataset.directory import read_manifest, repair
 from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
 from mutator.errors.display import counted, printable, text_of

@@ -10,9 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mutator.dataset.versions import key_index, paged_file
-from mutator.dataset.versions.key_index import KeyIndex, decoded_key, encoded_keys, index_bytes
+from mutator.dataset.versions.key_index import KeyIndex, WantedHashes, decoded_key, encoded_keys, index_bytes
 from mutator.dataset.versions.paged_file import PAGE, DamagedPage, Remote
-from mutator.dataset.versions.wanted_hashes import WantedHashes
 from mutator.rules.order_columns import from_texts
 from mutator.storage.local import LocalStorage
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mutator.dataset.versions import wanted_hashes
-from mutator.dataset.versions.wanted_hashes import WantedHashes
+from mutator.dataset.versions import key_index
+from mutator.dataset.versions.key_index import WantedHashes
 
 HASHES = st.lists(st.integers(0, 40) | st.integers(0, (1 << 64) - 1), max_size=60)
 
@@ -22,7 +22,7 @@ def pairs_of(wanted: list[int], known: list[int]) -> list[tuple[int, int]]:
 def test_all_pairs_of_equal_hashes_are_found(few: int, wanted: list[int], known: list[int]) -> None:
     wanted, known = sorted(wanted), sorted(known)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wanted_hashes, "_FEW", few)
+        patch.setattr(key_index, "_FEW", few)
         found = WantedHashes(np.array(wanted, np.uint64)).matches(np.array(known, np.uint64))
     assert sorted(zip(*(column.tolist() for column in found), strict=True)) == pairs_of(wanted, known)
 
