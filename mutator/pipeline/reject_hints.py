@@ -14,10 +14,10 @@ from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.value_hints import all_are_invalid, date_hint, op_code_hint, order_hint, time_fields
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
-from mutator.plan.inspect.headers import header_names, is_line_of_names
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
+from mutator.rules.header_lines import header_names, is_line_of_names
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
 _POSTGRES = rb"\N"  # the text for NULL in its COPY

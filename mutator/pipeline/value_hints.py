@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from mutator.errors.display import option, quoted_value
-from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.rules.epoch_units import epoch_unit
+from mutator.rules.facts import is_local_date
 from mutator.rules.op_codes import counted_codes, listed_codes, looks_like_delete, meaning_of, most_frequent
 from mutator.rules.order_values import ORDER_TYPES
 

@@ -179,6 +179,13 @@ def test_header_of_text_alone(job):
     job.refused(DataError, "base.txt", "its ID is the name of a field", settings=BY_NAME)
 
 
+def test_header_in_latin_1(job):
+    """As init reads it."""
+    job.put("base.txt", PEOPLE, where="master")
+    job.put("ups_7.txt", "id,größe,changed\nk1,Rob,200\n".encode("latin-1"))
+    job.refused(DataError, "ups_7.txt", "field 2 is 'changed' there, and '200' in the next row", settings=BY_NAME)
+
+
 @pytest.mark.parametrize("rest", [b"k1\n", b""])
 def test_header_of_a_delete_file_with_ids_alone(job, rest):
     job.put("base.txt", PEOPLE, where="master")

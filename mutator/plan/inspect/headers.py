@@ -10,21 +10,21 @@ date is free to differ.
 CSV and other formats with names are not concerned: their fields are found by name.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
-from mutator.errors import error
+from mutator.errors import MutatorError, error
+from mutator.errors.display import counted
 from mutator.plan.inspect.delete_files import id_names, may_have_ids_alone
 from mutator.plan.inspect.source import Source
+from mutator.rules.header_lines import Names, configured_names, has_names, moved_name, name_same_fields
 
 HEADER = "header"  # in the specification of a dataset: the lines of the header that its feed files had
 
-Names = tuple[str, ...]
 Header = tuple[Names, ...]
 
 _EARLIER = "the header of earlier feed files"  # the recorded one, in messages
@@ -43,76 +43,6 @@ class _Pair:
     def number(self, position: int, op: Any) -> int:
         """Return the number that a field of ``own`` has in the line."""
         return position + 1 if len(self.own) < len(self.line) and position >= op else position
-
-
-def header_names(fields: Sequence[bytes]) -> Names:
-    """Return the values in a header, as they are compared: in lower case, without quotes and spaces around them.
-
-    >>> header_names([b'"ID"', b" price "])
-    ('id', 'price')
-    """
-    texts = (field.decode("utf-8", "surrogateescape") for field in fields)
-    return tuple(text.strip().strip('"').strip().lower() for text in texts)
-
-
-def configured_names(names: Iterable[str]) -> Names:
-    """Return names of ``field.names`` as they are compared.
-
-    >>> configured_names(["ID"])
-    ('id',)
-    """
-    return header_names([name.encode("utf-8", "surrogateescape") for name in names])
-
-
-def moved_name(line: Names, expected: Names) -> int | None:
-    """Return the first position of a name that another line has elsewhere; None if there is no such name, or if the
-    lines do not name the same fields.
-
-    >>> moved_name(("id", "b", "a"), ("id", "a", "b"))
-    1
-    >>> moved_name(("h", "5", "3"), ("h", "3", "5")) is None
-    True
-    """
-    if line == expected or not _name_same_fields(line, expected):
-        return None
-    own, others = _positions(line), _positions(expected)
-    return min((own[name] for name in own.keys() & others.keys() if own[name] != others[name]), default=None)
-
-
-def _name_same_fields(line: Names, expected: Names) -> bool:
-    """Return whether two lines name the same fields, in any order."""
-    if not line or len(line) != len(expected):
-        return False
-    return 2 * len(_positions(line).keys() & _positions(expected).keys()) >= len(line)
-
-
-def _positions(line: Names) -> dict[str, int]:
-    """Return the positions of the names that a line has once."""
-    count = Counter(line)
-    return {value: position for position, value in enumerate(line) if count[value] == 1 and is_name(value)}
-
-
-def is_name(value: str) -> bool:
-    """Return whether a value in a header may be a name.
-
-    >>> is_name("id"), is_name("7"), is_name("")
-    (True, False, False)
-    """
-    return value[:1] not in "+-.0123456789"  # which contains the empty text
-
-
-def is_line_of_names(line: Names) -> bool:
-    """Return whether a line has several values, all of them different names.
-
-    >>> is_line_of_names(("id", "price")), is_line_of_names(("x", "12"))
-    (True, False)
-    """
-    return len(line) > 1 and len(_positions(line)) == len(line)
-
-
-def _has_names(line: Names) -> bool:
-    """Return whether at least half of the values of a line are names."""
-    return 2 * len(_positions(line)) >= len(line)
 
 
 def check_headers(
@@ -143,7 +73,7 @@ def check_headers(
 
 
 def _width_of_names(source: Source) -> int:
-    return max((len(line) for line in source.header if _has_names(line)), default=0)
+    return max((len(line) for line in source.header if has_names(line)), default=0)
 
 
 def _check_setting(config: Config, recorded: Header) -> None:
@@ -179,7 +109,7 @@ def _first_moved(pairs: Sequence[_Pair], *, line_by_line: bool) -> tuple[_Pair, 
     line_by_line: each pair must agree; otherwise one that agrees is enough.
     """
     found = [(pair, moved_name(pair.own, pair.other)) for pair in pairs]
-    if not line_by_line and any(at is None and _name_same_fields(pair.own, pair.other) for pair, at in found):
+    if not line_by_line and any(at is None and name_same_fields(pair.own, pair.other) for pair, at in found):
         return None
     return next(((pair, at) for pair, at in found if at is not None), None)
 
@@ -223,7 +153,20 @@ def header_to_record(
     cut = None if config.op_keep else config.op_field
     for sources, has_op in ((feed, True), (master, op_in_master)):
         for source in reversed(sources):
-            lines = tuple(line for line in source.header if len(line) == source.width and _has_names(line))
+            lines = tuple(line for line in source.header if len(line) == source.width and has_names(line))
             if lines and not (may_have_ids_alone(config, source) and source.width == len(config.id_fields)):
                 return tuple(_without(line, cut) for line in lines) if has_op and cut is not None else lines
     return recorded_header(known)
+
+
+def other_number_of_names(path: str, what: str, names: Sequence[str], *, single: bool = False) -> MutatorError:
+    """Return the error of ``field.names`` that are fewer or more than the fields of a row: one would shift the others.
+
+    what: how many fields are where, for the message. single: a row has a single field, which suggests that the
+    delimiter is wrong.
+    """
+    cure = "give field.names a name for each field of a feed row, or correct field.delim.regex"
+    if single:
+        cure = "set field.delim.regex to the delimiter of its fields, or correct field.names"
+    names_shown = f"field.names has {counted(len(names), 'name')} ({', '.join(names)})"
+    return error("width", where=path, what=f"{what}, and {names_shown}", cure=cure)

@@ -13,7 +13,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, option, quoted
 from mutator.plan.mistakes.samples import Sample
-from mutator.plan.mistakes.value_forms import form_of
+from mutator.rules.facts import form_of
 
 # Byte, its name in messages, and its text in field.delim.regex.
 _USUAL = (

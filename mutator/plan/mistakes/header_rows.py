@@ -14,16 +14,9 @@ from mutator.errors.display import quoted_value
 from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample
-from mutator.plan.mistakes.value_forms import (
-    all_numbers_or_times,
-    form_of,
-    has_digit,
-    is_number_or_time,
-    may_be_name,
-    names_an_id,
-    plain_text,
-)
+from mutator.rules.facts import form_of, has_digit, may_be_name, names_an_id, plain_text
 from mutator.rules.file_names import is_data_file
+from mutator.rules.header_lines import Line
 
 _MARKUP = (b"{", b"[", b"<")  # of JSON, XML and HTML
 
@@ -75,16 +68,16 @@ def _known_names(config: Config, survey: Survey) -> set[str]:
 
 def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
     """Raise DataError for a header that is read as a record."""
-    if not sample.rows or not all(map(may_be_name, sample.rows[0])) or _has_op_code(config, sample):
+    if not sample.rows:
         return
     first = sample.rows[0]
-    rest = [row for row in sample.rows[1:] if len(row) == len(first) and row != first]  # files may have been joined
-    if len({value.lower() for value in first}) < len(first) or _has_usual_id(sample, samples):
+    line = Line.above(first, sample.rows[1:])
+    if not line.may_be_names or _has_op_code(config, sample) or _has_usual_id(sample, samples):
         return
-    contrary = [at for at in range(len(first)) if all_numbers_or_times(row[at] for row in rest)]
-    if contrary:
-        at = contrary[0]
-        why = f"field {at} is {quoted_value(first[at])} there, and {quoted_value(rest[0][at])} in the next row"
+    if line.contrasts:
+        at = line.contrasts[0]
+        here, next_row = quoted_value(first[at]), quoted_value(line.rows[0][at])
+        why = f"field {at} is {here} there, and {next_row} in the next row"
     elif _names_the_id(sample, first, _other_ids(sample, samples)):
         why = "its ID is the name of a field"
     else:
@@ -131,11 +124,13 @@ def _check_header(config: Config, sample: Sample, samples: Sequence[Sample]) -> 
     called = {one for one in config.id_fields if isinstance(one, str)}
     if called and any(called <= set(map(plain_text, line)) for line in sample.header):
         return
-    records = [_is_record(sample, line, samples) for line in sample.header]
+    lines = [Line(line, _rows_like(line, sample, samples)) for line in sample.header]
+    ids = sample.positions.ids
+    records = [ids is not None and max(ids) < len(line.values) and line.is_record(ids) for line in lines]
     names = [
         number
-        for number, line in enumerate(sample.header)
-        if len(line) > 1 and all(map(may_be_name, line)) and not records[number]
+        for number, line in enumerate(lines)
+        if len(line.values) > 1 and all(map(may_be_name, line.values)) and not records[number]
     ]
     first = names[0] + 1 if names else 0  # a line before that of the names has dates or counts
     for line, is_record in zip(sample.header[first:], records[first:], strict=True):
@@ -148,36 +143,15 @@ def _check_header(config: Config, sample: Sample, samples: Sequence[Sample]) -> 
             )
 
 
-def _is_record(sample: Sample, line: Row, samples: Sequence[Sample]) -> bool:
-    """Return whether a header line looks like a record, compared with the rows of its file or of others."""
-    positions = sample.positions.ids
-    rows = [row for row in sample.rows if len(row) == len(line)]
-    if positions is None or max(positions) >= len(line):
-        return False
-    if not rows:
-        rows = next((same for other in samples if (same := _rows_like(sample, other, line))), [])
-    if not rows:
-        return False
-    ids = [row[at] for row in rows for at in positions]
-    own = [line[at] for at in positions]
-    if all(map(has_digit, ids)) and not all(map(has_digit, own)):
-        return False  # a control line such as H,2026-01-31,500
-    if any(names_an_id(value, ids) for value in own):
-        return False
-    present = [at for at in range(len(line)) if line[at].strip()]
-    numeric = [at for at in present if all_numbers_or_times(row[at] for row in rows)]
-    texts = [at for at in present if not any(is_number_or_time(row[at]) for row in rows)]
-    if any(is_number_or_time(line[at]) for at in texts) or not all(is_number_or_time(line[at]) for at in numeric):
-        return False
-    if numeric:
-        return True
-    return all(map(has_digit, own)) and {form_of(value) for value in own} <= {form_of(value) for value in ids}
+def _rows_like(line: Row, sample: Sample, samples: Sequence[Sample]) -> Sequence[Row]:
+    """Return the rows of a file, or else of another one, that have the fields of a header line."""
+    own = [row for row in sample.rows if len(row) == len(line)]
+    others = (_rows_of_other(sample, other, line) for other in samples if other is not sample)
+    return own or next(filter(None, others), [])
 
 
-def _rows_like(sample: Sample, other: Sample, line: Row) -> list[Row]:
+def _rows_of_other(sample: Sample, other: Sample, line: Row) -> list[Row]:
     """Return the rows of another file that have the fields of a header line; of delete files, the IDs of the rows."""
-    if other is sample:
-        return []
     if sample.ids_alone and len(line) == len(sample.positions.ids or ()):
         return other.ids
     return [row for row in other.rows if len(row) == len(line) and other.positions == sample.positions]

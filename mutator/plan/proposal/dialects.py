@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from mutator.formats.files.quotes import plain
 from mutator.plan.mistakes.doubled_backslashes import has_doubled_backslashes
-from mutator.plan.mistakes.value_forms import all_numbers_or_times
-from mutator.plan.proposal.header_lines import Row, header_of, unusable_name
+from mutator.rules.facts import Facts
+from mutator.rules.header_lines import Row, header_of, unusable_name
 
 _FIRST = 200  # lines of a file
 _SLASH = b"\\"
@@ -171,14 +171,14 @@ def _second(files: Sequence[Sequence[bytes]], delimiter: bytes, odd: int) -> tup
     return best[1], any(piece != piece.strip(b" ") for piece in pieces)
 
 
-def _split_lines(head: Head, delimiter: bytes, quoted: bool, escape: bytes) -> list[Row]:
+def _split_lines(head: Head, delimiter: bytes, quoted: bool, escape: bytes) -> list[list[bytes]]:
     """Return the rows of a file, an empty one for each blank line."""
     if quoted:
         return list(_rows(head, delimiter, quoted, escape))
     return [(line.split(delimiter) if delimiter else [line]) if line.strip() else [] for line in head.lines[:_FIRST]]
 
 
-def _rows(head: Head, delimiter: bytes, quoted: bool, escape: bytes) -> Iterator[Row]:
+def _rows(head: Head, delimiter: bytes, quoted: bool, escape: bytes) -> Iterator[list[bytes]]:
     """Yield the rows that are not blank."""
     lines = [line for line in head.lines[:_FIRST] if line.strip()]
     if not quoted:
@@ -206,7 +206,7 @@ def _stray(heads: Sequence[Head], delimiter: bytes, escape: bytes) -> int:
     return sum(row is None for head in heads for row in _csv_rows(head, delimiter, escape))
 
 
-def _csv_rows(head: Head, delimiter: bytes, escape: bytes) -> Iterator[Row | None]:
+def _csv_rows(head: Head, delimiter: bytes, escape: bytes) -> Iterator[list[bytes] | None]:
     """Yield the raw fields of each CSV row that is not blank; None for a line that CSV rejects."""
     text = b"\n".join(line for line in head.lines[:_FIRST] if line.strip())
     inner = rb'[^"\\]|""|\\[\s\S]' if escape else rb'[^"]|""'
@@ -233,7 +233,7 @@ def _has_wrapped(heads: Sequence[Head], delimiter: bytes, escape: bytes) -> bool
     )
 
 
-def _score(heads: Sequence[Head], rows: Sequence[list[Row]]) -> float:
+def _score(heads: Sequence[Head], rows: Sequence[Sequence[Row]]) -> float:
     """Return how good a delimiter is: 0 if a side has rows, and none with the delimiter."""
     for side in ("master", "feed"):
         own = [found for head, found in zip(heads, rows, strict=True) if head.side == side and found]
@@ -249,7 +249,7 @@ def _score(heads: Sequence[Head], rows: Sequence[list[Row]]) -> float:
     longest = max(counted, key=len)
     width = _modal_width(longest)
     body = [row for row in longest[1:] or longest if len(row) == width]
-    typed = sum(all_numbers_or_times(row[at] for row in body) for at in range(width)) if body else 0
+    typed = sum(Facts([row[at] for row in body]).are_numbers_or_times for at in range(width))
     return with_delimiter / total * (alike / total) * (1 + typed)
 
 

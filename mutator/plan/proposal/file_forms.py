@@ -9,12 +9,12 @@ from mutator.errors.display import counted
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.file_formats import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
-from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.choice import Choice, Value
 from mutator.plan.proposal.dialects import ProposedDialect, name_of
-from mutator.plan.proposal.header_lines import utf8
 from mutator.plan.proposal.inputs import GivenInputs, Side
 from mutator.rules import file_names
+from mutator.rules.facts import plain_text
+from mutator.rules.header_lines import utf8
 
 DELIMITER, HEADER, NAMES, COUNT = "field.delim.regex", "header.lines", "field.names", "field.count"
 ESCAPE = "csv.escape"

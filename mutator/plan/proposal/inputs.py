@@ -23,10 +23,10 @@ from mutator.plan.inspect.first_rows import FirstRows, first_rows
 from mutator.plan.inspect.managed import check_directories, dataset_sources
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
-from mutator.plan.mistakes.value_forms import plain_text
 from mutator.plan.proposal.dialects import Head, ProposedDialect, dialect_of
 from mutator.plan.proposal.tables import SampleTable
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.facts import plain_text
 from mutator.rules.file_names import is_data_file
 from mutator.rules.typed_values import column_order_type
 from mutator.storage import Entry, absolute, located, storage_for

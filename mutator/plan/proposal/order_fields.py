@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.errors.display import counted, quoted_value
-from mutator.plan.mistakes.value_forms import is_local_date
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
 from mutator.rules.epoch_units import RANGES, epoch_unit
+from mutator.rules.facts import is_local_date
 from mutator.rules.order_columns import to_column
 from mutator.rules.order_units import joined, several_units, units_of
 from mutator.rules.order_values import ORDER_TYPES

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from mutator.errors.display import counted
-from mutator.plan.mistakes.value_forms import names_an_id
 from mutator.plan.proposal.order_fields import is_time, is_time_name
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
+from mutator.rules.facts import names_an_id
 
 _ENOUGH = 10  # rows that show whether values are unique
 _FIELDS = 12  # of which several are tried together

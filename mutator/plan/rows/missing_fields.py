@@ -9,11 +9,11 @@ from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import quoted_value
 from mutator.formats.files.file_formats import FILE_FORMATS
-from mutator.plan.inspect.headers import is_name
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import RunFields
 from mutator.plan.rows.setting_faults import raise_all
+from mutator.rules.header_lines import is_name
 from mutator.rules.schema_evolution import SchemaVersion, check_key, in_directory, nearest
 
 _OP = "op.code.field.ordinal"

@@ -18,7 +18,7 @@ from mutator.formats.files.escaped import separates
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS, codec_of
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
-from mutator.plan.inspect.field_names import other_number_of_names
+from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect

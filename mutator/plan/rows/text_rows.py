@@ -21,8 +21,7 @@ from mutator.plan.inspect.delete_files import (
     may_have_ids_alone,
     notes_on_ids,
 )
-from mutator.plan.inspect.field_names import other_number_of_names
-from mutator.plan.inspect.headers import HEADER, header_to_record
+from mutator.plan.inspect.headers import HEADER, header_to_record, other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, moved, partitioning_of

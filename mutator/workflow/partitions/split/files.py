@@ -13,8 +13,7 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, may_have_ids_alone
 from mutator.plan.inspect.feed_files import feed_entries
-from mutator.plan.inspect.field_names import other_number_of_names
-from mutator.plan.inspect.headers import check_headers
+from mutator.plan.inspect.headers import check_headers, other_number_of_names
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules.delimiter.field_delimiter import Delimiter

@@ -1,7 +1,14 @@
-"""Forms of values: names of fields, numbers and times, and IDs by their letters and digits."""
+"""Facts of a field: what its first values show, asked by ``init``, guards and hints, and the forms of one value.
+
+>>> facts = Facts([b"7", b"", None, b"2026-01-31"])
+>>> facts.present, facts.are_numbers_or_times, sorted(facts.forms)
+([b'7', b'2026-01-31'], True, [b'9', b'9-9-9'])
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 _NUMBER_OR_TIME = re.compile(rb"[+-]?\d[\d.,:/ TtZz+-]*(?:[eE][+-]?\d+)?")
 _LOCAL_DATE = re.compile(rb"\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)(?:[ T].*)?|\d{4}/\d{1,2}/\d{1,2}(?:[ T].*)?")
@@ -35,16 +42,6 @@ def is_number_or_time(value: bytes) -> bool:
     (True, True, False)
     """
     return _NUMBER_OR_TIME.fullmatch(value.strip()) is not None
-
-
-def all_numbers_or_times(values: Iterable[bytes]) -> bool:
-    """Return whether all values that are not empty are numbers, dates or times, and at least one is not empty.
-
-    >>> all_numbers_or_times([b"", b"7"]), all_numbers_or_times([b""])
-    (True, False)
-    """
-    present = [value for value in values if value.strip()]
-    return bool(present) and all(map(is_number_or_time, present))
 
 
 def is_local_date(value: bytes) -> bool:
@@ -115,3 +112,30 @@ def form_of(value: bytes) -> bytes:
     b'a9-9'
     """
     return re.sub(rb"\d+", b"9", re.sub(rb"[A-Za-z]+", b"a", value))
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the first values of a field show. Each fact is found when it is first asked for, and kept."""
+
+    values: Sequence[bytes | None]  # row by row; None is NULL
+
+    @cached_property
+    def present(self) -> list[bytes]:
+        """The values that are neither NULL nor empty."""
+        return [value for value in self.values if value]
+
+    @cached_property
+    def forms(self) -> frozenset[bytes]:
+        """The forms of the values that are present."""
+        return frozenset(map(form_of, self.present))
+
+    @cached_property
+    def numbers_or_times(self) -> int:
+        """How many values are numbers, dates or times."""
+        return sum(map(is_number_or_time, self.present))
+
+    @property
+    def are_numbers_or_times(self) -> bool:
+        """Whether all values that are not blank are numbers, dates or times, and at least one is not blank."""
+        return 0 < self.numbers_or_times == sum(not value.isspace() for value in self.present)
