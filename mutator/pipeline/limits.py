@@ -21,6 +21,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Limits, Plan
 from mutator.rules.file_names import first_few
+from mutator.rules.op_codes import listed_codes
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
 
@@ -122,10 +123,8 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
         return f"the feed lacks {counted(counts['master deleted by absence'], 'record')} of what it replaces"
     if plan.delete_files:
         return f"check that all rows of {first_few(plan.delete_files)} are deletes"
-    codes = ",".join(
-        sorted(code.decode("utf-8", "backslashreplace") for code in plan.rows.layouts["feed"].delete_codes)
-    )
-    return f"check that op code {codes} in field {plan.rows.layouts['feed'].op_field} is a delete"
+    layout = plan.rows.layouts["feed"]
+    return f"check that op code {listed_codes(layout.delete_codes)} in field {layout.op_field} is a delete"
 
 
 def check_rejects(

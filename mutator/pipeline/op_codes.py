@@ -4,7 +4,6 @@ With ``upsert.op.code``, rows of other codes are rejects. Where all settings are
 properties file, an unknown code is an upsert, as there, and the report has a warning.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator
 
 from mutator.errors import error
@@ -15,13 +14,11 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.op_codes import (
     MOST_CODES,
     SHOWN_BYTES,
+    CodeFacts,
     counted_codes,
     listed_codes,
-    looks_like_delete,
     looks_like_upsert,
-    meaning_of,
     most_frequent,
-    upserts_beside,
 )
 
 _NO_UPSERTS = {"before": "op.before", "truncate": "op.truncate"}  # meaning of a code -> error
@@ -32,29 +29,26 @@ def check_op_codes(plan: Plan, result: Result) -> None:
     layout = plan.rows.layouts["feed"]
     if layout.upsert_codes is not None:
         return
-    field, codes = layout.op_field, _not_ignored(plan, result)
-    deletes = Counter({code: n for code, n in codes.items() if looks_like_delete(code, layout.delete_codes, field)})
-    if deletes:
+    field, codes = layout.op_field, _of_upserts(plan, result)
+    if codes.deletes:
         raise error(
             "op.deletes",
-            rows=counted(deletes.total(), "row"),
-            codes=counted_codes(most_frequent(deletes)),
+            rows=counted(sum(codes.deletes.values()), "row"),
+            codes=counted_codes(codes.deletes),
             known=listed_codes(layout.delete_codes),
-            cure=_cure(layout.delete_codes, deletes),
+            cure=_cure(layout.delete_codes, codes.deletes),
         )
     for meaning, kind in _NO_UPSERTS.items():
-        found = Counter({code: count for code, count in codes.items() if meaning_of(code, field) == meaning})
-        if found:
+        if found := codes.meaning(meaning):
             cure = _named("ignore.op.code", {*layout.ignore_codes, *found})
-            shown, known = counted_codes(most_frequent(found)), listed_codes({*codes} - {*found})
-            raise error(kind, field=field, codes=shown, cure=cure, upserts=known)
-    if len(codes) > MOST_CODES:
-        shown = counted_codes(most_frequent(codes)[:3])
+            known = listed_codes({*codes.counts} - {*found})
+            raise error(kind, field=field, codes=counted_codes(found), cure=cure, upserts=known)
+    if len(codes.counts) > MOST_CODES:
+        shown = counted_codes(dict(most_frequent(codes.counts)[:3]))
         raise error("op.codes", field=field, most=MOST_CODES, codes=shown)
-    unknown = _unknown(codes, field, layout.delete_codes)
-    if unknown and not plan.limits.unknown_op_codes:
-        upserts = _named("upsert.op.code", codes)
-        raise error("op.unknown", field=field, codes=counted_codes(most_frequent(unknown)), upserts=upserts)
+    if codes.unknown and not plan.limits.unknown_op_codes:
+        upserts = _named("upsert.op.code", codes.counts)
+        raise error("op.unknown", field=field, codes=counted_codes(codes.unknown), upserts=upserts)
 
 
 def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
@@ -62,42 +56,29 @@ def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
     layout = plan.rows.layouts["feed"]
     if layout.upsert_codes is not None:
         return
-    codes, rows = _not_ignored(plan, result), result.counts["feed rows"] - result.counts["feed rejected"]
-    unknown = _unknown(codes, layout.op_field, layout.delete_codes)
-    if not unknown:
+    codes, rows = _of_upserts(plan, result), result.counts["feed rows"] - result.counts["feed rejected"]
+    if not codes.unknown:
         return
-    if any(looks_like_upsert(code, layout.op_field) for code in codes) or codes.total() < rows:
+    if codes.where(lambda code: looks_like_upsert(code, codes.field)) or sum(codes.counts.values()) < rows:
         are, they = ("are read as upserts", "they are deletes")
-        if len(unknown) == 1:
+        if len(codes.unknown) == 1:
             are, they = ("is read as an upsert", "it is a delete")
         yield (
-            f"op codes that are not known: {counted_codes(most_frequent(unknown))} {are}: if {they}, set "
+            f"op codes that are not known: {counted_codes(codes.unknown)} {are}: if {they}, set "
             "deleted.op.code, if not, name the codes of all upserts with upsert.op.code"
         )
     else:
         yield (
             f"no row of the feed has a delete code ({listed_codes(layout.delete_codes)}); field {layout.op_field} has "
-            f"{counted_codes(most_frequent(codes))}: check op.code.field.ordinal, because that field is not written"
+            f"{counted_codes(codes.counts)}: check op.code.field.ordinal, because that field is not written"
         )
 
 
-def _not_ignored(plan: Reading, result: Result) -> Counter[bytes]:
-    """Return the codes of the upserts of the feed."""
-    ignored = plan.rows.layouts["feed"].ignore_codes
-    return Counter({code: count for code, count in result.op_codes.items() if code not in ignored})
-
-
-def _unknown(codes: Counter[bytes], field: object, delete_codes: Collection[bytes]) -> dict[bytes, int]:
-    """Return the codes of which nothing is known; an empty one only beside others that are no deletes."""
-    no_deletes = upserts_beside(delete_codes)
-    return {
-        code: count
-        for code, count in codes.items()
-        if code.strip().lower() not in no_deletes
-        and not (
-            len(codes) == 1 if not code.strip() and meaning_of(code, field) is None else looks_like_upsert(code, field)
-        )
-    }
+def _of_upserts(plan: Reading, result: Result) -> CodeFacts:
+    """Return the facts of the codes of rows that were read as upserts."""
+    layout = plan.rows.layouts["feed"]
+    found = {code: count for code, count in result.op_codes.items() if code not in layout.ignore_codes}
+    return CodeFacts(found, layout.op_field, layout.delete_codes)
 
 
 def _named(key: str, codes: Collection[bytes]) -> str:

@@ -18,6 +18,7 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input
 from mutator.rules.header_lines import header_names, is_line_of_names
+from mutator.rules.op_codes import CodeFacts
 
 _NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
 _POSTGRES = rb"\N"  # the text for NULL in its COPY
@@ -118,7 +119,8 @@ def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
     field = str(layout.op_field)
     if field not in rows.columns:
         return None
-    return op_code_hint(rows.columns[field], layout.delete_codes, layout.upsert_codes or ())
+    codes = CodeFacts.of(rows.columns[field], layout.op_field, layout.delete_codes)
+    return op_code_hint(codes, layout.upsert_codes or ())
 
 
 def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool:

@@ -7,13 +7,13 @@ the change makes nearly all of them valid, and leaves nearly all values of the f
 '2 of 2 order values look like ISO 8601: set temporal.ordering.field.type=timestamp'
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from mutator.errors.display import option, quoted_value
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.facts import is_local_date
-from mutator.rules.op_codes import counted_codes, listed_codes, looks_like_delete, meaning_of, most_frequent
+from mutator.rules.op_codes import CodeFacts, counted_codes, listed_codes
 from mutator.rules.order_values import ORDER_TYPES
 
 _MOST = 0.9
@@ -92,30 +92,27 @@ def time_fields(columns: Mapping[str, Values], order_type: str) -> list[str]:
     ]
 
 
-def op_code_hint(values: Values, delete_codes: Collection[bytes], upsert_codes: Collection[bytes]) -> str | None:
+def op_code_hint(codes: CodeFacts, upsert_codes: Collection[bytes]) -> str | None:
     """Return what the op codes of some rows show; None if all of them are known.
 
-    >>> op_code_hint([b"U", b"DELETE"], {b"D"}, {b"U"})
+    >>> op_code_hint(CodeFacts.of([b"U", b"DELETE"], "op", {b"D"}), {b"U"})
     "'DELETE' (1) looks like a delete: use -D 'deleted.op.code=D,DELETE'"
     """
-    counts = Counter(value or b"" for value in values)
-    unknown = {code: count for code, count in counts.items() if code not in delete_codes and code not in upsert_codes}
-    if not unknown:
+    unknown = replace(codes, counts=codes.where(lambda code: code not in {*codes.delete_codes, *upsert_codes}))
+    if not unknown.counts:
         return None
-    if len(unknown) == len(counts):
-        shown = counted_codes(most_frequent(counts))
+    if len(unknown.counts) == len(codes.counts):
+        shown = counted_codes(codes.counts)
         return f"no op code is one of deleted.op.code or upsert.op.code, but {shown}: check op.code.field.ordinal"
-    before = {code: count for code, count in unknown.items() if meaning_of(code) == "before"}
-    if before:
+    if before := unknown.meaning("before"):
         images = "is an image" if len(before) == 1 else "are images"
         names = option("ignore.op.code", listed_codes(before))
-        return f"{counted_codes(most_frequent(before))} {images} of records before updates: use {names}"
-    deletes = {code: count for code, count in unknown.items() if looks_like_delete(code, delete_codes)}
-    if deletes:
-        names = ",".join(sorted(code.decode("utf-8", "backslashreplace") for code in {*delete_codes, *deletes}))
+        return f"{counted_codes(before)} {images} of records before updates: use {names}"
+    if deletes := unknown.deletes:
+        names = option("deleted.op.code", listed_codes({*codes.delete_codes, *deletes}))
         verb = "looks like a delete" if len(deletes) == 1 else "look like deletes"
-        return f"{counted_codes(most_frequent(deletes))} {verb}: use {option('deleted.op.code', names)}"
-    return f"upsert.op.code lacks {counted_codes(most_frequent(unknown))}"
+        return f"{counted_codes(deletes)} {verb}: use {names}"
+    return f"upsert.op.code lacks {counted_codes(unknown.counts)}"
 
 
 def _of_all(count: int, total: int) -> str:

@@ -1,4 +1,4 @@
-"""Op codes of rows: how often each one occurs, and what those of common tools mean.
+"""Op codes of rows: what those of common tools mean, and ``CodeFacts``: what the codes of a field show.
 
 >>> meaning_of(b"delete"), meaning_of(b"update_postimage"), meaning_of(b"update_preimage"), meaning_of(b"nokia")
 ('delete', 'upsert', 'before', None)
@@ -6,8 +6,10 @@
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mutator.errors.display import value_in_quotes
@@ -169,15 +171,6 @@ def _says_deleted(parts: Sequence[str]) -> bool:
     return not _DELETED.isdisjoint(parts) and "not" not in parts
 
 
-def upserts_beside(delete_codes: Collection[bytes]) -> Collection[bytes]:
-    """Return the codes of upserts in a field that marks deletes; none if the delete codes are no such marks.
-
-    >>> b"false" in upserts_beside([b"true"]), b"false" in upserts_beside([b"D"])
-    (True, False)
-    """
-    return _FALSE if any(code == PRESENT or code.strip().lower() in _TRUE for code in delete_codes) else ()
-
-
 def _plain(code: bytes) -> bytes:
     return _AROUND.sub(b"", code).lower()
 
@@ -222,13 +215,13 @@ def _abridged(code: bytes) -> bytes:
     return code[:SHOWN_BYTES] + hashlib.blake2b(code, digest_size=8).hexdigest().encode()
 
 
-def counted_codes(counts: Iterable[tuple[bytes, int]], most: int = 5) -> str:
-    """Show codes with their counts; of long codes the first bytes.
+def counted_codes(counts: Mapping[bytes, int], most: int = 5) -> str:
+    """Show the most frequent codes with their counts; of long codes the first bytes.
 
-    >>> counted_codes([(b"U", 2000), (b"I", 1)])
+    >>> counted_codes({b"I": 1, b"U": 2000})
     "'U' (2,000), 'I' (1)"
     """
-    found = list(counts)
+    found = most_frequent(counts)
     shown = [f"{value_in_quotes(_shown(code))} ({count:,})" for code, count in found[:most]]
     return ", ".join(shown) + (f" and {len(found) - most} more" if len(found) > most else "")
 
@@ -244,3 +237,72 @@ def listed_codes(codes: Iterable[bytes]) -> str:
 
 def _shown(code: bytes) -> str:
     return code[:SHOWN_BYTES].decode("utf-8", "backslashreplace") + ("..." if len(code) > SHOWN_BYTES else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpCodeRules:
+    """How a run reads op codes; the layouts of all block types begin with these rules."""
+
+    op_field: Any = None  # name or ordinal
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None  # None: all others
+    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
+    marks_deletes: bool = False  # any value in the op code field is a delete
+    deletes: bool = False  # every row is a delete (a delete file)
+    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
+
+    def is_no_mutation(self, code: bytes) -> bool:
+        """Return whether a row with a code is no mutation of a record; the codes of truncates stop the run later."""
+        is_open = self.upsert_codes is None and self.deletes_allowed and code not in self.delete_codes
+        return code in self.ignore_codes or (is_open and is_truncate(code, self.op_field))
+
+
+@dataclass(frozen=True)
+class CodeFacts:
+    """What the codes of a field show.
+
+    >>> facts = CodeFacts.of([b"U", b"-U", b"delete", b"x"])
+    >>> facts.deletes, facts.meaning("before"), facts.unknown
+    ({b'delete': 1}, {b'-U': 1}, {b'x': 1})
+    """
+
+    counts: Mapping[bytes, int]
+    field: Any = None  # the name or the ordinal of the op code field; None if it is not known to be one
+    delete_codes: Collection[bytes] = ()  # in the settings
+
+    @classmethod
+    def of(cls, values: Iterable[bytes | None], field: Any = None, delete_codes: Collection[bytes] = ()) -> "CodeFacts":
+        """Return the facts of values; NULL is an empty code."""
+        return cls(Counter(value or b"" for value in values), field, delete_codes)
+
+    def where(self, wanted: Callable[[bytes], bool]) -> dict[bytes, int]:
+        """Return the counts of the codes that are wanted."""
+        return {code: count for code, count in self.counts.items() if wanted(code)}
+
+    def meaning(self, meaning: str) -> dict[bytes, int]:
+        """Return the counts of the codes with a meaning in common tools."""
+        return self.where(lambda code: meaning_of(code, self.field) == meaning)
+
+    @cached_property
+    def deletes(self) -> dict[bytes, int]:
+        """The counts of the codes that look like deletes."""
+        return self.where(lambda code: looks_like_delete(code, self.delete_codes, self.field))
+
+    @cached_property
+    def are_usual(self) -> bool:
+        """Whether all codes are those of common tools, or empty."""
+        return all(is_op_code(code, self.field) for code in self.counts)
+
+    @cached_property
+    def unknown(self) -> dict[bytes, int]:
+        """The counts of the codes of which nothing is known; an empty one only beside others that are no deletes."""
+        marks = any(code == PRESENT or code.strip().lower() in _TRUE for code in self.delete_codes)
+        no_upserts = {*self.deletes, *self.meaning("before"), *self.meaning("truncate")}
+        others = self.where(lambda code: code not in no_upserts)
+        return {
+            code: count
+            for code, count in others.items()
+            if meaning_of(code, self.field) is None
+            and not (marks and code.strip().lower() in _FALSE)
+            and (len(others) > 1 if not code.strip() else bool(_plain(code[:SHOWN_BYTES])))
+        }

@@ -1080,6 +1080,14 @@ def test_a_field_that_marks_deletes(marks, capsys):
     assert merged_ids("new") == {1, 3, 4}
 
 
+def test_an_empty_op_code_beside_others_is_a_question(capsys):
+    """A run stops at it."""
+    write("master/m.csv", "id,at\na,1425931207\nb,1425931208\n")
+    write("feed/f.csv", "id,at,op\na,1425932207,U\nb,1425932208,\nc,1425932209,D\n")
+    assert init("--master", "master", "--feed", "feed")[0] == 3
+    assert "Is '' (1) an op code of deletes?" in capsys.readouterr().out
+
+
 def test_a_printed_configuration_says_why_it_is_not_ready(capsys):
     write(Path("master/m.csv"), "id,v,at\n1,a,100\n2,b,100\n3,c,100\n")
     write(Path("feed/f.csv"), "id,v,at\n1,x,soon\n")

@@ -4,7 +4,8 @@ import pytest
 
 from mutator.errors import DataError
 from mutator.pipeline import reject_hints
-from mutator.pipeline.value_hints import date_hint, order_hint
+from mutator.pipeline.value_hints import date_hint, op_code_hint, order_hint
+from mutator.rules.op_codes import CodeFacts
 from tests.support.job import CONFIG, ENGINES, MASTER, Job
 
 QUARANTINE = {"reject.policy": "quarantine"}
@@ -154,6 +155,11 @@ def test_a_hint_is_about_the_invalid_order_values(values, order_type, hint):
         assert found is None
     else:
         assert found.startswith(hint.format("temporal.ordering.field.type"))
+
+
+def test_the_name_of_the_field_explains_its_numbers():
+    found = CodeFacts.of([b"2", b"3", b"1"], "__$operation", {b"1"})
+    assert op_code_hint(found, {b"2"}).startswith("'3' (1) is an image of records before updates: use ")
 
 
 def test_dates_among_valid_times():

@@ -64,6 +64,11 @@ def test_a_forgotten_op_code_field_stops_a_merge(
     assert report.counts["feed deleted"] == (2 if columns == {"op": ["D", "D"]} else 1)
 
 
+def test_the_name_of_the_field_explains_its_numbers(tmp_path: Path) -> None:
+    with pytest.raises(MutatorError, match=r"field __\$operation, which the master lacks.*delete_codes=.*1"):
+        merge(tmp_path, feed_with(**{"__$operation": [2, 1]}))
+
+
 @pytest.mark.parametrize(
     "columns",
     [

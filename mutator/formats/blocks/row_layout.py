@@ -16,7 +16,7 @@ from typing import Any
 
 from mutator.errors.display import counted, quoted
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.op_codes import is_truncate, presence
+from mutator.rules.op_codes import OpCodeRules, presence
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
@@ -33,8 +33,8 @@ class NoMutation(Exception):
     """A row whose op code, the argument, says that it is no mutation."""
 
 
-@dataclass(frozen=True)
-class RowLayout:
+@dataclass(frozen=True, kw_only=True)
+class RowLayout(OpCodeRules):
     """Which fields mean what in the rows of one side."""
 
     delimiter: Delimiter
@@ -43,21 +43,10 @@ class RowLayout:
     order_type: str = "sequence"
     width: int | None = None  # number of fields; None: any that reaches the fields named here
     op_field: int | None = None
-    delete_codes: frozenset[bytes] = frozenset()
-    upsert_codes: frozenset[bytes] | None = None
-    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
-    marks_deletes: bool = False  # any value in the op code field is a delete
     cut_op: bool = False  # rows are written without the op code
     joint: bytes = b","
-    deletes: bool = False  # every row is a delete (a delete file)
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
     placed: bool = False  # deletes need values for the partition fields, too
-    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
-
-    def is_no_mutation(self, code: bytes) -> bool:
-        """Return whether a row with a code is no mutation of a record; the codes of truncates stop the run later."""
-        is_open = self.upsert_codes is None and self.deletes_allowed and code not in self.delete_codes
-        return code in self.ignore_codes or (is_open and is_truncate(code, self.op_field))
 
     @property
     def lacks_partition(self) -> bool:

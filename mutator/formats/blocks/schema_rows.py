@@ -16,7 +16,7 @@ from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.op_code_columns import OpCodes
-from mutator.rules.op_codes import is_truncate
+from mutator.rules.op_codes import OpCodeRules
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
@@ -46,26 +46,15 @@ class BadRows(dict[int, str]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowRules:
+class RowRules(OpCodeRules):
     """The rules for reading rows; the layouts of all block types with a schema begin with them."""
 
     order_type: str
     null_lowest: bool = False  # a record without an order value is older than every other
     op_field: str | None = None
-    delete_codes: frozenset[bytes] = frozenset()
-    upsert_codes: frozenset[bytes] | None = None  # None: all others
-    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
-    marks_deletes: bool = False  # any value in the op code field is a delete
-    deletes: bool = False  # every row is a delete (a delete file)
-    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
     feed: bool = True  # the rows carry a delete mark
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
     placed: bool = False  # deletes need values for the partition fields, too
-
-    def is_no_mutation(self, code: bytes) -> bool:
-        """Return whether a row with a code is no mutation of a record; the codes of truncates stop the run later."""
-        is_open = self.upsert_codes is None and self.deletes_allowed and code not in self.delete_codes
-        return code in self.ignore_codes or (is_open and is_truncate(code, self.op_field))
 
     def operations_of(self, column: Any, count: int, bad_rows: BadRows) -> tuple[Flags, Flags, OpCodes | None]:
         """Return which rows are deletes, which are ignored, and their op codes; note rows with a forbidden code.

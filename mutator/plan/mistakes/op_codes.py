@@ -1,7 +1,8 @@
-"""Stop where ``op.code.field.ordinal`` names a field without op codes, which a run would cut from each row.
+"""Stop where ``op.code.field.ordinal`` names a field without op codes, and where it is not set, and a field has them.
 
-Whether the op codes of all rows are plausible is checked after the merge (``pipeline.op_codes``); here, another field
-with op codes shows the mistake and its cure.
+A run would cut the named field from each row, and read deletes as upserts. Whether the op codes of all rows are
+plausible is checked after the merge (``pipeline.op_codes``); here, another field with op codes shows the mistake and
+its cure.
 """
 
 from collections import Counter
@@ -9,8 +10,19 @@ from collections.abc import Sequence
 
 from mutator.config import Config
 from mutator.errors import error
+from mutator.plan.inspect.first_rows import first_rows
+from mutator.plan.inspect.heads import FILES
+from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample
-from mutator.rules.op_codes import counted_codes, is_op_code, most_frequent
+from mutator.rules.op_codes import (
+    CodeFacts,
+    counted_codes,
+    delete_marks,
+    is_delete_time,
+    is_op_code,
+    listed_codes,
+    named_like_op_codes,
+)
 
 
 def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
@@ -19,26 +31,63 @@ def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
     With ``upsert.op.code`` the codes are known, and every other value is a reject.
     """
     feed = [sample for sample in samples if sample.side == "feed" and sample.positions.op is not None]
-    values = Counter(value for sample in feed for value in sample.column(sample.positions.op))
-    if config.upsert_codes is not None or config.delete_codes & values.keys() or all(map(is_op_code, values)):
+    field = config.op_field if named_like_op_codes(str(config.op_field)) else None
+    values = CodeFacts.of((value for sample in feed for value in sample.column(sample.positions.op)), field)
+    if config.upsert_codes is not None or config.delete_codes & values.counts.keys() or values.are_usual:
         return
     first = feed[0]
     for position in range(first.source.width or 0):
         if position in (first.positions.op, first.positions.order, *(first.positions.ids or ())):
             continue
         codes = Counter(value for sample in feed for value in sample.column(position))
-        if config.delete_codes & codes.keys() and len(codes) > 1 and _are_codes(config, codes):
+        if (
+            config.delete_codes & codes.keys()
+            and len(codes) > 1
+            and all(map(is_op_code, codes.keys() - config.delete_codes))
+        ):
             schema = first.source.file_schema
             is_name = isinstance(config.op_field, str) and schema is not None
             name = schema.schema.names[position] if is_name and schema is not None else position
-            what = f"the field has {_shown(values)} in the first rows, and field {name} has {_shown(codes)}"
+            shown = counted_codes(values.counts), counted_codes(codes)
+            what = f"the field has {shown[0]} in the first rows, and field {name} has {shown[1]}"
             setting = "op.code.field.ordinal"
             raise error("width", where=f"{setting}={config.op_field}", what=what, cure=f"set {setting}={name}")
 
 
-def _are_codes(config: Config, values: Counter[bytes]) -> bool:
-    return all(value in config.delete_codes or is_op_code(value) for value in values)
+def check_forgotten_op(config: Config, survey: Survey) -> None:
+    """Raise ConfigError for a new field with op codes or delete marks. Only rows of files with new fields are read."""
+    if config.op_field is not None or config.full or config.output_schema is not None:
+        return
+    known = _fields_of_master(survey)
+    expected = {*known, *config.removed_fields, *config.defaults}
+    for source in survey.feed[:FILES] if known else ():
+        schema = source.file_schema
+        if schema is None or not schema.named or expected >= set(schema.schema.names):
+            continue
+        for name, column in first_rows(source, None).columns.items():
+            if name in expected:
+                continue
+            codes = CodeFacts.of(column, name if named_like_op_codes(name) else None)
+            deletes = delete_marks(name, codes.counts) or _deletes_of(codes)
+            cure = f"set op={name}"
+            if is_delete_time(name, codes.counts):
+                cure += " and delete.when='not null'"
+            elif not deletes:
+                continue
+            elif not deletes <= config.delete_codes:
+                cure += f" and delete_codes={listed_codes(deletes)}"
+            shown = counted_codes(codes.counts)
+            raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)
 
 
-def _shown(values: Counter[bytes]) -> str:
-    return counted_codes(most_frequent(values))
+def _deletes_of(codes: CodeFacts) -> set[bytes]:
+    """Return the codes of deletes, if all values are usual op codes; with deletes alone, the name decides."""
+    upserts = codes.where(lambda code: code not in codes.deletes and bool(code.strip()))
+    are_usual = all(is_op_code(code, codes.field) for code in upserts)
+    return {*codes.deletes} if are_usual and (upserts or codes.field is not None) else set()
+
+
+def _fields_of_master(survey: Survey) -> set[str]:
+    """Return the names of the master's fields; none if it has no rows, or fields without names."""
+    schemas = [survey.dataset_schema, *(source.file_schema for source in survey.master)]
+    return {name for found in schemas if found is not None and found.named for name in found.schema.names}

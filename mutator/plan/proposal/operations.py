@@ -2,7 +2,7 @@
 
 import posixpath
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mutator.errors.display import counted
 from mutator.plan.inspect.delete_files import delete_pattern
@@ -12,14 +12,12 @@ from mutator.rules.facts import form_of
 from mutator.rules.file_names import delete_word, first_few, may_be_place
 from mutator.rules.op_codes import (
     MOST_CODES,
+    CodeFacts,
     counted_codes,
     delete_marks,
     is_delete_time,
     is_op_code,
-    looks_like_delete,
     looks_like_upsert,
-    meaning_of,
-    most_frequent,
     named_like_op_codes,
 )
 
@@ -27,7 +25,6 @@ OP, DELETE_CODES, KEEP_OP = "op.code.field.ordinal", "deleted.op.code", "op.code
 IGNORE_CODES, DELETE_WHEN = "ignore.op.code", "delete.when"
 DELETE_PREFIX, DELETE_PATTERN = "deleted.record.file.prefix", "deleted.record.file.pattern"
 
-_DELETE_CODE = frozenset((b"D",))  # the default
 _PLAIN = {b"I", b"U", b"D", b"i", b"u", b"d"}
 _LONGEST_CODE = 16
 _SHORTEST = 3  # letters of a prefix
@@ -40,52 +37,49 @@ def op_field(inputs: Inputs, widths: tuple[int, int]) -> str | None:
     numbers.
     """
     feed = SampleRows.of(inputs.feed)
-    codes = {name: Counter(value or b"" for value in feed.columns[name]) for name in feed.fields}
-    short = {name: found for name, found in codes.items() if _may_be_codes(found)}
-    usual = [name for name, found in short.items() if all(map(_is_usual, found))]
-    called = [name for name in short if inputs.named and named_like_op_codes(name)]
+    codes = {name: CodeFacts.of(feed.columns[name]) for name in feed.fields}
+    short = {name: found for name, found in codes.items() if _may_be_codes(found.counts)}
+    usual = [name for name, found in short.items() if found.are_usual]
     if inputs.named:
         master = {name for table in inputs.master for name in table.fields}
         extra = [name for name in feed.fields if name not in master] if master else []
         marks = [
             name
             for name in (extra if master else feed.fields)
-            if delete_marks(name, codes[name]) or is_delete_time(name, codes[name])
+            if delete_marks(name, codes[name].counts) or is_delete_time(name, codes[name].counts)
         ]
-        some = [name for name in extra if name in usual and _has_letters(short[name])]
+        called = [name for name in short if named_like_op_codes(name)]
+        some = [name for name in extra if name in usual and _has_letters(short[name].counts)]
         return next(iter([*called, *some, *marks]), None)
     master_width, feed_width = widths
     if inputs.master and feed_width == master_width + 1:
-        some = [name for name, found in short.items() if any(code and _is_usual(code) for code in found)]
+        some = [name for name, found in short.items() if any(code and is_op_code(code) for code in found.counts)]
         aligned = _aligned(inputs, feed, [*usual, *(name for name in some if name not in usual)])
         if aligned is not None:
             return aligned
     return next((name for name in usual if _is_certain(inputs, name, short[name])), None)
 
 
-def _may_be_codes(codes: Counter[bytes]) -> bool:
+def _may_be_codes(codes: Collection[bytes]) -> bool:
     return len(codes) <= MOST_CODES and any(codes) and all(len(code) <= _LONGEST_CODE for code in codes)
 
 
-def _is_usual(code: bytes) -> bool:
-    return is_op_code(code)
-
-
-def _has_letters(codes: Counter[bytes]) -> bool:
+def _has_letters(codes: Collection[bytes]) -> bool:
     return any(code.strip(b" \"'+-").isalpha() for code in codes)
 
 
-def _is_certain(inputs: Inputs, name: str, codes: Counter[bytes]) -> bool:
+def _is_certain(inputs: Inputs, name: str, codes: CodeFacts) -> bool:
     """Return whether usual codes are op codes, though the master may have the field as well.
 
     Other fields have such values, too: sizes are S and M.
     """
-    found = codes.keys() | {value or b"" for value in SampleRows.of(inputs.master).columns.get(name, ())}
-    if not all(map(_is_usual, found)):
+    both = CodeFacts.of([*codes.counts, *SampleRows.of(inputs.master).columns.get(name, ())])
+    if not both.are_usual:
         return False
-    if any(looks_like_delete(code, ()) for code in codes) and any(code and looks_like_upsert(code) for code in codes):
+    if codes.deletes and any(code and looks_like_upsert(code) for code in codes.counts):
         return True
-    return {code for code in found if code} <= _PLAIN and len({code for code in found if code}) > 1
+    found = {code for code in both.counts if code}
+    return found <= _PLAIN and len(found) > 1
 
 
 def _aligned(inputs: Inputs, feed: SampleRows, candidates: Sequence[str]) -> str | None:
@@ -107,73 +101,66 @@ def _forms(values: Sequence[bytes | None]) -> set[bytes]:
 def op_choices(inputs: Inputs, name: str, label: Value) -> list[Choice]:
     """Return the settings of op codes. name: the field; label: its value in the configuration."""
     feed, master = SampleRows.of(inputs.feed), SampleRows.of(inputs.master)
-    codes = Counter(value or b"" for value in feed.columns[name])
-    in_master = bool(present := [value for value in master.columns.get(name, ()) if value is not None]) and (
-        any(present)
-    )
-    shown = counted_codes(most_frequent(codes), MOST_CODES)
+    codes = CodeFacts.of(feed.columns[name], name)
+    in_master = any(master.columns.get(name, ()))
+    rows = counted(sum(codes.counts.values()), "row")
+    shown = counted_codes(codes.counts, MOST_CODES)
     whose = "the master's rows have it, too" if in_master else "the master's rows lack it"
     choices = [Choice(OP, label, f"the feed has the op codes {shown} there, and {whose}")]
     if in_master:
         why = "the master's rows have the op code, too, and a run removes it from the rows that it writes"
         question = f"Shall the result keep the op code column of the master? Then set {{{KEEP_OP}}} to true."
         choices.append(Choice(KEEP_OP, False, why, [(True, "keeps the column in the result")], question))
-    marks = delete_marks(name, codes)
-    if is_delete_time(name, codes):
-        rows = counted(sum(count for code, count in codes.items() if code), "row")
-        why = f"{rows} of {sum(codes.values()):,} of the feed {'has' if rows == '1 row' else 'have'} a time there"
+    if is_delete_time(name, codes.counts):
+        deletes = counted(sum(codes.where(bool).values()), "row")
+        why = (
+            f"{deletes} of {rows.partition(' ')[0]} of the feed {'has' if deletes == '1 row' else 'have'} a time there"
+        )
         return [*choices, Choice(DELETE_WHEN, "not null", why)]
-    if marks:
-        shown = counted_codes(most_frequent({code: codes[code] for code in marks}))
-        why = f"{shown} in {counted(sum(codes.values()), 'row')} of the feed marks deletes"
+    if marks := delete_marks(name, codes.counts):
+        why = f"{counted_codes(codes.where(marks.__contains__))} in {rows} of the feed marks deletes"
         return [*choices, Choice(DELETE_CODES, sorted(map(_text, marks)), why)]
-    return [*choices, *_ignore_codes(name, codes), _delete_codes(name, codes)]
+    before = {code: count for code, count in codes.meaning("before").items() if code == code.strip()}
+    if before:
+        why = f"{counted_codes(before)} in {rows} are images before updates"
+        choices.append(Choice(IGNORE_CODES, sorted(map(_text, before)), why))
+    return [*choices, _delete_codes(codes, rows)]
 
 
-def _ignore_codes(name: str, codes: Counter[bytes]) -> list[Choice]:
-    before = {code: n for code, n in codes.items() if meaning_of(code, name) == "before" and code == code.strip()}
-    if not before:
-        return []
-    why = f"{counted_codes(most_frequent(before))} in {counted(sum(codes.values()), 'row')} are images before updates"
-    return [Choice(IGNORE_CODES, sorted(map(_text, before)), why)]
-
-
-def _delete_codes(name: str, codes: Counter[bytes]) -> Choice:
-    deletes = {code: count for code, count in codes.items() if looks_like_delete(code, (), name)}
-    truncates = {code: count for code, count in codes.items() if meaning_of(code, name) == "truncate"}
-    unknown = {code: count for code, count in codes.items() if not is_op_code(code, name)}
+def _delete_codes(codes: CodeFacts, rows: str) -> Choice:
+    """Return the setting of the codes of deletes, with the question that other codes leave. rows: counted."""
+    deletes, unknown = codes.deletes, codes.unknown
     # A setting has no blanks around a code.
-    unwritable = [code for code in deletes if code != code.strip() or b"," in code]
+    unwritable = {code: count for code, count in deletes.items() if code != code.strip() or b"," in code}
     value = sorted(_text(code) for code in deletes if code not in unwritable) or ["D"]
-    why = (
-        f"{counted_codes(most_frequent(deletes))} in {counted(sum(codes.values()), 'row')} of the feed"
-        if deletes
-        else f"no delete among {counted(sum(codes.values()), 'row')} of the feed; D is the default"
-    )
+    why = f"no delete among {rows} of the feed; D is the default"
+    if deletes:
+        why = f"{counted_codes(deletes)} in {rows} of the feed"
     question = None
     alternatives: list[tuple[Value, str]] = []
     if unknown:
-        shown = counted_codes(most_frequent(unknown))
+        shown = counted_codes(unknown)
         alternatives = [([*value, *map(_text, unknown)], f"if {shown} are deletes")]
         question = (
             f"Is {shown} an op code of deletes? Then add it to {{{DELETE_CODES}}}; if its rows are no mutations, to "
             f"{{{IGNORE_CODES}}}; if they are upserts, name all codes of upserts in {{upsert.op.code}}. A run stops at "
             "codes that are not known."
         )
-    elif truncates:
-        shown = counted_codes(most_frequent(truncates))
+    elif truncates := codes.meaning("truncate"):
+        shown = counted_codes(truncates)
         question = f"What shall become of the truncates ({shown})? A run stops at them, and says how to apply one."
-    folded = Counter(code.lower() for code in codes)
-    spellings = {code: count for code, count in codes.items() if folded[code.lower()] > 1 and code not in deletes}
+    folded = Counter(code.lower() for code in codes.counts)
+    spellings = codes.where(lambda code: folded[code.lower()] > 1 and code not in deletes)
     if spellings and not unknown:
-        shown = counted_codes(most_frequent(spellings))
+        shown = counted_codes(spellings)
         question = (
             f"Are {shown} all upserts? If one of them is a mistake, name the codes of upserts in {{upsert.op.code}}: "
             "rows of other codes are then rejected."
         )
     if unwritable:
-        shown = counted_codes((code, deletes[code]) for code in unwritable)
-        question = f"Op codes with blanks or commas ({shown}) cannot be set: have them delivered without."
+        question = (
+            f"Op codes with blanks or commas ({counted_codes(unwritable)}) cannot be set: have them delivered without."
+        )
     return Choice(DELETE_CODES, value, why, alternatives, question)
 
 
