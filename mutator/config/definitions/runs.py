@@ -140,7 +140,7 @@ RUNS = (
                 forms.SUFFIX,
                 None,
                 "every feed file has a control file beside it (`FILE.ctl` if this is `.ctl`); unless its rows, "
-                "bytes and checksums match, nothing is merged ([details](workflow.md#control-files))",
+                "bytes and checksums match, nothing is merged ([details](control_files.md))",
             ),
         ),
     ),
