@@ -91,8 +91,8 @@ def test_every_command_of_the_page_on_s3_prints_its_output(block, s3, tmp_path, 
     compare(block, tmp_path, monkeypatch, capfd)
 
 
-@pytest.mark.parametrize("block", console_blocks(INIT))
-def test_every_command_of_the_page_on_init_prints_its_output(block, tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize("block", [*console_blocks(INIT), *console_blocks(RUN)])
+def test_every_command_of_the_pages_on_init_and_run_prints_its_output(block, tmp_path, monkeypatch, capfd):
     compare(block, tmp_path, monkeypatch, capfd)
 
 
