@@ -106,7 +106,7 @@ def _text(records: Sequence[_Record]) -> str:
 
 DEMO = Command(
     "demo",
-    "copy the sample data into a new directory, merge them there, and show what became of three rows",
+    "copy the sample data into a new directory, merge them there, and show three rows before and after",
     (
         option(
             "directory",
