@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import base64
 import posixpath
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 _Bytes = bytes  # in ``FileEntry``, ``bytes`` is a size
 DATA, TOMBSTONES = "data", "tombstones"  # roles of files with rows; all others are side files
 INDEX = "index"  # role of a table's files without rows: key indexes, version indexes, masks
-_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|\0")  # empty steps, ., .. and NUL
+_UNSAFE = ("//", "/./", "/../", "\0")  # in a path between slashes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +92,20 @@ class FileEntry:
         return replace(self, content=base64.b64encode(content).decode(), packed=None)
 
 
-def is_safe(path: str) -> bool:
-    """Return whether the path of an entry stays below its place.
+def unsafe_path(paths: Sequence[str]) -> str | None:
+    """Return the first of the paths of entries that does not stay below its place; None if all do.
 
-    >>> is_safe("day=1/part-0.txt"), is_safe("../part-0.txt")
-    (True, False)
+    >>> unsafe_path(["day=1/part-0.txt", "../part-0.txt", "/part-1.txt"])
+    '../part-0.txt'
     """
-    return not _UNSAFE.search(path)
+    if not _is_unsafe("/".join(paths)):  # of all at once, because a manifest may have a million
+        return None
+    return next(filter(_is_unsafe, paths), None)
+
+
+def _is_unsafe(path: str) -> bool:
+    steps = f"/{path}/"
+    return any(unsafe in steps for unsafe in _UNSAFE)
 
 
 def stored_here(path: str, content: _Bytes | bytearray, checksum: str) -> FileEntry:

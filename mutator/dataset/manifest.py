@@ -10,7 +10,7 @@ from typing import Any
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.commits import FeedFile
-from mutator.dataset.file_entry import FileEntry, is_safe
+from mutator.dataset.file_entry import FileEntry, unsafe_path
 from mutator.dataset.gc_pause import paused
 from mutator.errors import MutatorError, error
 from mutator.rules.absences import Absence
@@ -130,9 +130,9 @@ def parse(data: bytes, path: str) -> Manifest:
         for other in named:
             if other is not None and other not in beside:
                 raise damaged(path, f"it does not name the {what} {other}")
-    for name in (*(part.path for part in manifest.parts()), manifest.copy or PATH):
-        if not is_safe(name):
-            raise damaged(path, f"it names a file outside of the directory: {name}")
+    unsafe = unsafe_path([*(part.path for part in manifest.parts()), manifest.copy or PATH])
+    if unsafe is not None:
+        raise damaged(path, f"it names a file outside of the directory: {unsafe}")
     return manifest
 
 

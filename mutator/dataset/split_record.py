@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
-from mutator.dataset.file_entry import FileEntry, is_safe
+from mutator.dataset.file_entry import FileEntry, unsafe_path
 from mutator.dataset.manifest import side_files, side_members
 from mutator.errors import error
 
@@ -83,7 +83,7 @@ def parse(data: bytes, path: str) -> SplitRecord:
         raise error("split.damaged", path=path, why=f"its format has version {fault.version}") from None
     except (TypeError, ValueError, KeyError) as fault:
         raise error("split.damaged", path=path, why=fault) from None
-    for part in record.parts():
-        if not is_safe(part.path):
-            raise error("split.damaged", path=path, why=f"it names a file outside of the directory: {part.path}")
+    unsafe = unsafe_path([part.path for part in record.parts()])
+    if unsafe is not None:
+        raise error("split.damaged", path=path, why=f"it names a file outside of the directory: {unsafe}")
     return record

@@ -23,7 +23,7 @@ from mutator.dataset.commits import (
     Left,
     Restored,
 )
-from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, is_safe
+from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, unsafe_path
 from mutator.dataset.versions.state import Cleaning, Waiting
 
 # Members of an entry, all of which it has, in their order; the last one is ``kind``.
@@ -99,9 +99,9 @@ def version_of(members: dict[str, Any]) -> Commit:
     for name in ("given_up", "untagged"):
         members[name] = tuple(members[name])
     version = Commit(**members)
-    for one in version.stored():
-        if not is_safe(one.path):
-            raise ValueError(f"it names a file outside of the directory: {one.path}")
+    unsafe = unsafe_path([one.path for one in version.stored()])
+    if unsafe is not None:
+        raise ValueError(f"it names a file outside of the directory: {unsafe}")
     return version
 
 
