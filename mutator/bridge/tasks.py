@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_content import WHOLE
 from mutator.dataset.file_entry import FileEntry
 from mutator.errors.failpoints import failpoint

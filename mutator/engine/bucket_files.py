@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import TombstoneWriter, write_sequences
 from mutator.engine.tally import Tally

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.manifest import CHANGES
 from mutator.engine.receipts import MergeReceipt
 from mutator.engine.task_files import create, file_name

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.feed_filters import FileFilter, FilterWriter
 from mutator.dataset.filter_paths import filter_path
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt, RejectSample, SplitReceipt

@@ -6,14 +6,14 @@ apply         merge a feed into a new version (prepare, agreement, memory_feed, 
 commit        make the next version exist, in turn and after the versions of other writers
 claiming_run  an apply as a part of a workflow
 scan          the rows of a version (scan_parts, conditions, row_output)
-find          the record of a key, and its versions (earlier_files: those that were replaced)
-changes       the changes of versions (changed_rows, data_files, images)
+find          the record of a key, and its versions (earlier_files: its files by path)
+changes       the changes of versions (changed_rows, images)
 compact       write buckets with many files or hidden rows anew (compact_choice, compact_report, idle)
 clean         remove what no version needs (clean_plan, clean_removal, clean_report)
 outlived      readers whose versions are cleaned while they read: an error, or what is left
 tags          names of versions (restore: bring one back; reader_place: bookmarks)
 export        a version as a dataset
 description   the versions, and what a table has (version_times)
-verify        a table compared with its log (verify_log, verify_rows: of verify_file; verify_checkpoint)
+verify        a table compared with its log (verify_log, verify_rows: of verify_file)
 spark_source  tables as inputs and outputs of Spark
 """

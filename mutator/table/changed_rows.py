@@ -28,9 +28,18 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags
-from mutator.table.data_files import DataFiles
-from mutator.table.images import ImageReader, Images, by_position, chosen_of, differing_rows, keys_of, with_versions
-from mutator.table.old_images import OldImageReader, equal_pairs
+from mutator.table.earlier_files import DataFiles
+from mutator.table.images import (
+    ImageReader,
+    Images,
+    OldImageReader,
+    by_position,
+    chosen_of,
+    differing_rows,
+    equal_pairs,
+    keys_of,
+    with_versions,
+)
 from mutator.table.scan import schema_of
 from mutator.table.version_times import microseconds_of
 

@@ -13,7 +13,7 @@ from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.table.changed_rows import ChangedRows, changes_schema
-from mutator.table.data_files import DataFiles
+from mutator.table.earlier_files import DataFiles
 from mutator.table.outlived import changes_gone, reading
 from mutator.table.rows import Rows
 

@@ -18,8 +18,7 @@ from mutator.config import Config
 from mutator.dataset import checksummed_json
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit import publish as publishing
-from mutator.dataset.commit.staged_file import output_directory
-from mutator.dataset.commit.staging import has_manifest, sweep
+from mutator.dataset.commit.staging import has_manifest, output_directory, sweep
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import DIRECTORY, TABLE, Manifest, copy_path

@@ -1,24 +1,38 @@
-"""Old and new images of rows that versions of a table changed."""
+"""Old and new images of rows that versions of a table changed.
+
+An overwrite needs no old data file, so its changes do not need one either: the key of an image is in the key index of
+its file, or in the version index, and the partition is in the log. Where the data file is damaged, the image has NULL
+in all other fields, which is enough to remove the record from a copy of the table, and changes go on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.partition_index import SPEC, stored_fields
+from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.packs import damaged
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.live_rows import LiveRows, opened_file, verified_file
+from mutator.errors import MutatorError
+from mutator.formats.blocks.block_type import unequal
 from mutator.formats.content import NotReadable
 from mutator.formats.files.arrow_files import faults
 from mutator.formats.files.parquet import opened
+from mutator.formats.values.convert import converted
+from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.partition_paths import values_of
+from mutator.rules.typed_values import canonical
+from mutator.table.outlived import check_kept
 
 
 @dataclass(frozen=True)
@@ -128,3 +142,124 @@ def chosen_of(parts: Sequence[Images], rows: Flags) -> list[Images]:
     """Return some of the images of several files. rows: for each image, whether it is wanted."""
     ends = np.cumsum([len(images.positions) for images in parts])
     return [images.chosen(np.flatnonzero(own)) for images, own in zip(parts, np.split(rows, ends[:-1]), strict=True)]
+
+
+_TEXT = pa.large_binary()
+
+
+@dataclass(frozen=True)
+class OldImageReader(ImageReader):
+    """Reads the images of rows that are gone; those that an overwrite replaced may be in damaged data files."""
+
+    replaced: set[str] = field(default_factory=set)  # paths of files whose rows an overwrite removed or hid
+    lost: set[str] = field(default_factory=set)  # those of them whose rows could not be read so far
+    start: int = 0  # version of the earlier snapshot
+    # Path of a file -> the fields whose values it has, but the earlier snapshot does not show, and what this has
+    # instead: a pa.Array of one value, or None for NULL.
+    absent: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def batches(self, images: Images) -> Iterator[tuple[int, Any]]:
+        """Yield as ``ImageReader.batches`` does; from where a file is damaged on, images with keys alone."""
+        done = 0
+        try:
+            for first, batch in super().batches(images):
+                yield first, self._without_absent(images.file.path, batch)
+                done = first + batch.num_rows
+        except MutatorError as fault:
+            if fault.kind != "table.file" or images.file.path not in self.replaced:
+                raise
+            check_kept(self.snapshot, self.start)  # else the file is not lost, but cleaned
+            rest = self._with_keys_alone(images.chosen(np.arange(done, len(images.positions))))
+            if rest is None:
+                raise
+            self.lost.add(images.file.path)
+            yield done, rest
+
+    def _without_absent(self, path: str, batch: Any) -> Any:
+        absent = self.absent.get(path)
+        if absent is None:
+            return batch
+        columns = []
+        for one, column in zip(batch.schema, batch.columns, strict=True):
+            value = absent.get(one.name, column)
+            if value is None:
+                column = nulls(batch.num_rows, one.type)
+            elif value is not column:
+                column = pa.repeat(converted(value, one.type, True)[0][0], batch.num_rows)
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+    def _with_keys_alone(self, images: Images) -> Any:
+        """Return images, a pa.RecordBatch; None if what is known of a row does not identify its record."""
+        spec, count = self.snapshot.state.spec or {}, len(images.positions)
+        names, fields = list(spec["key"]["fields"]), stored_fields(spec)
+        by_partition = spec.get(SPEC, {}).get("scope") == "partition"
+        derived = (one.source for one in fields if one.transform != "identity")
+        if by_partition and any(source not in names for source in derived):
+            return None
+        columns = dict(zip(names, decoded_keys(images.keys, len(names) + by_partition)[by_partition:], strict=True))
+        known = {one.name: one.source for one in fields if one.transform == "identity" and one.source not in columns}
+        for name, column in _partition_columns(images).items():
+            if name in known:
+                columns[str(known[name])] = column
+        arrays = []
+        for one in self.wanted:
+            column = columns.get(one.name, pa.nulls(count, _TEXT))
+            found, bad, _ = converted(column, one.type, typed=one.name not in columns)
+            is_whole = not bad.any() and (one.nullable or not found.null_count)
+            if not is_whole or (one.name in names and not canonical(found).equals(column)):
+                return None
+            arrays.append(found)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.wanted)
+
+
+def _partition_columns(images: Images) -> dict[str, Any]:
+    """Return the values of the partition fields of images, as text (pa.Array of large_binary), by name."""
+    extents = images.file.extents
+    numbers = np.searchsorted(np.cumsum([one.rows for one in extents]), images.positions, "right")
+    values = [dict(values_of(one.partition)) if one.partition else {} for one in extents]
+    found = {}
+    for name in dict.fromkeys(name for own in values for name in own):
+        texts = [own.get(name) for own in values]
+        encoded = [None if text is None else text.encode("utf-8", "surrogateescape") for text in texts]
+        found[name] = pa.array(encoded, _TEXT).take(pa.array(numbers))
+    return found
+
+
+def equal_pairs(
+    readers: tuple[OldImageReader, ImageReader],
+    old: Sequence[Images],
+    updated: Flags,
+    new: Sequence[Images],
+    pairs: Ints,
+) -> Flags:
+    """Return which pairs have two equal images. updated: of the old ones. pairs: numbers of the new ones.
+
+    Of old images with keys alone, the row hashes decide, as in the overwrite.
+    """
+    order = np.argsort(pairs)
+    chosen = np.zeros(sum(len(images.positions) for images in new), np.bool_)
+    chosen[pairs] = True
+    parts = chosen_of(old, updated), chosen_of(new, chosen)
+    one, other = (reader.rows(own) for reader, own in zip(readers, parts, strict=True))
+    back = np.empty(len(pairs), np.int64)
+    back[order] = np.arange(len(pairs))
+    equal = ~unequal(one, other.take(pa.array(back)))
+    lost = readers[0].lost
+    is_lost = np.concatenate([np.full(len(own.positions), own.file.path in lost) for own in parts[0]])
+    if is_lost.any():
+        (first, form), (second, later) = (_row_hashes(reader, own) for reader, own in zip(readers, parts, strict=True))
+        alike = (first == second[back]) & (form == later[back])
+        equal = np.where(is_lost, alike, equal)
+    return equal
+
+
+def _row_hashes(reader: ImageReader, parts: Sequence[Images]) -> tuple[Any, Ints]:
+    """Return (row hash, schema) of each image."""
+    hashes, forms = [np.zeros(0, np.uint32)], [np.zeros(0, np.int64)]
+    for own in parts:
+        if len(own.positions):
+            entries = reader.live.entry_numbers(own.file)[own.positions]
+            hashes.append(reader.live.row_hashes(own.file, entries))
+            forms.append(np.full(len(own.positions), own.file.form))
+    return np.concatenate(hashes), np.concatenate(forms)

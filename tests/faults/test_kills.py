@@ -137,7 +137,7 @@ def test_fault_of_writing_is_raised_so_that_another_attempt_is_made(places, tmp_
     watched(write_bucket, records, "write_bucket")
     watched(write_group, blocks, "write_group")
     watched(broadcast.patch, broadcast, "patch")
-    monkeypatch.setattr("mutator.dataset.commit.staged_file.StagedFile.write", full)
+    monkeypatch.setattr("mutator.dataset.commit.staging.StagedFile.write", full)
 
     with pytest.raises(StorageError, match="No space left on device"):
         local_engine.mutate(**call_of(join, places, tmp_path / "out"))

@@ -21,7 +21,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions import absent, delta_files, extent_rows, live_rows
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.errors import StateError
-from mutator.table import apply, data_files, prepare
+from mutator.table import apply, earlier_files, prepare
 from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
@@ -252,7 +252,7 @@ def test_changes_do_not_search_all_files_for_each_version(tmp_path: Path, monkey
     for number in range(2, 8):
         merged(table, tmp_path, number, [{"id": "5", "at": number, "shop": "s5"}, {"id": "6", "at": 1, "shop": "s6"}])
     assert table.snapshot.files.num_rows > 30
-    searched, converted, index_in, files_of = list[int](), list[int](), pc.index_in, data_files.files_of
+    searched, converted, index_in, files_of = list[int](), list[int](), pc.index_in, earlier_files.files_of
 
     class Counted:
         def __getattr__(self, name: str) -> Any:
@@ -262,8 +262,8 @@ def test_changes_do_not_search_all_files_for_each_version(tmp_path: Path, monkey
             searched.append(len(value_set))
             return index_in(values, value_set=value_set)
 
-    monkeypatch.setattr(data_files, "pc", Counted())
-    monkeypatch.setattr(data_files, "files_of", lambda own, rows: converted.append(len(rows)) or files_of(own, rows))
+    monkeypatch.setattr(earlier_files, "pc", Counted())
+    monkeypatch.setattr(earlier_files, "files_of", lambda own, rows: converted.append(len(rows)) or files_of(own, rows))
     found = table.changes(1, net=net).to_arrow()
     assert found.num_rows == (2 if net else 12)
     assert sum(searched) < 30

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mutator.dataset import manifest, split_record
-from mutator.dataset.commit.staged_file import WORK
-from mutator.dataset.commit.staging import SUCCESS, Record, announcements, clear, published, record_path, staging
+from mutator.dataset.commit.staging import SUCCESS, WORK, Record, announcements, clear, published, record_path, staging
 from mutator.dataset.split_record import SplitRecord
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from pyarrow import ArrowException
 
 from mutator.dataset.checksum import ChunkedChecksum, chunk_of, difference
-from mutator.dataset.commit.staged_file import output_directory
+from mutator.dataset.commit.staging import output_directory
 from mutator.dataset.directory import check_files
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.filter_packs import KeyFilter, read_filters, read_wanted, write_filters

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_entry import DATA, TOMBSTONES, Extent, FileEntry
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.log import DIRECTORY

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, stored_here
 from mutator.dataset.side_columns import TombstoneWriter
 from mutator.dataset.versions.key_index import index_bytes

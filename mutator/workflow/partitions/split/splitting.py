@@ -17,7 +17,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart, check_output, publish
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.split_record import SplitFile, SplitRecord
 from mutator.engine.each import Each, checked, guarded

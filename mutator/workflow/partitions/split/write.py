@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from mutator.dataset.commit.staged_file import StagedFile
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_content import WHOLE, FileContent, spooled
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.split_record import SplitFile
