@@ -45,6 +45,10 @@ from mutator.table.commit import StartOver, commit_next, new_files
 from mutator.table.outlived import newest_or_none
 from mutator.table.version_times import next_time, time_text
 
+GRACE, DEAD = "1h", "1d"  # durations
+_TRIES = 20
+_FOLLOWED = ("apply", ABANDON, COMPACT, *OVERWRITES)  # kinds that need no file that a cleaning may name
+
 
 def tagged(snapshot: Snapshot, left: Left, earliest: int) -> tuple[int, ...]:
     """Return the versions before one that have tags and are left."""
@@ -74,11 +78,6 @@ def taken_back(snapshot: Snapshot, bookmarks: list[int]) -> tuple[Left, tuple[in
         if is_taken_back(snapshot.table, waiting) or (is_needed and not has_begun(snapshot.table, waiting)):
             return waiting.before, tuple(later for later in sorted(cleaning.waiting) if later >= number)
     return cleaning.left, ()
-
-
-GRACE, DEAD = "1h", "1d"  # durations
-_TRIES = 20
-_FOLLOWED = ("apply", ABANDON, COMPACT, *OVERWRITES)  # kinds that need no file that a cleaning may name
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,9 @@ _REMOVAL, _TAKEN_BACK = b"", b"taken back"  # contents of marks
 _THREADS = 16  # that remove files, where that is mostly waiting
 _AT_ONCE = 4096  # files that are removed between two looks at signals
 _VERSION = re.compile(r"(?:.*/)?version_id=(\d+)")
+_BATCH = 1 << 18  # files that are listed at a time
+_OTHERS = tuple(f"{DIRECTORY}/{name}/" for name in ("log", "archive", "checkpoints"))  # whose files are no run's
+_OF_THE_LOG = ("log", "archive", "bookmarks", "checkpoints", "hint.json")
 
 
 @dataclass(frozen=True)
@@ -197,10 +200,6 @@ def _remove(table: str, paths: Any, earliest: int) -> None:
                 storage.remove_directory(posixpath.join(table, directory))
 
 
-_BATCH = 1 << 18  # files
-_OTHERS = tuple(f"{DIRECTORY}/{name}/" for name in ("log", "archive", "checkpoints"))  # whose files are no run's
-
-
 @dataclass(frozen=True)
 class DeadRuns:
     """Files of runs without a version."""
@@ -235,9 +234,6 @@ def _strays(table: str, known: Any) -> Iterator[tuple[str, str, Entry]]:
             run = run_of(path)
             if run is not None and not path.startswith(_OTHERS):
                 yield run, path, entries[number]
-
-
-_OF_THE_LOG = ("log", "archive", "bookmarks", "checkpoints", "hint.json")
 
 
 @dataclass(frozen=True)

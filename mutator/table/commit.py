@@ -39,6 +39,17 @@ from mutator.table.kept_apart import kept_apart
 from mutator.table.outlived import newest_if_gone
 from mutator.table.overwrite import Replacement
 
+_PATIENCE = 1.0  # seconds that a writer waits for its turn
+_PAUSE = 0.005  # seconds between two looks whether it has come
+INLINE = 1 << 16  # bytes of the files of a version that is one log entry
+_STARTS = 50  # of an operation
+_TRIES = 200  # commits of an operation, before it starts over
+_WAITS = 8  # times the duration of a try, that a writer waits at most before the next one, so that fewer are lost
+# (the newest snapshot, the versions that it has and the last call's had not) -> the version that follows it
+NextVersion = Callable[[Snapshot, Sequence[Commit]], Commit]
+Changed = TypeVar("Changed")
+_TELL = ContextVar[Callable[[Commit], None] | None]("_TELL", default=None)
+
 
 def newest(head: Snapshot, known: int) -> tuple[Snapshot, list[Commit]]:
     """Return the newest snapshot, and the versions that it has after an earlier one. known: the number of one."""
@@ -120,10 +131,6 @@ def is_same(spec: Mapping[str, Any], other: Mapping[str, Any] | None) -> bool:
     return other is None or {**spec, SCHEMA_SEQUENCE: None} == {**other, SCHEMA_SEQUENCE: None}
 
 
-_PATIENCE = 1.0  # seconds
-_PAUSE = 0.005  # seconds between two looks
-
-
 @contextmanager
 def turn(table: str, nearby: str | None) -> Iterator[None]:
     """Wait for the turn of this writer, which lasts until the end of the ``with`` block.
@@ -142,17 +149,6 @@ def turn(table: str, nearby: str | None) -> Iterator[None]:
         yield
     finally:
         del lock  # which releases it
-
-
-INLINE = 1 << 16  # bytes of the files of a version that is one log entry
-_STARTS = 50  # of an operation
-_TRIES = 200  # commits of an operation, before it starts over
-_WAITS = 8  # times the duration of a try, that a writer waits at most before the next one, so that fewer are lost
-
-# (the newest snapshot, the versions that it has and the last call's had not) -> the version that follows it
-NextVersion = Callable[[Snapshot, Sequence[Commit]], Commit]
-Changed = TypeVar("Changed")
-_TELL = ContextVar[Callable[[Commit], None] | None]("_TELL", default=None)
 
 
 class StartOver(Exception):

@@ -34,6 +34,8 @@ from mutator.rules.partition_paths import values_of
 from mutator.rules.typed_values import canonical
 from mutator.table.outlived import check_kept
 
+_TEXT = pa.large_binary()
+
 
 @dataclass(frozen=True)
 class Images:
@@ -142,9 +144,6 @@ def chosen_of(parts: Sequence[Images], rows: Flags) -> list[Images]:
     """Return some of the images of several files. rows: for each image, whether it is wanted."""
     ends = np.cumsum([len(images.positions) for images in parts])
     return [images.chosen(np.flatnonzero(own)) for images, own in zip(parts, np.split(rows, ends[:-1]), strict=True)]
-
-
-_TEXT = pa.large_binary()
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError
 from mutator.rules.byte_columns import Ints
 
+Rows = list[tuple[Ints, Any]]  # positions of hidden rows of a file, and their encoded keys; None: not known
+_Masks = Mapping[str, tuple[Ints, Ints, Any]]  # file -> hidden rows, touched rows, order values of these
+_NONE = np.zeros(0, np.int64)
+
 
 def difference_of(own: Snapshot, name: str) -> str | None:
     """Return how a checkpoint differs from the snapshot of its version, in words; None if it does not.
@@ -52,11 +56,6 @@ def equal_masks(found: Sequence[Any], own: Sequence[Any]) -> bool:
         and np.array_equal(found[1], own[1])
         and found[2].to_pylist() == own[2].to_pylist()
     )
-
-
-Rows = list[tuple[Ints, Any]]  # positions of hidden rows of a file, and their encoded keys; None: not known
-_Masks = Mapping[str, tuple[Ints, Ints, Any]]  # file -> hidden rows, touched rows, order values of these
-_NONE = np.zeros(0, np.int64)
 
 
 def followed(

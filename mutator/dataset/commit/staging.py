@@ -33,6 +33,7 @@ SUCCESS = "_SUCCESS"
 _SUFFIX = ".json"
 _LONG = 3600.0  # seconds after which an unfinished file without its final name is litter
 _here: set[str] = set()  # IDs of owners in this process that are at work
+WORK = "work"  # where tasks write if files can be moved; removed before anything becomes visible
 
 
 @contextmanager
@@ -225,9 +226,6 @@ def _held(storage: Storage, output: str, run: str) -> Iterator[str]:
     finally:
         storage.remove(staged)  # after publishing it no longer exists
         del claim
-
-
-WORK = "work"  # where tasks write if files can be moved; removed before anything becomes visible
 
 
 def output_directory(staging: str) -> str:

@@ -53,6 +53,15 @@ from mutator.rules.sort_order import hash_order, then_by
 _AT_ONCE = 64  # places in the table for each wanted hash, at least: fewer than 1 of 64 other hashes pass
 _FEW, _MOST = 1 << 11, 1 << 15  # wanted hashes for which the table saves more time than it takes
 _TIMES = 4  # with more entries for each wanted hash, a binary search is faster
+MOST_KEY_BYTES = (1 << 32) - 1  # of one file
+_HASH, _POSITION, _ROW_HASH, _KEY_END = range(4)
+_COLUMNS = tuple(map(np.dtype, ("<u8", "<u4", "<u4", "<u4")))
+_TAIL, _MAGIC = struct.Struct("<qBB6s"), b"orders"
+_ORDER_TYPES = (None, "sequence", "long", "timestamp")
+_WIDTHS = (0, 1, 2, 4, 8)
+_ALL = (1 << 64) - 1
+_EACH = PAGE // 8  # hashes of a page
+_SPARSE = 4  # a search reads single pages where an extent has more than this many for each wanted key
 
 
 class WantedHashes:
@@ -108,18 +117,6 @@ def _counts(known: Hashes, wanted: Hashes, first: Ints) -> Ints:
     several = np.flatnonzero((following < len(known)) & (known[np.minimum(following, len(known) - 1)] == wanted))
     counts[several] = np.searchsorted(known, wanted[several], "right") - first[several]
     return counts
-
-
-MOST_KEY_BYTES = (1 << 32) - 1  # of one file
-
-_HASH, _POSITION, _ROW_HASH, _KEY_END = range(4)
-_COLUMNS = tuple(map(np.dtype, ("<u8", "<u4", "<u4", "<u4")))
-_TAIL, _MAGIC = struct.Struct("<qBB6s"), b"orders"
-_ORDER_TYPES = (None, "sequence", "long", "timestamp")
-_WIDTHS = (0, 1, 2, 4, 8)
-_ALL = (1 << 64) - 1
-_EACH = PAGE // 8  # hashes of a page
-_SPARSE = 4  # a search reads single pages where an extent has more than this many for each wanted key
 
 
 def encoded_keys(keys: Sequence[Any]) -> Any:

@@ -33,6 +33,15 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.order_columns import flags, from_numbers, from_texts, to_numbers
 
+_ARRAYS = {"hashes": "u8", "rows": "u4", "entries": "u4", "row_hashes": "u4", "partitions": "u4", "orders": "i8"}
+MOST_ROWS = 1 << 16  # of a file that has merged keys
+_AT_FIRST = 1 << 13  # the same, of files that are there when merged keys are begun: reading more takes too long
+MEMORY = 3 << 26  # bytes of all merged keys of a snapshot
+_RATIO = 8  # of the sizes of two successive runs, at least
+_MOST_NUMBERED = (1 << 32) - 1  # rows
+_FEW = 16  # small files of a partition that are searched one by one
+_NONE = np.zeros(0, np.int64)
+
 
 class PartitionCodes:
     """Numbers for the directories of partitions; 0 is that of a table without partitions."""
@@ -87,7 +96,6 @@ class KeyRun:
         return len(self.hashes)
 
 
-_ARRAYS = {"hashes": "u8", "rows": "u4", "entries": "u4", "row_hashes": "u4", "partitions": "u4", "orders": "i8"}
 NO_ROWS = KeyRun(**{name: np.zeros(0, form) for name, form in _ARRAYS.items()}, keys=pa.array([], pa.large_binary()))
 
 
@@ -100,15 +108,6 @@ def joined_runs(runs: Sequence[KeyRun]) -> KeyRun:
 def by_hash(run: KeyRun) -> KeyRun:
     """Return the same entries, by hash."""
     return run.taken(np.argsort(run.hashes, kind="stable"))
-
-
-MOST_ROWS = 1 << 16  # of a file that has merged keys
-_AT_FIRST = 1 << 13  # the same, of files that are there when merged keys are begun: reading more takes too long
-MEMORY = 3 << 26  # bytes of all merged keys of a snapshot
-_RATIO = 8  # of the sizes of two successive runs, at least
-_MOST_NUMBERED = (1 << 32) - 1  # rows
-_FEW = 16  # small files of a partition that are searched one by one
-_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)

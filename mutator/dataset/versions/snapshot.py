@@ -26,6 +26,7 @@ from mutator.rules.byte_columns import Flags, Ints
 
 _MOST = 64  # versions that wait to be added: a table that is only read needs no merged keys
 _T = TypeVar("_T")
+_CHUNKS = 8  # of the columns of files, before they are combined
 
 
 class KeptKeys(Generic[_T]):
@@ -63,9 +64,6 @@ class KeptKeys(Generic[_T]):
                 found = add(found, self._waiting)
             self._found, self._waiting = found, ()
             return found
-
-
-_CHUNKS = 8  # of the columns of files, before they are combined
 
 
 def added_files(version: Commit) -> Any:
