@@ -19,8 +19,6 @@ from mutator.storage import storage_for
 
 FORMAT_VERSION = 1
 UNCHANGED = ("abandoned", "settled")  # actions that leave the dataset of the version before
-
-
 NONE = Commit(number=0, id="", action="given", run="", committed="")  # before the first entry
 
 

@@ -81,7 +81,8 @@ def version_of(members: dict[str, Any]) -> Commit:
     members["feed"] = tuple(FeedFile(**file) for file in members["feed"])
     members["files"] = tuple(_file_of(file, members["buckets"]) for file in members["files"])
     for name in _STORED:
-        members[name] = tuple(map(_stored_of, members[name]))
+        role = "rejected" if name == "rejected" else INDEX
+        members[name] = tuple(_stored_of(one, role) for one in members[name])
     members["removed"] = tuple(members["removed"])
     members["absences"] = tuple((int(time), str(high)) for time, high in members["absences"])
     if members["transaction"] is not None:
@@ -109,8 +110,8 @@ def _stored_members(one: FileEntry) -> dict[str, Any]:
     return {name: value for name in _CONTENT if (value := getattr(one, name)) is not None}
 
 
-def _stored_of(members: Mapping[str, Any]) -> FileEntry:
-    return FileEntry(role=INDEX, **members)
+def _stored_of(members: Mapping[str, Any], role: str = INDEX) -> FileEntry:
+    return FileEntry(role=role, **members)
 
 
 def _restored_of(members: dict[str, Any]) -> Restored:
@@ -161,7 +162,7 @@ def _cleaned_members(cleaned: Cleaned) -> dict[str, Any]:
 
 
 def _cleaned_of(members: Mapping[str, Any]) -> Cleaned:
-    """Undo ``cleaned_members``. Raises KeyError, TypeError or ValueError for other members."""
+    """Undo ``_cleaned_members``. Raises KeyError, TypeError or ValueError for other members."""
     left, before = _left_of(members["left"]), _left_of(members["before"])
     named, done = _stored_of(members["named"]), tuple(members["done"])
     return Cleaned(**{**members, "left": left, "before": before, "named": named, "done": done})
