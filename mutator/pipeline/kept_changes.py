@@ -11,7 +11,7 @@ from typing import Any
 from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest, side_files
+from mutator.dataset.manifest import Manifest, side_files, side_members
 from mutator.engine.blocks.carry import carry_file
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError, error, suppressed
@@ -53,7 +53,7 @@ def keep_changes(dataset: str, known: Manifest, directory: str, number: int | No
         except Damage as fault:
             raise fault.fault.error from None
         failpoint("changes.linked")
-        files.append({**checksummed_json.record_members(part), "path": name})
+        files.append({**side_members(part), "path": name})
     members = {"number": number, "run": known.run, "dataset": known.commit, "parent": known.parent}
     made = checksummed_json.dump(_FORMAT, _VERSION, {**members, "committed": known.committed, "files": files})
     with suppressed("storage.exists"), storage.create_new(record) as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections import Counter
 
@@ -185,3 +186,12 @@ def test_verify_compares_the_kept_changes(place):
     part.unlink()
     (problem,) = verify_base(str(place.path), local_engine.verify).problems
     assert part.name in problem
+
+
+def test_the_record_names_each_file_with_the_members_of_its_format(place):
+    arrive(place, FEEDS[0])
+    place.run()
+
+    document = json.loads((place.path / "changes" / "version=1" / "_mutator.json").read_bytes())
+    members = ["path", "bucket", "rows", "bytes", "checksum", "partition", "buckets", "filter", "checked", "kind"]
+    assert [list(one) for one in document["files"]] == [members]
