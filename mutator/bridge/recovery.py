@@ -59,7 +59,7 @@ def settle(table: BridgeTable, base: TextBase) -> tuple[StateEntry | None, str]:
         _, known = text_copy(base.path_of(found.text))
     if known is None:
         return None, "its text copy is gone"
-    return (found, "") if known.commit == found.dataset else (None, "its text copy is another one")
+    return (found, "") if known.commit.id == found.dataset else (None, "its text copy is another one")
 
 
 def fields_of(table: BridgeTable) -> tuple[str, ...]:

@@ -177,7 +177,7 @@ def _merge_and_import(trip: _RoundTrip, entry: StateEntry) -> BridgeReport:
         number=entry.number + 1,
         run=base.run,
         text=merged.text,
-        dataset=merged.manifest.commit,
+        dataset=merged.manifest.commit.id,
         staged=None,
         digests=merged.digests,
     )

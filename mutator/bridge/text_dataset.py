@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mutator.bridge.tasks import BridgeTarget
 from mutator.dataset.commit.publish import Published
-from mutator.dataset.commits import FeedFile
+from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
@@ -46,7 +46,7 @@ class WrittenDataset:
         """Return the files of a published manifest."""
         files = published.manifest.files
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-        return cls(len(files), rows, size, published.litter, published.manifest.commit)
+        return cls(len(files), rows, size, published.litter, published.manifest.commit.id)
 
 
 def output_dialect(
@@ -99,20 +99,22 @@ def make_manifest(
     feed: Sequence[FeedFile] = (),
 ) -> Manifest:
     """Return the manifest of written files. feed: feed files merged into the table before."""
-    return Manifest(
-        commit=str(uuid.uuid4()),
-        parent=None,
+    commit = Commit(
+        number=0,
+        id=str(uuid.uuid4()),
+        action=RUN,
         run=run,
         committed=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        counts={"output rows": sum(part.rows for part in files)},
+    )
+    return Manifest(
+        commit=commit,
         spec=spec,
         buckets=None,
         hash=None,
-        horizon=None,
-        snapshot=None,
         files=tuple(sorted(files, key=attrgetter("path"))),
         beside=tuple(beside),
         feed=tuple(feed),
-        counts={"output rows": sum(part.rows for part in files)},
     )
 
 

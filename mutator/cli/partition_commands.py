@@ -44,7 +44,7 @@ def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
 
     record = split.record
     report = {
-        "run": record.run,
+        "run": record.commit.run,
         "feed": [without_secrets(path) for path in arguments.feed],
         "by": record.by,
         "to": without_secrets(arguments.to),
@@ -81,7 +81,7 @@ def _rejected_file(split: SplitFeed, arguments: argparse.Namespace) -> str | Non
 def _text(split: SplitFeed, arguments: argparse.Namespace) -> str:
     record = split.record
     partitions = record.rows_by_partition()
-    lines = [f"split {record.run} by {record.by}", ""]
+    lines = [f"split {record.commit.run} by {record.by}", ""]
     width = max((len(name) for name in [*partitions, *(file.name for file in record.files)]), default=0)
     for file in record.files:
         rejected = f", {file.rejected:,} rejected" if file.rejected else ""

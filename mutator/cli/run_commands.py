@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
             with making_answer(arguments):
                 made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)
                 observed.report = report
-                observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.committed)}
+                observed.known = {} if arguments.dry_run else {"committed": seconds_of(made.commit.committed)}
             if arguments.changes is not None and not arguments.dry_run:
                 put_changes(prepared.output, made, located_to_write(arguments.changes)[1])
         except KeyboardInterrupt:
@@ -69,7 +69,7 @@ def _is_committed(prepared: Prepared) -> bool:
 
     with suppress(MutatorError):
         made = published(storage_for(prepared.output), prepared.output)
-        return made is not None and made.run == prepared.plan.run
+        return made is not None and made.commit.run == prepared.plan.run
     return False
 
 

@@ -16,6 +16,7 @@ from mutator.rules.absences import Absence
 
 ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore", "tag"  # actions
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
+RUN = "run"  # action of a run that makes a dataset
 OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
 _REPLACES = (COMPACT, RESTORE, *OVERWRITES)  # actions that remove files
 
@@ -90,9 +91,9 @@ class Restored:
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """A version of a place. Order values are text in the format of their type."""
+    """A version of a place. A manifest has that of its dataset. Order values are text in the format of their type."""
 
-    number: int
+    number: int  # in the log; 0 in a manifest, which does not say it
     id: str  # of this entry alone: shows whose entry was created if the answer is lost
     # create | apply | abandon: it only says which runs are given up | compact: it has the rows of the version before,
     # in other files | tag: it only adds and removes tags | insert_overwrite, insert_overwrite_table: it replaces
@@ -102,6 +103,9 @@ class Commit:
     action: str
     run: str
     committed: str  # ISO 8601, UTC
+    parent: str | None = None  # ID of the version before; None for version 0
+    horizon: str | None = None  # highest order value of any expired tombstone; "" for the lowest value
+    snapshot: str | None = None  # highest order value of the last full snapshot
     records: int = 0  # live after this version
     counts: Mapping[str, int] = field(default_factory=dict)
     feed: tuple[FeedFile, ...] = ()  # merged by this version
@@ -115,8 +119,6 @@ class Commit:
     spec: Mapping[str, Any] | None = None  # None: that of the version before, or none at all before the first rows
     buckets: int = 0
     hash: str = ""
-    horizon: str | None = None
-    snapshot: str | None = None
     tombstones: int = 0
     # Of version 0, for the rows that are to come; of one that merged a feed, those by which its files were read and
     # merged, since releases that record them: texts, and lists of texts and numbers.
@@ -132,7 +134,6 @@ class Commit:
     tags: Mapping[str, int] = field(default_factory=dict)  # that it adds or moves: name -> version that it protects
     untagged: tuple[str, ...] = ()  # names of tags that it removes
     cleaned: Cleaned | None = None
-    parent: str | None = None  # ID of the version before; None for version 0
     compacted: int | None = None  # the newest version before this one that may have removed files
     lost: int = 0  # records that an overwrite has replaced, although their keys were not known
     defaults: str | None = None  # of the fields that ``spec`` adds, for earlier rows: ``state.defaults_text``

@@ -62,7 +62,7 @@ def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None
     if commits is None and not storage.renames and storage.stat(posixpath.join(directory, manifest.PATH)) is None:
         raise error("manifest.lost", path=directory, why="it has no manifest, so its run may not have committed it")
     copies = _copies(directory)
-    found = [copy for copy in copies if commits is None or copy.commit in commits]
+    found = [copy for copy in copies if commits is None or copy.commit.id in commits]
     if len(found) != 1:
         none = "the log does not name the dataset of its copy" if copies else "it has no whole copy of its manifest"
         why = "it has several copies of manifests" if found else none

@@ -5,11 +5,11 @@ counts as damaged if any byte differs.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
-from mutator.dataset.commits import FeedFile
+from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.file_entry import FileEntry, unsafe_path
 from mutator.dataset.gc_pause import paused
 from mutator.errors import MutatorError, error
@@ -24,6 +24,7 @@ PATH = "_mutator/manifest.json"
 CHANGES = "changes"  # role of a file of changed rows, and the name of their directory
 # Members of every file; of those that lack them, the optional ones are left out.
 _MEMBERS = ("path", "bucket", "rows", "bytes", "checksum", "partition", "buckets", "filter", "checked")
+_OF_COMMIT = ("parent", "run", "committed", "horizon", "snapshot", "counts")  # members beside its ID, "commit"
 _OPTIONAL = ("buckets", "filter", "checked")
 
 
@@ -39,19 +40,13 @@ class FeedSettings:
 class Manifest:
     """Everything that the next run must know about a dataset. Order values are text in the format of their type."""
 
-    commit: str
-    parent: str | None
-    run: str
-    committed: str  # ISO 8601, UTC
+    commit: Commit  # that made it, without files and feed
     spec: Mapping[str, Any]  # key, order, delimiter, width, op code; another spec is an error
     buckets: int | None
     hash: str | None
-    horizon: str | None  # highest order value of any expired tombstone; "" for the lowest value
-    snapshot: str | None  # highest order value of the last full snapshot
     files: tuple[FileEntry, ...]
     beside: tuple[FileEntry, ...]
     feed: tuple[FeedFile, ...]
-    counts: Mapping[str, int]
     copy: str | None = None  # path of a second file with the same bytes; earlier datasets have none
     changes: bool = False  # the run wrote the rows that it changed, if there were any
     absences: tuple[Absence, ...] = ()  # full snapshots that may have left tombstones by absence, oldest first
@@ -81,11 +76,19 @@ def is_of_bridge(manifest: Manifest) -> bool:
 @paused()
 def dump(manifest: Manifest) -> bytes:
     """Return a manifest as JSON that ends with a checksum."""
-    document = {part.name: getattr(manifest, part.name) for part in fields(manifest)}
-    document["files"] = [_data_members(part) for part in manifest.files]
-    document["beside"] = [_members(part) | {"kind": part.role} for part in manifest.beside]
-    for name in ("feed", "feed_settings"):
-        document[name] = [vars(part) for part in document[name]]
+    commit = manifest.commit
+    document = {
+        "commit": commit.id,
+        **{name: getattr(commit, name) for name in ("parent", "run", "committed")},
+        **{name: getattr(manifest, name) for name in ("spec", "buckets", "hash")},
+        **{name: getattr(commit, name) for name in ("horizon", "snapshot")},
+        "files": [_data_members(part) for part in manifest.files],
+        "beside": [_members(part) | {"kind": part.role} for part in manifest.beside],
+        "feed": [vars(part) for part in manifest.feed],
+        "counts": commit.counts,
+        **{name: getattr(manifest, name) for name in ("copy", "changes", "absences")},
+        "feed_settings": [vars(part) for part in manifest.feed_settings],
+    }
     return checksummed_json.dump("mutator", FORMAT_VERSION, document)
 
 
@@ -117,7 +120,8 @@ def parse(data: bytes, path: str) -> Manifest:
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
         document["absences"] = tuple((int(time), str(high)) for time, high in document["absences"])
         document["feed_settings"] = tuple(FeedSettings(**part) for part in document["feed_settings"])
-        manifest = Manifest(**checksummed_json.attributes(Manifest, document))
+        own = {name: document.pop(name) for name in _OF_COMMIT}
+        manifest = Manifest(commit=Commit(number=0, id=document.pop("commit"), action=RUN, **own), **document)
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
     except (KeyError, TypeError, ValueError) as fault:

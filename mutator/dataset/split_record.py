@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset import checksummed_json
+from mutator.dataset.commits import RUN, Commit
 from mutator.dataset.file_entry import FileEntry, unsafe_path
 from mutator.dataset.manifest import side_files, side_members
 from mutator.errors import error
@@ -35,9 +36,7 @@ class SplitFile:
 class SplitRecord:
     """The files of a split feed and their origin."""
 
-    commit: str
-    run: str
-    committed: str  # ISO 8601, UTC
+    commit: Commit  # that made it
     by: str  # as ``partition_by.text_of`` writes it
     files: tuple[SplitFile, ...]
     beside: tuple[FileEntry, ...]  # rejected rows
@@ -60,7 +59,8 @@ class SplitRecord:
 
 def dump(record: SplitRecord) -> bytes:
     """Return a record as JSON that ends with a checksum."""
-    members = dict(vars(record))
+    commit = record.commit
+    members: dict[str, Any] = {"commit": commit.id, "run": commit.run, "committed": commit.committed, "by": record.by}
     members["files"] = [
         {**vars(file), "parts": [{name: getattr(part, name) for name in _PART} for part in file.parts]}
         for file in record.files
@@ -78,7 +78,8 @@ def parse(data: bytes, path: str) -> SplitRecord:
             for file in document["files"]
         )
         document["beside"] = side_files(document["beside"])
-        record = SplitRecord(**checksummed_json.attributes(SplitRecord, document))
+        own = {name: document.pop(name) for name in ("run", "committed")}
+        record = SplitRecord(Commit(number=0, id=document.pop("commit"), action=RUN, **own), **document)
     except checksummed_json.Newer as fault:
         raise error("split.damaged", path=path, why=f"its format has version {fault.version}") from None
     except (TypeError, ValueError, KeyError) as fault:

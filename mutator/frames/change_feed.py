@@ -74,7 +74,7 @@ def difference_of_changes(path: str, known: Manifest) -> str | None:
         return str(fault)
     problems = [
         f"{counted(found[change], 'changed row')} of the kind {change} and should have {count:,}"
-        for change, count in changed_counts(known.counts).items()
+        for change, count in changed_counts(known.commit.counts).items()
         if found[change] != count
     ]
     return f"has {', '.join(problems)}" if problems else None

@@ -54,8 +54,8 @@ def keep_changes(dataset: str, known: Manifest, directory: str, number: int | No
             raise fault.fault.error from None
         failpoint("changes.linked")
         files.append({**side_members(part), "path": name})
-    members = {"number": number, "run": known.run, "dataset": known.commit, "parent": known.parent}
-    made = checksummed_json.dump(_FORMAT, _VERSION, {**members, "committed": known.committed, "files": files})
+    members = {"number": number, "run": known.commit.run, "dataset": known.commit.id, "parent": known.commit.parent}
+    made = checksummed_json.dump(_FORMAT, _VERSION, {**members, "committed": known.commit.committed, "files": files})
     with suppressed("storage.exists"), storage.create_new(record) as stream:
         stream.write(made)
     failpoint("changes.kept")
@@ -66,7 +66,7 @@ def check_free(directory: str, known: Manifest) -> None:
     kept = read_kept_changes(directory)
     names = {readable_name(part) for part in change_files(known)}
     others = (one.name for one in entries_of(directory) if not (file_names.is_hidden(one.name) or one.name in names))
-    if kept.dataset != known.commit if kept is not None else any(others):
+    if kept.dataset != known.commit.id if kept is not None else any(others):
         raise error("output.exists", path=directory)
 
 

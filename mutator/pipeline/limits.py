@@ -194,7 +194,7 @@ def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
         raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
     if known is None or plan.limits.older_snapshot:
         return
-    before = order_value(plan.rows.order_type, known.snapshot) if known.snapshot is not None else None
+    before = order_value(plan.rows.order_type, known.commit.snapshot) if known.commit.snapshot is not None else None
     bounds = [one for one in (before, result.highest) if one is not None]
     newer = [(order, key) for order, key in result.absent if not bounds or order > max(bounds)]
     if newer:  # no snapshot had them, so they came by deltas
@@ -209,7 +209,7 @@ def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
         raise error(
             "snapshot.older",
             now=_shown_order(plan, result.highest),
-            before=plan.shown.order_text(known.snapshot),
+            before=plan.shown.order_text(known.commit.snapshot),
         )
 
 

@@ -212,7 +212,7 @@ def identity(known: Manifest | None) -> tuple[str, int]:
     """
     now = int(time.time() * 1000)
     if known is not None:
-        last = datetime.fromisoformat(known.committed)
+        last = datetime.fromisoformat(known.commit.committed)
         now = max(now, round(last.timestamp() * 1000) + 1)
     return new_run_id(now / 1000), now
 

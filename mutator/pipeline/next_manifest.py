@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mutator.dataset.commits import FeedFile
+from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import may_be_taken_over
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import FeedSettings, Manifest, copy_path
@@ -27,20 +27,26 @@ def next_manifest(plan: Plan, known: Manifest | None, result: Result) -> Manifes
     feed = _feed(plan, known, merged_feed(result, committed))
     spec, files = _forms(plan, result.files)
     checked = _Checks(known, result.checked, committed)
-    return Manifest(
-        commit=str(uuid.uuid4()),
-        parent=known.commit if known else None,
+    before = known.commit if known else None
+    commit = Commit(
+        number=0,
+        id=str(uuid.uuid4()),
+        parent=before.id if before else None,
+        action=RUN,
         run=plan.run,
         committed=committed,
+        horizon=horizon_after(plan, before.horizon if before else None, result),
+        snapshot=snapshot_after(plan, before.snapshot if before else None, result),
+        counts=committed_counts(result.counts),
+    )
+    return Manifest(
+        commit=commit,
         spec=spec,
         buckets=plan.strategy.buckets,
         hash=None if plan.strategy.buckets is None and not plan.is_partitioned else HASH_NAME,
-        horizon=horizon_after(plan, known.horizon if known else None, result),
-        snapshot=snapshot_after(plan, known.snapshot if known else None, result),
         files=tuple(map(checked.noted, files)),
         beside=tuple(map(checked.noted, result.beside)),
         feed=feed,
-        counts=committed_counts(result.counts),
         copy=copy_path(plan.run),
         changes=plan.changes is not None,
         absences=_absences(plan, known, result),

@@ -54,7 +54,7 @@ def reading_of_dataset(path: str, known: Manifest, readable: set[str]) -> Readin
     inputs = numbered(beside, data, (), replace(rows, layout_of=forms))
     groups = known.buckets or max(2, sum(source.bytes for source in data) // _CHUNK)
     return Reading(
-        run=known.run,
+        run=known.commit.run,
         rows=rows,
         inputs=inputs,
         tasks=packed_tasks(inputs, splits_of(inputs, _CHUNK, _CHUNK), _CHUNK),

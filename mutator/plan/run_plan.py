@@ -201,7 +201,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         master_buckets=known.buckets if known is not None else None,
         unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
         order_max=highest_order(config, rows.order_type),
-        horizon=order_value(rows.order_type, known.horizon) if known is not None else None,
+        horizon=order_value(rows.order_type, known.commit.horizon) if known is not None else None,
         absences={} if known is None else absences_of(rows.order_type, known.absences),
         expire_before=None if retention is None else now - int(retention * 1000),
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,

@@ -204,12 +204,11 @@ class _Export:
 
     def _manifest(self, files: Sequence[FileEntry], beside: Sequence[FileEntry]) -> Manifest:
         known, now = manifest_of(self._snapshot), time_text(self._plan.now)
+        before = None if self._earlier is None else self._earlier.manifest.commit.id
         assert known is not None
         return replace(
             known,
-            commit=str(uuid.uuid4()),
-            parent=None if self._earlier is None else self._earlier.manifest.commit,
-            run=self._plan.run,
+            commit=replace(known.commit, id=str(uuid.uuid4()), parent=before, run=self._plan.run),
             spec=self._spec,
             buckets=None if SPEC in self._spec else self._buckets(),
             files=tuple(replace(part, checked=part.checked or now) for part in files),

@@ -97,18 +97,12 @@ def manifest_of(snapshot: Snapshot) -> Manifest | None:
     if spec is None:
         return None
     return Manifest(
-        commit=version.id,
-        parent=None,
-        run=version.run,
-        committed=version.committed,
+        commit=version,
         spec=spec,
         buckets=None if SPEC in spec else version.buckets,
         hash=version.hash,
-        horizon=version.horizon,
-        snapshot=version.snapshot,
         files=(),
         beside=(),
         feed=snapshot.state.feed,
-        counts=version.counts,
         absences=snapshot.state.absences,
     )

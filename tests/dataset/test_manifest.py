@@ -7,21 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import checksum, manifest
-from mutator.dataset.commits import FeedFile
+from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.errors import StateError
 
 MANIFEST = Manifest(
-    commit="7f0c",
-    parent=None,
-    run="20261121T000000Z-00000000",
-    committed="2026-11-21T00:00:00.000+00:00",
+    commit=Commit(
+        number=0,
+        id="7f0c",
+        action=RUN,
+        run="20261121T000000Z-00000000",
+        committed="2026-11-21T00:00:00.000+00:00",
+        snapshot="é\udcff",
+        counts={"feed rows": 1},
+    ),
     spec={"key": {"ordinals": [0], "types": ["bytes"]}, "order": {"by": "file name"}, "width": 2, "format": "text"},
     buckets=2,
     hash="murmur64a",
-    horizon=None,
-    snapshot="é\udcff",
     files=(
         FileEntry(
             path="part-0.txt",
@@ -45,7 +48,6 @@ MANIFEST = Manifest(
     feed=(
         FeedFile(name="ups_1.txt", bytes=4, checksum=checksum.whole(b""), committed="2026-11-21T00:00:00.000+00:00"),
     ),
-    counts={"feed rows": 1},
 )
 
 

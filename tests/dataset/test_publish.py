@@ -15,6 +15,7 @@ from mutator.dataset import manifest
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.publish import check_output, publish
 from mutator.dataset.commit.staging import SUCCESS, sweep
+from mutator.dataset.commits import RUN, Commit
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.errors import StateError, StorageError
@@ -28,15 +29,10 @@ BESIDE = {"_mutator/tombstones/part-0.parquet": b"stone"}
 def manifest_of(data=None, beside=None):
     data, beside = DATA if data is None else data, BESIDE if beside is None else beside
     return Manifest(
-        commit="c",
-        parent=None,
-        run="r",
-        committed="2026-01-01T00:00:00.000+00:00",
+        commit=Commit(number=0, id="c", action=RUN, run="r", committed="2026-01-01T00:00:00.000+00:00"),
         spec={},
         buckets=2,
         hash=None,
-        horizon=None,
-        snapshot=None,
         files=tuple(
             FileEntry(path=path, bucket=n, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text))
             for n, (path, text) in enumerate(data.items())
@@ -46,7 +42,6 @@ def manifest_of(data=None, beside=None):
             for path, text in beside.items()
         ),
         feed=(),
-        counts={},
         copy="_mutator/manifest-r.json",
     )
 

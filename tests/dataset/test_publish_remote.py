@@ -13,6 +13,7 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.commit.publish import check_output, publish
 from mutator.dataset.commit.staging import SUCCESS, announcements, published
+from mutator.dataset.commits import RUN, Commit
 from mutator.dataset.directory import is_straggler
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
@@ -81,19 +82,13 @@ def made(run, commit="c", content=LARGE):
     name = f"part-00000-{run}.txt"
     file = FileEntry(path=name, bucket=None, rows=1, bytes=len(content), checksum=whole(content))
     return Manifest(
-        commit=commit,
-        parent=None,
-        run=run,
-        committed="2026-01-01T00:00:00.000+00:00",
+        commit=Commit(number=0, id=commit, action=RUN, run=run, committed="2026-01-01T00:00:00.000+00:00"),
         spec={},
         buckets=None,
         hash=None,
-        horizon=None,
-        snapshot=None,
         files=(file,),
         beside=(),
         feed=(),
-        counts={},
         copy=manifest.copy_path(run),
     )
 
@@ -149,7 +144,7 @@ def test_killed_run_leaves_the_output_whole_or_litter_that_the_next_one_removes(
             or (storage_type == "hdfs" and point == "stage.created")
         )
         expected = 2
-    assert published(storage, output).run == run_id(expected)
+    assert published(storage, output).commit.run == run_id(expected)
     found = made(run_id(expected))
     assert sorted(names(output)) == sorted(["_mutator", SUCCESS, found.files[0].path])
     assert read(f"{output}/{found.files[0].path}") == LARGE
@@ -183,7 +178,7 @@ def test_second_run_is_refused_while_one_is_alive(root):
 
     publish(f"{root}/out", run_id(1), slow)
     assert refused == [5]
-    assert published(storage_for(root), f"{root}/out").run == run_id(1)
+    assert published(storage_for(root), f"{root}/out").commit.run == run_id(1)
     assert names(root) == ["out"]
 
 
@@ -230,7 +225,7 @@ def test_answer_to_the_commit(lake, monkeypatch, how):
 
     monkeypatch.setattr(type(storage), "create_new", create_new)
     if how == "lost":
-        assert publish(output, run_id(1), merge_of(run_id(1))).manifest.commit == "c"
+        assert publish(output, run_id(1), merge_of(run_id(1))).manifest.commit.id == "c"
         return
     with pytest.raises(MutatorError) as caught:
         publish(output, run_id(1), merge_of(run_id(1)))

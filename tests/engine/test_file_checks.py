@@ -199,7 +199,7 @@ def test_report_counts_the_bytes(chain):
 
     before = chain.manifest
     report = chain.run(verify_fraction="0.3")
-    checked = sum(part.bytes for part in chain.manifest.parts() if part.checked == chain.manifest.committed)
+    checked = sum(part.bytes for part in chain.manifest.parts() if part.checked == chain.manifest.commit.committed)
     written = sum(part.bytes for part in chain.manifest.parts() if part.path not in {p.path for p in before.parts()})
     assert report.checked_bytes == checked - written > 0
     assert f" bytes unread, {report.checked_bytes:,} bytes checked; " in report.text()
@@ -213,9 +213,9 @@ def test_manifest_has_the_time_of_each_check(chain):
     now, due = chain.manifest, due_files(before, 0.3)
     old = {part.path: part for part in before.parts()}
     for part in now.parts():
-        expected = old[part.path].checked if part.path in old and part.path not in due else now.committed
+        expected = old[part.path].checked if part.path in old and part.path not in due else now.commit.committed
         assert part.checked == expected
-    assert {part.checked for part in now.parts()} >= {now.committed}
+    assert {part.checked for part in now.parts()} >= {now.commit.committed}
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, PARTITIONED], ids=["buckets", "partitions"])
@@ -251,7 +251,7 @@ def test_dataset_of_an_earlier_format_counts_as_never_checked(chain):
     chain.run(verify_fraction="0.01")
 
     checked = {part.path: part.checked for part in chain.manifest.parts()}
-    assert checked.get(first, chain.manifest.committed) == chain.manifest.committed
+    assert checked.get(first, chain.manifest.commit.committed) == chain.manifest.commit.committed
     assert None in checked.values(), "the others have not been checked yet"
 
 
@@ -266,7 +266,7 @@ def test_status_shows_the_oldest_check(tmp_path, monkeypatch):
     base.run(verify_fraction="0")
 
     path, checked = base.status().oldest_check
-    assert checked == made.committed < known(base.path / "master").committed
+    assert checked == made.commit.committed < known(base.path / "master").commit.committed
     assert path in {part.path for part in made.files}
     assert f"checked  longest ago: {checked}, {path}" in base.status().text()
     assert local_engine.verify(str(base.path / "master")).problems == ()

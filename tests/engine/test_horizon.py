@@ -36,11 +36,11 @@ def test_tombstone_without_a_sequence_that_expires_sets_the_horizon(tmp_path, en
     made = read_manifest(storage_for("/"), str(tmp_path / "out-2"))
 
     assert report.counts["expired"] == 2
-    assert made.horizon == "1"
+    assert made.commit.horizon == "1"
     assert "2 tombstones expired; the horizon is 1" in report.text()
     report = run({**PARTIAL, "before.horizon": "fail"}, "out-2", "feed-3", "out-3")
     assert (report.counts["feed inserted"], report.counts["below horizon"]) == (1, 0)
-    assert read_manifest(storage_for("/"), str(tmp_path / "out-3")).horizon == "1"
+    assert read_manifest(storage_for("/"), str(tmp_path / "out-3")).commit.horizon == "1"
 
 
 @pytest.mark.parametrize("order_type", LOWEST)
@@ -64,4 +64,4 @@ def test_the_horizon_stays_where_lower_tombstones_expire_later(tmp_path, engine)
         report = local_engine.mutate(settings, **places, output=str(tmp_path / f"out-{number}"), engine=engine)
         assert report.counts["expired"] == (number % 2 == 0)
         time.sleep(0.002)  # a tombstone expires when it is older than 0 s
-    assert read_manifest(storage_for("/"), str(tmp_path / "out-4")).horizon == "9"
+    assert read_manifest(storage_for("/"), str(tmp_path / "out-4")).commit.horizon == "9"

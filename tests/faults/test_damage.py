@@ -105,7 +105,7 @@ def test_adopted_master(managed):
 
     assert rows(managed.output) == [b"a,1,100", b"b,2,300", b"c,1,100", b"z,1,100"]
     assert report.counts["tombstones in"] == 0
-    assert known(managed.output).parent is None
+    assert known(managed.output).commit.parent is None
 
 
 def test_sequences_of_an_adopted_master_are_not_checked(job):

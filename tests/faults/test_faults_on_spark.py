@@ -190,7 +190,7 @@ def files_of(output):
     """Return the contents of the files, without run IDs, attempt numbers and times."""
     made, found = manifest_of(output), []
     for part in made.parts():
-        name = re.sub(rf"-{made.run}(-\d+)?", "", part.path)
+        name = re.sub(rf"-{made.commit.run}(-\d+)?", "", part.path)
         content = Path(output, part.path).read_bytes()
         if "tombstones" in name:
             with Path(output, part.path).open("rb") as stream:

@@ -197,7 +197,7 @@ def test_killed_workflow_leaves_a_master_of_one_version(bases, undisturbed, tmp_
         assert settled(base, scope).problems == (), point
 
         made = check_whole(base / "master", after if committed else before)
-        assert made.commit == Log(str(base)).latest().dataset, point
+        assert made.commit.id == Log(str(base)).latest().dataset, point
         assert settled(base, scope).recovered == (), point
         workflow(base, scope)
         check_whole(base / "master", after)

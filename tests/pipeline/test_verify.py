@@ -125,8 +125,8 @@ def test_clean_dataset_has_no_problems(plain, clean):
 
     known = manifest.parse((clean / manifest.PATH).read_bytes(), "")
     assert found.problems == ()
-    assert (found.files, found.rows) == (2, known.counts["output rows"])
-    assert found.tombstones == known.counts["tombstones out"] > 0
+    assert (found.files, found.rows) == (2, known.commit.counts["output rows"])
+    assert found.tombstones == known.commit.counts["tombstones out"] > 0
     assert found.bytes == sum(path.stat().st_size for path in clean.glob("part-*"))
     assert "as its manifest says" in found.text()
     assert (

@@ -257,7 +257,7 @@ def test_insert_below_the_horizon(job):
     job.follow(settings)
     time.sleep(0.01)
     assert job.follow(settings).counts["expired"] == 1
-    assert known(job.master).horizon == "200"
+    assert known(job.master).commit.horizon == "200"
     job.add("ups.txt", b"b,9,150\ne,1,200\n")
 
     job.refused(
@@ -370,11 +370,11 @@ def test_op_codes_are_added_or_removed(job):
 
 
 def test_clock_that_goes_backwards(managed, monkeypatch):
-    before = known(managed.master).committed
+    before = known(managed.master).commit.committed
     monkeypatch.setattr(merge.time, "time", lambda: 1_000_000_000.0)
     managed.run()
 
-    assert known(managed.output).committed >= before
+    assert known(managed.output).commit.committed >= before
 
 
 def test_negative_number_of_partitions():

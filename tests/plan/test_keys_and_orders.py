@@ -363,7 +363,7 @@ def test_files_without_rows(file_format, work):
     report = work.run(master="out1", feed="feed2")
     assert (report.counts["feed rows"], notes_of(work)) == (0, ["a 1"])
     both(work, file_format, none, none)
-    assert work.manifest.counts["output rows"] == 0
+    assert work.manifest.commit.counts["output rows"] == 0
     report = work.run(master=work.output.name)
     assert report.counts["output rows"] == 0
 

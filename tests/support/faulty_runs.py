@@ -115,10 +115,10 @@ def check_whole(output):
         assert part.checksum == checksum.of_blocks([found[part.path]], chunk), part.path
     rows = [row for part in made.files for row in found[part.path].decode().splitlines()]
     assert sorted(rows) == EXPECTED
-    assert made.counts["output rows"] == sum(part.rows for part in made.files) == len(EXPECTED)
-    assert made.counts["tombstones out"] == 9  # 8, minus 2 that were revived, plus 3
-    assert made.counts["feed rejected"] == 2
-    assert counted(changed_rows(output)) == reported(made.counts)
+    assert made.commit.counts["output rows"] == sum(part.rows for part in made.files) == len(EXPECTED)
+    assert made.commit.counts["tombstones out"] == 9  # 8, minus 2 that were revived, plus 3
+    assert made.commit.counts["feed rejected"] == 2
+    assert counted(changed_rows(output)) == reported(made.commit.counts)
 
 
 def quiet_files(places, output):

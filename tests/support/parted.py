@@ -126,7 +126,7 @@ def check_whole(output, rows):
     read_rows = [(row, part.path) for part in made.files for row in found[part.path].decode().splitlines()]
     assert sorted(row for row, _ in read_rows) == rows
     assert all(path.startswith(f"p={row.split(',')[1]}/") for row, path in read_rows)
-    assert made.counts["output rows"] == sum(part.rows for part in made.files) == len(rows)
+    assert made.commit.counts["output rows"] == sum(part.rows for part in made.files) == len(rows)
     if "://" not in output:
         assert [path for path in Path(output).rglob("*") if path.is_dir() and not any(path.iterdir())] == []
     return made
@@ -148,7 +148,7 @@ def comparable(output):
         if "_mutator/filters" in directory or "_mutator/rejected" in directory:
             content = None  # these name files and runs
         found.append((directory, RUN_ID.sub("", name), part.bucket, part.rows, content))
-    return made.counts, sorted(found, key=repr)
+    return made.commit.counts, sorted(found, key=repr)
 
 
 def settled(base, scope, **more):

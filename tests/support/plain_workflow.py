@@ -13,7 +13,7 @@ from uuid import uuid4
 from mutator.config import Config
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.publish import publish
-from mutator.dataset.commits import FeedFile
+from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest, copy_path
@@ -78,19 +78,20 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
     text = dump_rows(apply(rows, applied, content))
     name = f"part-00000-{task.run}.txt"
     made = Manifest(
-        commit=uuid4().hex,
-        parent=known.commit if known else None,
-        run=task.run,
-        committed=now,
+        commit=Commit(
+            number=0,
+            id=uuid4().hex,
+            parent=known.commit.id if known else None,
+            action=RUN,
+            run=task.run,
+            committed=now,
+        ),
         spec={},
         buckets=None,
         hash=None,
-        horizon=None,
-        snapshot=None,
         files=(FileEntry(path=name, bucket=None, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text)),),
         beside=(),
         feed=(*before, *fresh),
-        counts={},
         copy=copy_path(task.run),
     )
 
@@ -171,7 +172,7 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         master = master_of(base, latest)
         known = read_manifest(base.storage, master)
         assert known is not None
-        assert known.commit == latest.dataset
+        assert known.commit.id == latest.dataset
         merged = {file.name for file in known.feed}
         assert read(f"{master}/{known.files[0].path}") == expected({name: feeds[name] for name in merged})
     assert found_feed(base) == Counter(feeds.items()), "feed files got lost, or doubled"

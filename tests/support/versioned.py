@@ -80,7 +80,7 @@ def left_by_run(output: Path) -> Left:
             with open(output / side.path, "rb") as stream:
                 tombstones += [(key, order) for key, order, _ in read_tombstones(stream)]
     rows = [row for table in tables for row in rows_of(table)]
-    return Left(sorted(rows, key=repr), sorted(tombstones, key=repr), _some(known.counts))
+    return Left(sorted(rows, key=repr), sorted(tombstones, key=repr), _some(known.commit.counts))
 
 
 def rows_of(table: Any) -> list[Any]:

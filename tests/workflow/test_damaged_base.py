@@ -471,7 +471,7 @@ def test_gap_in_the_log_stops_every_command_that_changes_something(base, missing
 
 
 def manifest_run(directory):
-    return manifest.parse((directory / manifest.PATH).read_bytes(), "").run
+    return manifest.parse((directory / manifest.PATH).read_bytes(), "").commit.run
 
 
 @pytest.mark.parametrize("how", ["flipped", "cut"])

@@ -174,7 +174,7 @@ def reader(base, stop, seen):
         finally:
             os.close(handle)
         with seen.open("a") as stream:
-            stream.write(f"{known.commit}\n")
+            stream.write(f"{known.commit.id}\n")
         time.sleep(0.001)
 
 

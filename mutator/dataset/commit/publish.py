@@ -174,7 +174,7 @@ def _in_place(storage: Storage, output: str, merge: Callable[[str], Made]) -> Ma
             raise error("publish.uncertain", path=path, why=second) from None
         if there is None:
             raise error("publish.uncertain", path=path, why=fault) from None
-        if there.commit != made.commit:
+        if there.commit.id != made.commit.id:
             raise error("output.exists", path=output) from None
     failpoint("stage.manifest.written")
     return made
@@ -194,7 +194,7 @@ def _replaced_in_place(storage: Storage, output: str, merge: Callable[[str], Mad
             storage.replace(path, content)
     except MutatorError as fault:
         there = published(storage, output)
-        if there is None or there.commit != made.commit:
+        if there is None or there.commit.id != made.commit.id:
             raise error("publish.uncertain", path=path, why=fault) from None
     failpoint("stage.manifest.written")
     clear(storage, output, made)

@@ -129,8 +129,8 @@ def _before(
         held, why = held_or_why(config, place, path, earlier, ())
         return earlier, held, why and f"what {before} held: {why}"
     runs = {part.committed for part in known.feed}
-    is_first = known.parent is None and len(runs) <= 1
-    if is_first and not known.counts.get("master rows", 1) and not known.counts.get("tombstones in", 0):
+    is_first, counts = known.commit.parent is None and len(runs) <= 1, known.commit.counts
+    if is_first and not counts.get("master rows", 1) and not counts.get("tombstones in", 0):
         return None, {None: NOTHING}, None
     since = f" of {min(runs)[:19]}" if runs else ""
     return None, None, f"what the master held before the run{since}: give the earlier master with --before"
@@ -148,7 +148,7 @@ def _runs(
     runs, count = list[RunFeed](), 0
     ordered = sorted(known.feed, key=lambda part: part.committed)
     for committed, parts in groupby(ordered, key=lambda part: part.committed):
-        if earlier is not None and committed <= earlier.committed:
+        if earlier is not None and committed <= earlier.commit.committed:
             continue
         paths, gone = list[str](), dict[str, str]()
         for part in parts:
@@ -162,13 +162,13 @@ def _runs(
         rows = FeedRows((), ())
         if paths:
             rows = feed_rows(feed_reading(config, place.survey, paths), place.wanted)
-        is_last = committed == known.committed
+        is_last = committed == known.commit.committed
         moment = int(datetime.fromisoformat(committed).timestamp() * 1000)
         retention = config.tombstone_retention
         runs.append(
             RunFeed(
                 number=None,
-                run=known.run if is_last else "",
+                run=known.commit.run if is_last else "",
                 committed=committed,
                 rows=rows,
                 gone=gone,

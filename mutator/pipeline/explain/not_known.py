@@ -39,9 +39,9 @@ def _named(step: ChainStep) -> str:
 
 def horizon_note(known: Manifest | None) -> list[str]:
     """Return a line if tombstones of a dataset have expired: a key without a record may have been deleted."""
-    if known is None or known.horizon is None:
+    if known is None or known.commit.horizon is None:
         return []
-    highest = known.horizon or "the lowest"
+    highest = known.commit.horizon or "the lowest"
     return [f"deletes with order values up to {highest}: their tombstones may have expired (tombstone.retention)"]
 
 

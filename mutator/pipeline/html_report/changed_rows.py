@@ -56,7 +56,7 @@ def changed_rows(path: str, *, hide: bool) -> list[ChangedRow] | None:
         if known is None or not (parts := change_files(known)):
             return None
         names = _key_names(known, schema_of_changes(full, parts[0]).names)
-        can_pair = bool(names) or not known.counts.get("moved in")
+        can_pair = bool(names) or not known.commit.counts.get("moved in")
         return samples_of(_batches(full, parts), names, can_pair=can_pair, hide=hide)
     except (MutatorError, OSError):  # a page does without them
         return None

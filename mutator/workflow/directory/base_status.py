@@ -91,7 +91,7 @@ class _View:
             problems = differing_parts(base.storage, master, known.parts()) if known is not None else []
             if problems:
                 self.add(f"{master}: {file_names.first_few(problems)}")
-        elif latest.dataset is not None and (known is None or known.commit != latest.dataset):
+        elif latest.dataset is not None and (known is None or known.commit.id != latest.dataset):
             if not base.storage.renames:  # else the recovery has reported it
                 self.add(str(lost_master(base, self.log, latest)))
         else:

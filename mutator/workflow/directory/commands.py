@@ -220,7 +220,7 @@ def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
         begun = Journal(name, "restore", before.number, datetime.now(UTC).isoformat(timespec="seconds"))
         journal.begin(base, begun)
         failpoint("restore.journaled")
-        if versions.is_going(base, manifest.commit):
+        if versions.is_going(base, manifest.commit.id):
             journal.end(base, name)
             raise _cannot_restore(base, log, found.path, f"version {to} is being removed, because it is too old")
         version = next_commit(
@@ -228,7 +228,7 @@ def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
             "restore",
             name,
             time.time(),
-            dataset=manifest.commit,
+            dataset=manifest.commit.id,
             path=found.path.removeprefix(base.path + "/"),
             records=sum(part.rows for part in manifest.files),
             restored=Restored(version=to),

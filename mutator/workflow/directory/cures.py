@@ -30,9 +30,9 @@ def lost_master(base: Base, log: Log, version: Commit) -> MutatorError:
     cures = []
     try:
         known = read_manifest(base.storage, master)
-        why = "it has no manifest" if known is None else f"it is the dataset {known.commit}"
-        archived = known is not None and base.storage.stat(base.at("archive", known.run)) is not None
-        if known is not None and archived and log.newest_of(known.commit) is None:
+        why = "it has no manifest" if known is None else f"it is the dataset {known.commit.id}"
+        archived = known is not None and base.storage.stat(base.at("archive", known.commit.run)) is not None
+        if known is not None and archived and log.newest_of(known.commit.id) is None:
             why += ", which a run of this base has made, and no log entry names: the newest log entry is missing"
             cures.append("put the log entry back from a copy of the base")
     except MutatorError as fault:
@@ -60,7 +60,7 @@ def master_faults(base: Base, log: Log) -> list[MutatorError]:
     latest = log.latest()
     master = master_of(base, latest)
     known = read_manifest(base.storage, master)
-    if known is None or latest.dataset not in (None, known.commit):
+    if known is None or latest.dataset not in (None, known.commit.id):
         return []
     visible = walk(master) if SPEC in known.spec else entries_of(master)
     problems = differing_files(base.storage, master, known.parts(), visible)

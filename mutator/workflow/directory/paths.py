@@ -157,7 +157,7 @@ def probe_dataset(storage: Storage, path: str) -> FoundDataset:
         if fault.kind not in ("manifest.damaged", "manifest.newer", "storage.missing"):
             raise
         return FoundDataset(path, name, None, foreign=fault.kind != "storage.missing")
-    return FoundDataset(path, name, known.commit if known else None)
+    return FoundDataset(path, name, known.commit.id if known else None)
 
 
 def run_of(name: str) -> str:

@@ -144,7 +144,8 @@ class Run:
                 "sums", problems=f"{counted(len(missing), 'feed file')} unaccounted for, for example {min(missing)}"
             )
         # An adopted master has only its rows, and so no parent.
-        if self.before.dataset is not None and made.parent != self.before.dataset and not self.config.master_adopt:
+        before = self.before.dataset
+        if before is not None and made.commit.parent != before and not self.config.master_adopt:
             raise lost(self.base.path, self.before.number + 1)
         output = self.base.at("output", self.id)
         problems = differing_parts(self.base.storage, output, made.parts())
@@ -166,10 +167,10 @@ class Run:
             "run",
             self.id,
             self._clock(),
-            dataset=made.commit,
+            dataset=made.commit.id,
             path=f"output/{self.id}",
             records=sum(part.rows for part in made.files),
-            counts={**made.counts, **({bad_files.COUNT: len(self.feed.bad)} if self.feed.bad else {})},
+            counts={**made.commit.counts, **({bad_files.COUNT: len(self.feed.bad)} if self.feed.bad else {})},
             claim=self._claim(),
             feed=self._merged_feed(),
         )
@@ -220,7 +221,7 @@ class Run:
         """Return the claimed files that were merged. By name as well: two runs may have the same commit time."""
         assert self.merged is not None
         made, names = self.merged.manifest, set(self.feed.good) - set(self.skipped)
-        return tuple(part for part in made.feed if part.committed == made.committed and part.name in names)
+        return tuple(part for part in made.feed if part.committed == made.commit.committed and part.name in names)
 
     def is_lost(self) -> bool:
         """Return whether another run has made the version that this one could become."""

@@ -148,7 +148,7 @@ def _datasets(base: Base, latest: Commit, versions: Sequence[Commit]) -> tuple[l
             if fault.kind != "storage.missing":
                 problems[path] = str(fault)
             continue
-        if known is not None and (known.commit in committed or not is_output):
+        if known is not None and (known.commit.id in committed or not is_output):
             found.append(path)
     return found, problems
 

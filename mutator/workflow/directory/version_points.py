@@ -66,5 +66,5 @@ def _sizes(base: Base) -> dict[str, int]:
         with suppress(MutatorError):
             manifest = read_manifest(base.storage, dataset.path)
             if manifest is not None:
-                found[manifest.commit] = sum(part.bytes for part in manifest.files)
+                found[manifest.commit.id] = sum(part.bytes for part in manifest.files)
     return found

@@ -309,10 +309,10 @@ def done_before(table: ListedTable, past: Past) -> TableResult | None:
             there = published(*located(place)) if began else None
         except MutatorError:
             return None  # the run reports the fault
-        if there is None or there.run not in began:
+        if there is None or there.commit.run not in began:
             return None
         if result is None or not result.is_done:
-            result = TableResult(table.name, TableState.DONE, run=there.run)
+            result = TableResult(table.name, TableState.DONE, run=there.commit.run)
     elif result is None or not result.is_done:
         return None
     return replace(result, state=TableState.BEFORE)

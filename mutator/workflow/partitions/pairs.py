@@ -121,7 +121,7 @@ def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair])
     record = _record_of(feed)
     content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
     paths = {"master": without_secrets(master), "feed": without_secrets(feed)}
-    return {**paths, "split": record and record.commit, "config": _settings(config), "content": content}
+    return {**paths, "split": record and record.commit.id, "config": _settings(config), "content": content}
 
 
 def _content(directory: str) -> Any:
@@ -129,7 +129,7 @@ def _content(directory: str) -> Any:
     storage = storage_for(directory)
     if storage.stat(posixpath.join(directory, manifest.PATH)) is not None:
         known = read_manifest(storage, directory)
-        return known.commit if known is not None else None
+        return known.commit.id if known is not None else None
     # A link to a file, such as that of a backup, changes ``modified`` on some storages, but never ``written``.
     files = [one for one in storage.entries(directory) if not file_names.is_hidden(one.name)]
     return sorted([one.name, one.bytes, one.last_write, one.tag] for one in files)

@@ -73,7 +73,7 @@ def run_partitions(
                 counts = {"output rows": sum(part.rows for part in known.files)}
                 done.append(PartitionRun(directory, "carried", counts, before))
             else:
-                done.append(PartitionRun(directory, "merged", known.counts, before))
+                done.append(PartitionRun(directory, "merged", known.commit.counts, before))
             tell(done[-1])
             failpoint("runs.partition.done")
         work.publish(done)

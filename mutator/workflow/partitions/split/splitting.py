@@ -18,6 +18,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.commit.staging import StagedFile
+from mutator.dataset.commits import RUN, Commit
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.split_record import SplitFile, SplitRecord
 from mutator.engine.each import Each, checked, guarded
@@ -80,10 +81,9 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
             raise error("split.none", count=f"{rows:,}", rows=shown_rejects(samples))
         check_rejects("feed", allowed, limits, rejected, rows, samples)
         _check_rows(done)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return SplitRecord(
-            commit=str(uuid.uuid4()),
-            run=run,
-            committed=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            commit=Commit(number=0, id=str(uuid.uuid4()), action=RUN, run=run, committed=now),
             by=text_of(fields),
             files=tuple(file for file, _ in done),
             beside=_write_rejected(staging, run, done),
