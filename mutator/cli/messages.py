@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from mutator.errors.display import one_line
+from mutator.errors.parts import plain
 
 _BOLD_RED, _BOLD_YELLOW = "1;31", "1;33"
 
@@ -45,7 +46,7 @@ def notify(arguments: argparse.Namespace, text: str) -> None:
 def warn(arguments: argparse.Namespace, warnings: Iterable[str]) -> None:
     """Print warnings on stderr, each of them once: as soon as they are known, because the command may still fail."""
     printed: set[str] = vars(arguments).setdefault("printed_warnings", set())
-    for warning in () if is_quiet(arguments) else warnings:
+    for warning in () if is_quiet(arguments) else map(plain, warnings):
         if warning not in printed:
             printed.add(warning)
             _print(f"mutator: {_coloured('warning:', _BOLD_YELLOW)} {one_line(warning)}\n")

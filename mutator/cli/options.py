@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli.command import Option, option
 from mutator.cli.messages import is_quiet, notify, warn
 from mutator.config import load
+from mutator.config.audience import SWITCHES, Audience
 from mutator.config.definitions import SETTINGS, SHORT, published
 from mutator.config.definitions.setting import Setting
 from mutator.config.sources import parse_overrides
-from mutator.config.written_names import SWITCHES
 from mutator.plan.runner_choice import RUNNERS
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def loaded(
     _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
     config = load(arguments.config, given if settings is None else settings, recorded, **source)
     switches = {name: flag for name, flag in SWITCHES.items() if hasattr(arguments, flag[2:].replace("-", "_"))}
-    return replace(config, names={**switches, **config.names})
+    return replace(config, audience=Audience({**switches, **config.audience.names}))
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli.compared_place import dataset_at, recorded_in
 from mutator.config import Config
-from mutator.config.argument_names import as_arguments
+from mutator.config.audience import PYTHON
+from mutator.errors.parts import plain
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments
 from mutator.pipeline.arguments import CallSettings, GivenArguments
@@ -131,7 +132,7 @@ def _compared(
         else:
             new, of_new = _path(at[1], temporary, "new")
             made = compare(config, old, new, merge, tables=(*found, *of_new), **how)
-    texts = tuple(dict.fromkeys(map(as_arguments, names(warnings))))
+    texts = tuple(dict.fromkeys(plain(PYTHON(text)) for text in names(warnings)))
     return replace(made, old=before.label, new=", ".join(one.label for one in after), warnings=texts)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli.explained_place import Question, Recorded, explained
 from mutator.config import Config
-from mutator.config.argument_names import as_arguments
 from mutator.config.feed_settings import states_deletes
 from mutator.frames.dataset import Dataset
 from mutator.pipeline import arguments
@@ -69,7 +68,7 @@ def explain(
 
         def config_of(recorded: Recorded, source: str) -> Config:
             found = arguments.config_of_place(given, recorded(given.values), source)
-            warnings.extend(map(as_arguments, found.warnings))
+            warnings.extend(found.warnings)
             return found
 
         path = _path_of("place", place)

@@ -6,8 +6,7 @@ definitions    every setting: its names, form, default and meaning
 settings       the values of all settings: ``Config``
 sources        ``.properties``, TOML and ``key=value`` to flat text
 conflicts      settings that are valid alone and wrong together
-written_names  the names that the user gave to settings, for messages
-argument_names the names of settings in messages for Python callers
+audience       the names of settings in messages: on the command line, in a file, in Python
 feed_settings  the settings that decide how a feed is read and merged
 reader         all of these in turn: ``load`` and ``parse`` return a ``Config``
 reference      the settings as a table, as text and as a JSON schema

@@ -2,8 +2,9 @@
 
 A rule yields its messages, given the configuration and the settings that were given.
 
+>>> from mutator.errors.parts import plain
 >>> config = Config(id_fields=(0,), op_field=0)
->>> list(faults(config, {"id.field.ordinals": "0"}))
+>>> [plain(text) for text in faults(config, {"id.field.ordinals": "0"})]
 ['op.code.field.ordinal: field 0 is also a field of id.field.ordinals']
 """
 
@@ -13,6 +14,7 @@ from typing import Any
 from mutator.config.settings import Config
 from mutator.config.sources import shown
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
@@ -34,9 +36,9 @@ def warnings(config: Config, given: Given) -> Messages:
 
 def _ids(config: Config, given: Given) -> Messages:
     if "id.field.ordinals" not in given:
-        yield f"{NO_KEY}; name the fields of the record ID (id.field.ordinals), for example 0, 0,2 or id"
+        yield f"{NO_KEY}; name the fields of the record ID ({setting('id.field.ordinals')}), for example 0, 0,2 or id"
     if len(set(config.id_fields)) != len(config.id_fields):
-        yield f"id.field.ordinals: '{shown(given['id.field.ordinals'])}' names a field twice"
+        yield f"{setting('id.field.ordinals')}: '{shown(given['id.field.ordinals'])}' names a field twice"
 
 
 def _op_field(config: Config, _: Given) -> Messages:
@@ -44,19 +46,19 @@ def _op_field(config: Config, _: Given) -> Messages:
     if op is None:
         return
     if any(field.source == op for field in config.partitioned_by):
-        yield f"partitioned.by: field {op} is also the op.code.field.ordinal"
+        yield f"{setting('partitioned.by')}: field {op} is also the {setting('op.code.field.ordinal')}"
     if op in config.id_fields:
-        yield f"op.code.field.ordinal: field {op} is also a field of id.field.ordinals"
+        yield f"{setting('op.code.field.ordinal')}: field {op} is also a field of {setting('id.field.ordinals')}"
     if op == config.order_field:
-        yield f"op.code.field.ordinal: field {op} is also the temporal.ordering.field.ordinal"
+        yield f"{setting('op.code.field.ordinal')}: field {op} is also the {setting('temporal.ordering.field.ordinal')}"
 
 
 def _field_count(config: Config, _: Given) -> Messages:
     count, names = config.field_count, config.field_names
     if isinstance(count, int):
-        most, whose = count, f"field.count = {count}"
+        most, whose = count, setting(f"field.count = {count}")
     elif names and count == "auto":
-        most, whose = len(names), f"the {counted(len(names), 'name')} of field.names"
+        most, whose = len(names), f"the {counted(len(names), 'name')} of {setting('field.names')}"
     else:
         return
     for key, fields in (
@@ -67,9 +69,9 @@ def _field_count(config: Config, _: Given) -> Messages:
     ):
         for field in fields:
             if isinstance(field, int) and field >= most:
-                yield f"{key}: field {field} is beyond {whose}"
+                yield f"{setting(key)}: field {field} is beyond {whose}"
     if isinstance(count, int) and names and len(names) != count:
-        yield f"field.names: {counted(len(names), 'name')}, but field.count = {count}"
+        yield f"{setting('field.names')}: {counted(len(names), 'name')}, but {setting(f'field.count = {count}')}"
 
 
 def _op_codes(config: Config, given: Given) -> Messages:
@@ -81,22 +83,27 @@ def _op_codes(config: Config, given: Given) -> Messages:
     ):
         if codes & others:
             shown_codes = b",".join(sorted(codes & others)).decode("utf-8", "surrogateescape")
-            yield f"{key}: '{shown_codes}' is also of {other}: name each code in one of them"
+            yield f"{setting(key)}: '{shown_codes}' is also of {setting(other)}: name each code in one of them"
     if config.op_field is None:
         for key in ("delete.when", "upsert.op.code", "ignore.op.code", "op.code.keep", "op.code.in.master"):
             if key in given:
-                yield f"{key}: '{shown(given[key])}' needs op.code.field.ordinal"
+                yield f"{setting(key)}: '{shown(given[key])}' needs {setting('op.code.field.ordinal')}"
 
 
 def _order_max(config: Config, given: Given) -> Messages:
     if config.order_max is not None and config.by_file_name:
-        yield f"order.max: '{shown(given['order.max'])}' needs temporal.ordering.field.ordinal"
+        yield (
+            f"{setting('order.max')}: '{shown(given['order.max'])}' needs {setting('temporal.ordering.field.ordinal')}"
+        )
 
 
 def _delete_marks(config: Config, given: Given) -> Messages:
     for key in ("deleted.op.code", "upsert.op.code", "ignore.op.code") if config.marks_deletes else ():
         if key in given:
-            yield f"{key}: '{shown(given[key])}' conflicts with delete.when = not null, where any value marks a delete"
+            yield (
+                f"{setting(key)}: '{shown(given[key])}' conflicts with {setting('delete.when = not null')}, where any "
+                "value marks a delete"
+            )
 
 
 def _full_snapshot(config: Config, given: Given) -> Messages:
@@ -110,46 +117,61 @@ def _full_snapshot(config: Config, given: Given) -> Messages:
     ):
         if key in given and not (key == "op.code.field.ordinal" and config.op_field is None):
             yield (
-                f"{key}: '{shown(given[key])}' conflicts with sync.mode = full, which deletes the records that the "
-                "feed lacks; leave it out"
+                f"{setting(key)}: '{shown(given[key])}' conflicts with {setting('sync.mode = full')}, which deletes "
+                "the records that the feed lacks; leave it out"
             )
     if config.reject_policy != "fail":
-        yield "reject.policy: 'quarantine' conflicts with sync.mode = full, where a reject would be a delete"
+        yield (
+            f"{setting('reject.policy')}: 'quarantine' conflicts with {setting('sync.mode = full')}, where a reject "
+            "would be a delete"
+        )
 
 
 def _overwrite(config: Config, _: Given) -> Messages:
     if not config.overwrites:
         return
-    operation = f"write.operation: '{config.write_operation}'"
+    operation = f"{setting('write.operation')}: '{config.write_operation}'"
     if config.full:
-        yield f"{operation} conflicts with sync.mode = full, which compares a snapshot with all records; keep one"
+        yield (
+            f"{operation} conflicts with {setting('sync.mode = full')}, which compares a snapshot with all records; "
+            "keep one"
+        )
     if config.reject_policy != "fail":
         yield (
-            f"reject.policy: '{config.reject_policy}' conflicts with write.operation = {config.write_operation}, where "
-            "a reject would be a delete"
+            f"{setting('reject.policy')}: '{config.reject_policy}' conflicts with "
+            f"{setting(f'write.operation = {config.write_operation}')}, where a reject would be a delete"
         )
     if config.replace_damaged and config.changes:
-        yield "replace.damaged: 'true' conflicts with changes = true: deleted rows that cannot be read are no changes"
+        yield (
+            f"{setting('replace.damaged')}: 'true' conflicts with {setting('changes = true')}: deleted rows that "
+            "cannot be read are no changes"
+        )
 
 
 def _suffixes(config: Config, _: Given) -> Messages:
     control, ready = config.control_suffix, config.claim_ready_suffix
     if control and ready and (control.endswith(ready) or ready.endswith(control)):
         yield (
-            f"feed.control.suffix: '{control}' cannot be distinguished from claim.ready.suffix = {ready}; neither may "
-            "end with the other"
+            f"{setting('feed.control.suffix')}: '{control}' cannot be distinguished from "
+            f"{setting(f'claim.ready.suffix = {ready}')}; neither may end with the other"
         )
 
 
 def _csv_null(config: Config, given: Given) -> Messages:
     literal = config.delimiter.literal
     if literal and literal in config.csv_null:
-        yield f"csv.null: '{given['csv.null']}' contains the delimiter, so it needs quotes, which make it text"
+        yield (
+            f"{setting('csv.null')}: '{given['csv.null']}' contains the delimiter, so it needs quotes, which make it "
+            "text"
+        )
 
 
 def _csv_escape(config: Config, _: Given) -> Messages:
     if config.csv_escape and config.csv_escape == config.delimiter.literal:
-        yield f"csv.escape: '{config.csv_escape.decode()}' is the delimiter, too (field.delim.regex)"
+        yield (
+            f"{setting('csv.escape')}: '{config.csv_escape.decode()}' is the delimiter, too "
+            f"({setting('field.delim.regex')})"
+        )
 
 
 def _order_in_id(config: Config, _: Given) -> Messages:
@@ -160,33 +182,42 @@ def _order_in_id(config: Config, _: Given) -> Messages:
 def _delete_prefix(config: Config, _: Given) -> Messages:
     for key, value in (("prefix", config.delete_prefix), ("pattern", config.delete_pattern)):
         if config.op_field is not None and value is not None and not config.full:
-            yield f"deleted.record.file.{key} is ignored, because op.code.field.ordinal says which rows are deletes"
+            yield (
+                f"{setting(f'deleted.record.file.{key}')} is ignored, because {setting('op.code.field.ordinal')} says "
+                "which rows are deletes"
+            )
 
 
 def _small_splits(config: Config, _: Given) -> Messages:
     if config.split_bytes < _SMALL_SPLIT:
-        yield f"split.bytes = {config.split_bytes} makes a task of every few rows; 64m is usual"
+        yield f"{setting(f'split.bytes = {config.split_bytes}')} makes a task of every few rows; 64m is usual"
 
 
 def _delete_codes(config: Config, given: Given) -> Messages:
     deletes = config.op_field is not None or config.has_delete_files or config.full
     if "deleted.op.code" in given and not deletes:
-        yield "deleted.op.code is ignored: op.code.field.ordinal is missing, so nothing deletes"
+        yield (
+            f"{setting('deleted.op.code')} is ignored: {setting('op.code.field.ordinal')} is missing, so nothing "
+            "deletes"
+        )
 
 
 def _joint(config: Config, given: Given) -> Messages:
     literal = config.delimiter.literal
     if literal is not None and "field.delim" in given and config.joint != literal:
-        yield "field.delim is ignored: rows are rejoined with the delimiter that split them"
+        yield f"{setting('field.delim')} is ignored: rows are rejoined with the delimiter that split them"
 
 
 def _only_of_overwrites(config: Config, given: Given) -> Messages:
     if config.replace_damaged and not config.overwrites:
-        yield "replace.damaged is ignored: write.operation = apply replaces no partition"
+        yield f"{setting('replace.damaged')} is ignored: {setting('write.operation = apply')} replaces no partition"
     if config.allow_empty_feed and config.write_operation != "insert_overwrite_table":
-        yield "allow.empty.feed is ignored: only write.operation = insert_overwrite_table needs it"
+        yield (
+            f"{setting('allow.empty.feed')} is ignored: only {setting('write.operation = insert_overwrite_table')} "
+            "needs it"
+        )
     if config.overwrites and given.get("consumed.files") == "skip":
-        yield f"consumed.files = skip is ignored: {config.write_operation} merges every file of its feed"
+        yield f"{setting('consumed.files = skip')} is ignored: {config.write_operation} merges every file of its feed"
 
 
 Rule = Callable[[Config, Given], Messages]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mutator.errors.parts import setting
 from mutator.rules.partition_fields import PartitionField, checked_fields, parse_field, parse_fields
 
 FILE_FORMATS = ("auto", "text", "csv", "escaped", "avro", "parquet", "orc")
@@ -160,7 +161,7 @@ def ordinal(text: str, names: tuple[str, ...]) -> int | str:
     if names:
         near = difflib.get_close_matches(text, names, n=1)
         meant = f" (did you mean {near[0]}?)" if near else ""
-        raise ValueError(f"must be an ordinal counted from 0, or one of field.names{meant}")
+        raise ValueError(f"must be an ordinal counted from 0, or one of {setting('field.names')}{meant}")
     if not text or re.fullmatch(r"[-+]?[0-9.]+", text):
         raise ValueError("must be an ordinal counted from 0, or a name")
     return text
@@ -210,7 +211,7 @@ def _listed_ordinal(part: Any, names: tuple[str, ...]) -> int | str:
     if names and part not in names:
         near = difflib.get_close_matches(part, names, n=1)
         meant = f" (did you mean {near[0]}?)" if near else ""
-        raise ValueError(f"must be names of field.names, or ordinals as numbers{meant}")
+        raise ValueError(f"must be names of {setting('field.names')}, or ordinals as numbers{meant}")
     if not part:
         raise ValueError("must be names that are not empty, or ordinals as numbers")
     return names.index(part) if names else part

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from mutator.config import conflicts
+from mutator.config.audience import Audience, preferred_names
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
 from mutator.config.settings import Config
 from mutator.config.sources import parse_overrides, read_settings, shown, suggestion
-from mutator.config.written_names import preferred_names, renamed
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
+from mutator.errors.parts import plain, setting
 from mutator.rules.op_codes import PRESENT
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
@@ -31,8 +32,8 @@ _TYPE, _NUMERIC = "temporal.ordering.field.type", "temporal.ordering.field.numer
 _DELETED, _ABSENT = "max.delete.fraction", "max.absence.fraction"
 _KNOWN = (*SETTINGS, *SHORT)
 _OTHERWISE = {  # unknown names, and what is set instead
-    "buckets": "; of a directory it is num.reducer; of a table, an option of the command that creates it: "
-    "mutator table create --buckets",
+    "buckets": f"; of a directory it is {setting('num.reducer')}; of a table, an option of the command that creates it:"
+    " mutator table create --buckets",
 }
 _MOST = 40  # characters of a value in a note
 Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -67,14 +68,14 @@ def completed(
 ) -> Config:
     """Return the configuration of settings and of recorded ones, with a note on these. source: where they are recorded.
 
-    >>> completed({"header": True}, {"key": ["id", "day"]}, "a.toml").notes
-    ('not set, so as in the manifest of the master: key=id,day',)
+    >>> completed({"header": True}, {"key": ["id", "day"]}, "a.toml").noted[0].partition(":")[0]
+    'not set, so as in the manifest of the master'
     """
     config = parse({**settings, **recorded}, where, overridden)
-    found = ", ".join(f"{key}={_shortened(one_line(shown(value)))}" for key, value in recorded.items())
+    found = ", ".join(setting(f"{key}={_shortened(one_line(shown(value)))}") for key, value in recorded.items())
     if not found:
         return config
-    return replace(config, notes=(f"not set, so as {source}: {found}",), recorded=frozenset(map(published, recorded)))
+    return replace(config, noted=(f"not set, so as {source}: {found}",), recorded=frozenset(map(published, recorded)))
 
 
 def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:
@@ -93,17 +94,19 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     numeric, stated = read(_NUMERIC, None), read(_TYPE, None)
     for key in (*given, *empty):
         if key not in SETTINGS and not key.startswith(DEFAULT_OF_FIELD):
-            read.faults.append(f"{key}: is not a known setting{_OTHERWISE.get(key) or suggestion(key, _KNOWN)}")
+            read.faults.append(
+                f"{setting(key)}: is not a known setting{_OTHERWISE.get(key) or suggestion(key, _KNOWN)}"
+            )
     order_type = _order_type(config, numeric, stated, read.faults)
     config = replace(config, order_type=order_type, order_stated=stated is not None)
-    written = {**names.written, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}}
-    faults = [renamed(fault, written) for fault in (*read.faults, *conflicts.faults(config, given))]
+    written = Audience({**names.written, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}})
+    faults = [written(fault) for fault in (*read.faults, *conflicts.faults(config, given))]
     if faults or names.faults:
         raise _error([*names.faults, *faults], where)
-    found = [renamed(warning, written) for warning in conflicts.warnings(config, given)]
+    found = map(written, conflicts.warnings(config, given))
     names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
-    return replace(config, warnings=(*warnings, *found), names=in_messages, given=given)
+    return replace(config, warned=(*warnings, *found), audience=Audience(in_messages), given=given)
 
 
 def _is_published(key: str) -> bool:
@@ -119,7 +122,7 @@ def _shortened(text: str) -> str:
 
 def _error(faults: Sequence[str], where: str) -> MutatorError:
     """Return the error of all faults. where: of settings that are not from the command line."""
-    if all("-D " in fault or fault.startswith("--") for fault in faults):
+    if all("-D " in fault or fault.startswith("--") for fault in map(plain, faults)):
         where = "the command line"
     return error("config", where=where, faults="\n  ".join(["these settings cannot be used:", *map(one_line, faults)]))
 
@@ -134,10 +137,10 @@ def _config(read: _Reader) -> Config:
     formats = read("input.format", None)  # the default of two others
     unset = {"master.format": formats, "feed.format": formats}
     values: dict[str, Any] = {}
-    for setting in fields(Config):
-        if "key" in setting.metadata:
-            key = setting.metadata["key"]
-            values[setting.name] = read(key, unset.get(key, setting.default))
+    for one in fields(Config):
+        if "key" in one.metadata:
+            key = one.metadata["key"]
+            values[one.name] = read(key, unset.get(key, one.default))
     if values["write_operation"] != "apply" and _DELETED not in read.given:
         values["max_delete_fraction"] = 1.0  # an overwrite deletes whatever its feed lacks
     if _DELETED in read.given and _ABSENT not in read.given:
@@ -155,14 +158,13 @@ def _config(read: _Reader) -> Config:
 def _order_type(config: Config, numeric: bool | None, stated: str | None, faults: list[str]) -> str:
     if config.by_file_name:
         if stated is not None:
-            faults.append(f"temporal.ordering.field.type: '{stated}', but temporal.ordering.field.ordinal is not set")
+            faults.append(f"{setting(_TYPE)}: '{stated}', but {setting('temporal.ordering.field.ordinal')} is not set")
         return "sequence"
     if stated is None:
         return "string" if numeric is False else "long"
     if numeric is not None and numeric is not (stated in ("long", "decimal")):
         faults.append(
-            f"temporal.ordering.field.numeric: '{str(numeric).lower()}' contradicts temporal.ordering.field.type = "
-            f"{stated}; leave it out"
+            f"{setting(_NUMERIC)}: '{str(numeric).lower()}' contradicts {setting(f'{_TYPE} = {stated}')}; leave it out"
         )
     return stated
 
@@ -187,7 +189,7 @@ class _Reader:
                 raise ValueError("must be a list of texts or whole numbers")
             return form.parse_list(value, *names)
         except ValueError as fault:
-            self.faults.append(f"{key}: '{shown(value)}' {fault}")
+            self.faults.append(f"{setting(key)}: '{shown(value)}' {fault}")
             return default
 
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mutator.config.audience import Audience
 from mutator.config.definitions import SETTINGS, value_by_default
+from mutator.errors.parts import plain
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import Delimiter
 from mutator.rules.file_sequences import SequencePattern
@@ -123,14 +125,19 @@ class Config:
     # then upserts, as the original job has it.
     as_published: bool = field(default=False, compare=False)
     # --- texts for the user
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    warned: tuple[str, ...] = ()  # warnings, with their parts marked
+    noted: tuple[str, ...] = field(default=(), compare=False)  # notes, likewise
     # Published names of the settings that the master or the table has recorded, and the user has not given.
     recorded: frozenset[str] = field(default=frozenset(), compare=False)
     # The settings that the user gave, by their published names.
     given: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    # Published name to the one that messages have, where the user gives other names.
-    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+    # Who reads messages.
+    audience: Audience = field(default_factory=Audience, compare=False)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is strange about the settings, in the words of the audience."""
+        return tuple(plain(self.audience(text)) for text in self.warned)
 
     @property
     def sequence_of(self) -> Callable[[str], int | None]:

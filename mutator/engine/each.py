@@ -3,11 +3,10 @@
 An exception that is raised in an executor loses its class on the way.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from mutator.errors import MutatorError
-from mutator.errors.exceptions import rebuilt
 
 # (tasks, function of a task, its number and its attempt) -> the function's results, in the order of the tasks
 Each = Callable[[Sequence[Any], Callable[[Any, int, int], Any]], list[Any]]
@@ -18,25 +17,17 @@ def in_turn(tasks: Sequence[Any], work: Callable[[Any, int, int], Any]) -> list[
     return [work(task, number, 0) for number, task in enumerate(tasks)]
 
 
-class TaskError(NamedTuple):
-    """A MutatorError on its way from a task to the driver."""
-
-    kind: str
-    text: str
-    fields: Mapping[str, str]
-
-
 def guarded(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return a function's result, or a TaskError if it raises MutatorError."""
+    """Return a function's result, or the MutatorError that it raises."""
     try:
         return work(*arguments)
     except MutatorError as fault:
-        return TaskError(fault.kind, str(fault), fault.fields)
+        return fault
 
 
 def checked(results: Sequence[Any]) -> list[Any]:
     """Return the results of tasks; raises the first MutatorError among them."""
     for result in results:
-        if isinstance(result, TaskError):
-            raise rebuilt(*result)
+        if isinstance(result, MutatorError):
+            raise result
     return list(results)

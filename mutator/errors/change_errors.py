@@ -6,7 +6,7 @@ CHANGES: dict[int, dict[str, str]] = {
             "the rows have a field {name}, which changed rows have as well; rename the field, or leave out changes"
         ),
         "changes.none": (
-            "{path}: has no changed rows, because its run did not write them. Set changes=true, or give mutator run "
+            "{path}: has no changed rows, because its run did not write them. Set {changes=true}, or give mutator run "
             "--changes DIR, for the next one; two datasets are compared by: mutator diff OLD NEW"
         ),
         "changes.version": (

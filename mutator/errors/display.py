@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from html import escape
 
 OUT = "…"  # in place of a value that must not be shown
+MARK = re.compile("(\x0e[os]|\x0f)")  # the beginning or the end of a part of a message: ``parts``
 
 _HIDES = ContextVar("_HIDES", default=False)
 # A password may contain @ and /, as programs accept it; digits before a / are a port.
@@ -27,13 +28,19 @@ def without_secrets(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what could confuse a terminal or a log; line feeds stay.
+    """Escape what could confuse a terminal or a log; line feeds stay, as do the marks of ``parts``.
 
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
     """
     if text.isprintable():
         return text
+    pieces = MARK.split(text)
+    pieces[::2] = map(_escaped, pieces[::2])
+    return "".join(pieces)
+
+
+def _escaped(text: str) -> str:
     return "".join(
         c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text
     )
@@ -82,16 +89,6 @@ def counted(count: int, noun: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def option(key: str, value: str) -> str:
-    """Write a setting as a command line option, in quotes: punctuation after it is no part of the value.
-
-    >>> print(option("field.delim.regex", ";"))
-    -D 'field.delim.regex=;'
-    """
-    text = f"{key}={value}".replace("'", "'\\''")
-    return f"-D '{text}'"
 
 
 def key_text(key: tuple[bytes, ...]) -> str:

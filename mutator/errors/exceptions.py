@@ -13,6 +13,7 @@ from mutator.errors.display import one_line, printable, without_secrets
 from mutator.errors.feed_errors import FEEDS
 from mutator.errors.many_errors import MANY
 from mutator.errors.overwrite_errors import OVERWRITES
+from mutator.errors.parts import Writers, marked, plain, said
 from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
@@ -35,12 +36,25 @@ class MutatorError(Exception):
     kind = "bug"
 
     def __init__(self, message: str, fields: Mapping[str, str] | None = None) -> None:
-        """Keep the message, and the texts that were put into it, by their names in the catalogue."""
+        """Keep the message, with its parts marked, and the texts in it, by their names in the catalogue."""
         super().__init__(message)
         self.fields = fields or {}
 
+    def __str__(self) -> str:
+        return plain(self.message)
+
+    @property
+    def message(self) -> str:
+        """Return the text with its parts marked, for another message."""
+        return str(self.args[0])
+
+    def say(self, writers: Writers) -> None:
+        """Write the parts of the message as an audience does."""
+        self.args = (said(self.message, writers),)
+        self.fields = {name: said(text, writers) for name, text in self.fields.items()}
+
     def __reduce__(self) -> tuple[object, ...]:
-        return (rebuilt, (self.kind, str(self), self.fields))
+        return (rebuilt, (self.kind, self.message, self.fields))
 
 
 class ConfigError(MutatorError):
@@ -69,7 +83,7 @@ class StateError(MutatorError):
 
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
 CATALOGUE = {
-    kind: (_FAMILIES[code], text)
+    kind: (_FAMILIES[code], marked(text))
     for errors in (RUNS, FEEDS, OVERWRITES, CHANGES, MANY, TABLES, VERSIONS, PYTHON)
     for code, texts in errors.items()
     for kind, text in texts.items()
@@ -83,24 +97,27 @@ def error(kind: str, **fields: object) -> MutatorError:
     5
     """
     _, template = CATALOGUE[kind]
-    shown = {name: _shown(name, value) for name, value in fields.items()}
-    return rebuilt(kind, template.format(**shown), {name: str(value) for name, value in fields.items()})
+    texts = {name: value.message if isinstance(value, MutatorError) else str(value) for name, value in fields.items()}
+    shown = {
+        name: _shown(text, has_lines=name in _LINES or isinstance(fields[name], MutatorError))
+        for name, text in texts.items()
+    }
+    return rebuilt(kind, template.format(**shown), texts)
 
 
-def _shown(name: str, value: object) -> str:
+def _shown(text: str, *, has_lines: bool) -> str:
     """Show a field of a message on one line, so that a file name cannot forge one; another message keeps its lines."""
-    escape = printable if name in _LINES or isinstance(value, MutatorError) else one_line
-    return escape(without_secrets(str(value)))
+    return (printable if has_lines else one_line)(without_secrets(text))
 
 
 def with_others(fault: MutatorError, others: str) -> MutatorError:
     """Return an error of one file with the messages of the same kind on others, as its field ``others``."""
-    return rebuilt(fault.kind, str(fault), {**fault.fields, "others": others}) if others else fault
+    return rebuilt(fault.kind, fault.message, {**fault.fields, "others": others}) if others else fault
 
 
 def with_standard(fault: MutatorError, path: str) -> MutatorError:
     """Return an error of files that differ from one of the feed, its field ``standard``: that may be the odd one."""
-    return rebuilt(fault.kind, str(fault), {**fault.fields, "standard": path}) if path else fault
+    return rebuilt(fault.kind, fault.message, {**fault.fields, "standard": path}) if path else fault
 
 
 def check_each(check: Callable[[Item], object], items: Iterable[Item]) -> None:
@@ -112,7 +129,7 @@ def check_each(check: Callable[[Item], object], items: Iterable[Item]) -> None:
         except MutatorError as fault:
             faults.append(fault)
     if faults:
-        same = (str(one) for one in faults[1:] if one.kind == faults[0].kind)
+        same = (one.message for one in faults[1:] if one.kind == faults[0].kind)
         raise with_others(faults[0], "\n".join(same))
 
 

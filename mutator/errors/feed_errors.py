@@ -5,7 +5,7 @@ FEEDS: dict[int, dict[str, str]] = {
         "op.forgotten": (
             "{path}: field {field}, which the master lacks, has {codes} in the first rows, and no op code field is "
             "set, so deletes would be upserts: {cure}; or, if it is a new field of the records, set the value of "
-            "older rows, default.{field}"
+            "older rows, {default.{field}}"
         ),
         "feed.none": (
             "{path}: has no feed files, and the master has no rows yet, so there is nothing to merge; check the path, "
@@ -15,38 +15,41 @@ FEEDS: dict[int, dict[str, str]] = {
     3: {  # data
         "sequence.missing": (
             "{path}: order comes from file names, but this name has no sequence, that is {where}; rename the file, or "
-            "set temporal.ordering.field.ordinal or sequence.pattern"
+            "set {temporal.ordering.field.ordinal} or {sequence.pattern}"
         ),
         "sequence.contradicts": (
             "order comes from the digits after the last '_' of file names, but {why}: {cure}; or, if these digits are "
-            "the order, use -D sequence.pattern=last"
+            "the order, use {-D sequence.pattern=last}"
         ),
         "feed.bad": (
             "{path}: {count} of the feed files cannot be merged, and more may be, so nothing is merged and none is set "
             "aside. Correct the files or the settings, or move the files away. The first: {why}"
         ),
-        "feed.empty": "{path}: sync.mode=full needs a complete snapshot, but the feed has no rows; {cure}",
+        "feed.empty": (
+            "{path}: {sync.mode=full} needs a complete snapshot, but the feed has no rows; deliver it whole, or use "
+            "{sync.mode=partial}"
+        ),
         "feed.sequences": (
-            "sync.mode=full needs exactly one snapshot, but the feed files have different sequences ({sequences}); run "
-            "one snapshot at a time, oldest first"
+            "{sync.mode=full} needs exactly one snapshot, but the feed files have different sequences ({sequences}); "
+            "run one snapshot at a time, oldest first"
         ),
         "order.units": (
             "order values look like times since 1970 in several units: {found}. They are compared as they are, so "
             "those in the shorter unit always win. Have the feed delivered in one unit, that of the master; if these "
-            "are no such times, or all rows are meant so, run again with -D order.check=false"
+            "are no such times, or all rows are meant so, run again with {-D order.check=false}"
         ),
         "order.max": (
-            "{rows} of the feed would win against all that follow: the order values are above order.max={most}, from "
-            "{lowest} on; correct them, or set a higher order.max"
+            "{rows} of the feed would win against all that follow: the order values are above {order.max={most}}, from "
+            "{lowest} on; correct them, or set a higher {order.max}"
         ),
         "op.deletes": (
-            "op codes of the feed look like deletes, {codes}, but deleted.op.code is {known}, so {rows} would be "
-            "upserts: {cure}; or, if they are upserts, name the codes of all upserts with upsert.op.code"
+            "op codes of the feed look like deletes, {codes}, but {deleted.op.code} is {known}, so {rows} would be "
+            "upserts: {cure}; or, if they are upserts, name the codes of all upserts with {upsert.op.code}"
         ),
         "op.before": (
             "field {field} has images of records before updates, {codes}, which would be upserts of old rows: use "
             "{cure}, which leaves them out. A record whose ID was changed remains under its old ID; or, if they are "
-            "upserts, name the codes of all upserts with upsert.op.code"
+            "upserts, name the codes of all upserts with {upsert.op.code}"
         ),
         "op.truncate": (
             "field {field} has truncates, {codes}: a truncate deletes all records, and mutator does not apply it from "
@@ -55,21 +58,21 @@ FEEDS: dict[int, dict[str, str]] = {
             "upsert.op.code"
         ),
         "op.unknown": (
-            "field {field} has op codes that are not known: {codes}. Name those of deletes with deleted.op.code, those "
-            "of rows that are no mutations with ignore.op.code, and those of upserts with upsert.op.code; if all "
-            "codes are upserts, use {upserts}; or correct op.code.field.ordinal"
+            "field {field} has op codes that are not known: {codes}. Name those of deletes with {deleted.op.code}, "
+            "those of rows that are no mutations with {ignore.op.code}, and those of upserts with {upsert.op.code}; if "
+            "all codes are upserts, use {upserts}; or correct {op.code.field.ordinal}"
         ),
         "op.codes": (
             "field {field} of the feed has more than {most} different values, such as {codes}, so it is not the op "
-            "code, and without it the rows would lack a field: correct op.code.field.ordinal, or leave it out; or name "
-            "the codes of all upserts with upsert.op.code"
+            "code, and without it the rows would lack a field: correct {op.code.field.ordinal}, or leave it out; or "
+            "name the codes of all upserts with {upsert.op.code}"
         ),
         "delete.names": (
             "{paths}: named like deletes, but {known}, so their rows would be upserts; use {cure}, or, if they are "
             "upserts, {otherwise}"
         ),
         "control.missing": (
-            "{paths}: has no control file (feed.control.suffix={suffix}); wait for it, or unset feed.control.suffix"
+            "{paths}: has no control file ({feed.control.suffix={suffix}}); wait for it, or unset {feed.control.suffix}"
         ),
         "control.orphan": (
             "{paths}: a control file whose feed file is not in the feed; wait for the feed file and name it, or remove "
@@ -82,15 +85,15 @@ FEEDS: dict[int, dict[str, str]] = {
         "control.differs": "{what}; have both the feed file and its control file delivered again",
         "feed.reused": (
             "{path}: a feed file of this name was merged before with other content ({before} bytes then, {after} "
-            "now){why}; give the new file a name of its own, or accept it with -D reused.names=accept"
+            "now){why}; give the new file a name of its own, or accept it with {-D reused.names=accept}"
         ),
         "feed.late": (
-            "{paths}: older than what was merged before (sequence {last}), and late.files=fail; remove it from the "
-            "feed, or merge it record by record with -D late.files=merge"
+            "{paths}: older than what was merged before (sequence {last}), and {late.files=fail}; remove it from the "
+            "feed, or merge it record by record with {-D late.files=merge}"
         ),
         "feed.gaps": (
-            "these sequences have not arrived: {gaps}; sequence.gaps=fail: wait for the files, or continue without "
-            "them with -D sequence.gaps=report"
+            "these sequences have not arrived: {gaps}; {sequence.gaps=fail}: wait for the files, or continue without "
+            "them with {-D sequence.gaps=report}"
         ),
     },
 }

@@ -2,7 +2,7 @@
 
 OVERWRITES: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
-        "overwrite.refused": "write.operation={operation}: {why}; {cure}",
+        "overwrite.refused": "{write.operation={operation}}: {why}; {cure}",
     },
     3: {  # data
         "changed.empty": (
@@ -10,14 +10,14 @@ OVERWRITES: dict[int, dict[str, str]] = {
             "before the run starts"
         ),
         "overwrite.empty": (
-            "{path}: the feed has no rows, so write.operation=insert_overwrite_table would delete every record; if "
-            "that is intended, run again with -D allow.empty.feed=true"
+            "{path}: the feed has no rows, so {write.operation=insert_overwrite_table} would delete every record; if "
+            "that is intended, run again with {-D allow.empty.feed=true}"
         ),
     },
     5: {  # state
         "overwrite.damage": (
             "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, or, if all of it is "
-            "replaced, go on without its records, whose deletes are then not remembered: -D replace.damaged=true"
+            "replaced, go on without its records, whose deletes are then not remembered: {-D replace.damaged=true}"
         ),
     },
 }

@@ -7,7 +7,7 @@ RUNS: dict[int, dict[str, str]] = {
         "config.file": "{path}: cannot be read as a configuration: {why}; fix the file, or name another one",
         "diff.op": (
             "{old}, {new}: the rows of both have {count} fields, which does not show whether field {field} is an op "
-            "code; set op.code.in.master=true if it is, or op.code.in.master=false if only feeds have the op code"
+            "code; set {op.code.in.master=true} if it is, or {op.code.in.master=false} if only feeds have the op code"
         ),
         "explain.deletes": (
             "{path}: what marks deletes in {files} is not known: they were merged on {committed}, before a table was "
@@ -42,16 +42,16 @@ RUNS: dict[int, dict[str, str]] = {
         "path.roles": "{path}: {roles} must have different paths; name another path for one of them",
         "path.inside": "{path}: the {role} is inside the {other_role}, {other}; name a path outside of that directory",
         "roles.swapped": (
-            "{what}; master and feed are probably swapped: name {feed} as the master (--master, or first in IN_PATHS), "
-            "and {master} as the feed{otherwise}"
+            "{what}; master and feed are probably swapped: name {feed} as the master ({--master, or first in "
+            "IN_PATHS}), and {master} as the feed{otherwise}"
         ),
         "master.empty": (
             "{path}: the master has no data files; check that it is the right directory, and mounted, or set "
-            "allow.empty.master=true for the first run, whose result has the rows of the feed alone"
+            "{allow.empty.master=true} for the first run, whose result has the rows of the feed alone"
         ),
         "master.empty.files": (
             "{path}: the master has only empty files, as after an interrupted copy; check that it is the right "
-            "directory, and complete, or set allow.empty.master=true for the first run, whose result has the rows of "
+            "directory, and complete, or set {allow.empty.master=true} for the first run, whose result has the rows of "
             "the feed alone"
         ),
         "master.bridge": (
@@ -59,15 +59,15 @@ RUNS: dict[int, dict[str, str]] = {
             "directories alone; merge into it with mutator bridge run --from"
         ),
         "master.missing": (
-            "{path}: there is no master; check the path, or set allow.empty.master=true for the first run"
+            "{path}: there is no master; check the path, or set {allow.empty.master=true} for the first run"
         ),
         "init.empty": (
-            "{path}: has no rows, nor has the master, so nothing can be proposed; name a feed (--feed) or a master "
-            "(--master) with files that have rows"
+            "{path}: has no rows, nor has the master, so nothing can be proposed; name a feed ({--feed}) or a master "
+            "({--master}) with files that have rows"
         ),
         "init.exists": "{path}: exists; name another file with -o, overwrite it with --force, or print with -o -",
         "init.master": (
-            "{path}: there is no master; check the path, or leave out --master if the feed is the first one"
+            "{path}: there is no master; check the path, or leave out {--master} if the feed is the first one"
         ),
         "width": "{where}: {what}; {cure}",
         "spark.missing": "cannot start a Spark session: {why}",
@@ -81,7 +81,7 @@ RUNS: dict[int, dict[str, str]] = {
             "without Spark Connect (spark.api.mode=classic, no SPARK_REMOTE)"
         ),
         "spark.connect.merge": (
-            "Spark Connect does not run merges: a session of it has no RDDs; leave out the session and runner=spark, "
+            "Spark Connect does not run merges: a session of it has no RDDs; leave out the session and {runner=spark}, "
             "and this process merges paths, tables and DataFrames of Spark Connect"
         ),
         "spark.connect.rows": (
@@ -101,17 +101,17 @@ RUNS: dict[int, dict[str, str]] = {
             "the directories beside it"
         ),
         "partition.directories": (
-            "{path}: partitioned.by is {fields}, but {directory} is not that: {why}. A master with partition fields in "
-            "the names of directories alone, as Hive and Spark write it, is merged with mutator bridge run --from "
+            "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. A master with partition fields "
+            "in the names of directories alone, as Hive and Spark write it, is merged with mutator bridge run --from "
             "{path}, if it is Parquet, ORC or Avro, and these fields are text in the feed; write another master anew "
-            "with these fields in its rows; or correct partitioned.by"
+            "with these fields in its rows; or correct {partitioned.by}"
         ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
     3: {  # data
         "master.twice": (
             "the master has several rows for {ids} that the feed mutates, for example {samples}; "
-            "master.unique=true promises one row per ID: compare these rows; without that setting, the last row of "
+            "{master.unique=true} promises one row per ID: compare these rows; without that setting, the last row of "
             "each ID is kept, and the others are left out"
         ),
         "rejects": "{what}:\n{rows}\n{cure}",
@@ -134,7 +134,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "schema.type": (
             "field {field} is {one} in {path} and {other} in {other_path}: {why}; convert the field in one of them to "
-            "the type of the other, where that is made, or leave the field out with output.schema"
+            "the type of the other, where that is made, or leave the field out with {output.schema}"
         ),
         "schema.value": (
             "{path}: {why}; a value cannot be converted to the type that this run writes: choose other types with "
@@ -143,16 +143,16 @@ RUNS: dict[int, dict[str, str]] = {
         "format": "{path}: {what}; {cure}",
         "binary": (
             "{path}: is neither text nor Avro, Parquet or ORC: its first bytes are binary; have it delivered again in "
-            "one of these formats, or remove it; or, if these are the values of its fields, set input.format=text"
+            "one of these formats, or remove it; or, if these are the values of its fields, set {input.format=text}"
         ),
         "json": (
             "{path}: is JSON, which is not read; have it delivered as CSV, Avro, Parquet or ORC, or convert it "
             "(docs/formats.md says how), or remove it; or, if a line is a row of delimited text all the same, set "
-            "input.format=text"
+            "{input.format=text}"
         ),
         "markup": (
             "{path}: is {content}, and no data, as where a server answered with a page or an error; have it delivered "
-            "again, or remove it; or, if a line is a row of delimited text all the same, set input.format=text"
+            "again, or remove it; or, if a line is a row of delimited text all the same, set {input.format=text}"
         ),
         "encoding": (
             "{path}: is {encoding} text; convert it to UTF-8 (iconv -f {encoding} -t UTF-8) or to a single-byte "
@@ -179,21 +179,21 @@ RUNS: dict[int, dict[str, str]] = {
             "into different directories, or rename one of them"
         ),
         "deletes": (
-            "the run would remove {removed} of the master's {records}, but max.delete.fraction is {fraction}: {hint}; "
-            "if all of these deletes are intended, run again with -D max.delete.fraction=1"
+            "the run would remove {removed} of the master's {records}, but {max.delete.fraction} is {fraction}: "
+            "{hint}; if all of these deletes are intended, run again with {-D max.delete.fraction=1}"
         ),
         "absence": (
-            "the snapshot lacks {absent} of the master's {records}, which would be deleted, but max.absence.fraction "
-            "is {fraction}: {hint}; if all of these deletes are intended, run again with -D max.absence.fraction=1"
+            "the snapshot lacks {absent} of the master's {records}, which would be deleted, but {max.absence.fraction} "
+            "is {fraction}: {hint}; if all of these deletes are intended, run again with {-D max.absence.fraction=1}"
         ),
         "duplicates": (
             "the {whose} has {duplicates} (rows with the ID of another row) among {rows} rows, so that {records} would "
-            "remain, but max.duplicate.fraction is {fraction}: {hint}. If such rows are versions of one record, run "
-            "again with -D max.duplicate.fraction=1, which leaves all but the last row of each ID out of the result"
+            "remain, but {max.duplicate.fraction} is {fraction}: {hint}. If such rows are versions of one record, run "
+            "again with {-D max.duplicate.fraction=1}, which leaves all but the last row of each ID out of the result"
         ),
         "horizon": (
             "{count} inserted records are older than {horizon}, the newest tombstone that has expired, so they may "
-            "have been deleted before (for example {samples}): check that they were not; -D before.horizon=insert "
+            "have been deleted before (for example {samples}): check that they were not; {-D before.horizon=insert} "
             "inserts them all, also those that were deleted"
         ),
     },
@@ -237,7 +237,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "worker.killed": (
             "the system killed a worker process of this run, perhaps because memory ran out; nothing was published: "
-            "give it more memory, or set a smaller memory.bytes, and run again"
+            "give it more memory, or set a smaller {memory.bytes}, and run again"
         ),
         "scratch": (
             "{path}: {why}; a merge writes temporary files there, and nothing was published: free some space, or name "
@@ -245,7 +245,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "memory": (
             "a task of this run needs more memory than there is ({why}); nothing was published: set a smaller "
-            "memory.bytes, and run again"
+            "{memory.bytes}, and run again"
         ),
         "task": ("Spark gave up after its retries: {why}; fix that, or find the first failure in {log}, and run again"),
         "spark.lost": (
@@ -267,7 +267,7 @@ RUNS: dict[int, dict[str, str]] = {
         "partition.masters": (
             "{path}: contains masters with manifests of their own (_mutator/): {partitions}; one run over all of them "
             "would forget their tombstones, row sequences and merged feed files: go on with a run for each partition, "
-            "or set master.adopt=true to use only their rows and forget the rest"
+            "or set {master.adopt=true} to use only their rows and forget the rest"
         ),
         "partition.lost": (
             "{path}: lacks partitions that {writer} wrote: {partitions}; restore them from a copy, or, "
@@ -283,7 +283,7 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "base.busy": (
             "{path}: {run}, process {process} on {host}, has been at work here since {since}; wait for it, or stop it. "
-            "If that machine is gone, its lock expires after lock.timeout"
+            "If that machine is gone, its lock expires after {lock.timeout}"
         ),
         "base.alone": (
             "{path}: this storage lets one process overwrite what another has created (it ignores conditional puts), "
@@ -329,12 +329,12 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
         ),
         "manifest.damaged": (
-            "{path}: the manifest is damaged ({why}); {cure}, or set master.adopt=true to use the directory's files as "
-            "an unmanaged master, which forgets tombstones, row sequences and which feed files were merged"
+            "{path}: the manifest is damaged ({why}); {cure}, or set {master.adopt=true} to use the directory's files "
+            "as an unmanaged master, which forgets tombstones, row sequences and which feed files were merged"
         ),
         "manifest.lost": (
             "{path}: the manifest cannot be put back ({why}); restore the directory from a copy, or set "
-            "master.adopt=true to use its files as an unmanaged master, which forgets tombstones, row sequences and "
+            "{master.adopt=true} to use its files as an unmanaged master, which forgets tombstones, row sequences and "
             "which feed files were merged"
         ),
         "split.damaged": (
@@ -354,17 +354,17 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "manifest.files": (
             "{path}: the directory differs from its manifest: {what}; restore it from a copy, or set "
-            "master.adopt=true to use the files that are there as an unmanaged master, which forgets tombstones, row "
+            "{master.adopt=true} to use the files that are there as an unmanaged master, which forgets tombstones, row "
             "sequences, which feed files were merged, and the rows of missing files"
         ),
         "manifest.spec": (
             "{path}: the master was written with {name} = {before}, but this run has {now}; use the same setting, or "
-            "set master.adopt=true to start anew from its rows, which forgets tombstones: late rows of deleted records "
-            "come back"
+            "set {master.adopt=true} to start anew from its rows, which forgets tombstones: late rows of deleted "
+            "records come back"
         ),
         "partition.tombstones": (
-            "{path}: the master has tombstones of records without a partition, which key.scope=partition cannot use; "
-            "set key.scope=table, or set master.adopt=true to start anew from its rows, which forgets tombstones"
+            "{path}: the master has tombstones of records without a partition, which {key.scope=partition} cannot use; "
+            "set {key.scope=table}, or set {master.adopt=true} to start anew from its rows, which forgets tombstones"
         ),
         "manifest.damage": (
             "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, because on one disk "
@@ -374,11 +374,11 @@ RUNS: dict[int, dict[str, str]] = {
             "the snapshot would delete {records} that it lacks and that are newer than every row of it, whose highest "
             "order value is {now}: {samples}. They came by deltas, which the snapshot may not contain yet: run a newer "
             "snapshot; or, if these records were deleted before it was taken, run again with "
-            "-D allow.older.snapshot=true"
+            "{-D allow.older.snapshot=true}"
         ),
         "snapshot.older": (
             "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
-            "older one is intended, run again with -D allow.older.snapshot=true, which reverts newer changes"
+            "older one is intended, run again with {-D allow.older.snapshot=true}, which reverts newer changes"
         ),
     },
     70: {  # a bug

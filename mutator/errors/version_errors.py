@@ -8,7 +8,7 @@ VERSIONS: dict[int, dict[str, str]] = {
             "{path}: is a versioned table; use the commands mutator table …, or export a dataset from it with: mutator "
             "table export {path} DIR"
         ),
-        "table.format": "output.format={format}: the files of a table are Parquet; leave the setting out",
+        "table.format": "{output.format={format}}: the files of a table are Parquet; leave the setting out",
         "table.export.empty": "{path}: version {version} has no rows and no schema yet, so it cannot be exported",
         "table.frame.empty": "{path}: version {version} has no rows and no schema yet, so it is no DataFrame",
         "table.frame.option": "format mutator: option {option}; expected is {known}",
@@ -186,7 +186,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.given_up": (
             "{path}: version {version} says that run {run} counts as dead, because it did not renew its lock for "
-            "lock.timeout, so its result was removed; its feed files are back in incr/, or another run has merged "
+            "{lock.timeout}, so its result was removed; its feed files are back in incr/, or another run has merged "
             "them: run again"
         ),
     },

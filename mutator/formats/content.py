@@ -6,8 +6,9 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from mutator.errors import MutatorError, error
 from mutator.errors.display import quoted_value
+from mutator.errors.parts import setting
 
-_SPLIT = "split the file before that row; or, if it is a record, set header.check=false"
+_SPLIT = f"split the file before that row; or, if it is a record, set {setting('header.check=false')}"
 
 
 class NotReadable(ValueError):

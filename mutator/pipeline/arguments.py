@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import Config
-from mutator.config.argument_names import as_arguments
+from mutator.config.audience import PYTHON, Audience, said_to
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
 from mutator.config.reader import completed, parse
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
-from mutator.errors.exceptions import rebuilt
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, ARROW_TABLE, RDD, SPARK, described, is_connect, kind_of
 from mutator.pipeline.missing_key import key_of_manifest
@@ -60,7 +59,7 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     """
     found = settings_of_call(config, settings)
     if isinstance(config, Config):
-        return config
+        return replace(config, audience=PYTHON)
     return checked(found.values, found.where, found.of_file, master)
 
 
@@ -103,8 +102,9 @@ def config_of_place(call: CallSettings, recorded: Mapping[str, Any], source: str
     """
     if "id.field.ordinals" not in map(published, [*call.values, *recorded]):
         raise wrong("key", None, _KEY, _KEY_CURE)
-    with settings_as_arguments(call.of_file):
-        return completed(call.values, recorded, call.where, source=source)
+    with said_to(python_with(call.of_file)):
+        found = completed(call.values, recorded, call.where, source=source)
+    return replace(found, audience=PYTHON)
 
 
 def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = (), master: str | None = None) -> Config:
@@ -116,21 +116,13 @@ def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = ()
     if "id.field.ordinals" not in map(published, settings):
         cure = "" if master is None else key_of_manifest(master, _written)
         raise wrong("key", None, _KEY, cure or _KEY_CURE)
-    with settings_as_arguments(of_file):
-        return parse(settings, where)
+    with said_to(python_with(of_file)):
+        return replace(parse(settings, where), audience=PYTHON)
 
 
-@contextmanager
-def settings_as_arguments(of_file: Iterable[str] = ()) -> Iterator[None]:
-    """Name settings as arguments in the error of a configuration; those of a file keep the names that it has."""
-    try:
-        yield
-    except MutatorError as fault:
-        first, *faults = str(fault).split("\n")  # each fault is one line that begins with a name
-        names = {name.removeprefix(PREFIX) for name in of_file}
-        begins = tuple(f"  {name}{after}" for name in names for after in (":", " is "))
-        shown = [line if line.startswith(begins) else as_arguments(line) for line in faults]
-        raise rebuilt(fault.kind, "\n".join([first, *shown]), fault.fields) from None
+def python_with(of_file: Iterable[str]) -> Audience:
+    """Return the audience of a call with a file, whose settings keep the names that they have there."""
+    return replace(PYTHON, names={published(name): name.removeprefix(PREFIX) for name in of_file})
 
 
 def settings_by_key(settings: Mapping[str, Any], others: Sequence[str] = _OTHERS) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mutator.errors.display import counted, without_secrets
+from mutator.errors.parts import plain
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.run_plan import Plan
@@ -27,7 +28,7 @@ def plan_text(plan: Plan) -> str:
     buckets = "no buckets" if strategy.buckets is None else counted(strategy.buckets, "bucket")
     tasks = f"{counted(len(plan.tasks), 'read task')}, {counted(plan.groups, 'merge task')}"
     rows = ", ".join(f"{name} {_words(spec[name])}" for name in ("format", "key", "order") if name in spec)
-    return f"{strategy.engine} engine, {strategy.join} join, {buckets}, {tasks}: {strategy.reason}; rows: {rows}"
+    return f"{strategy.engine} engine, {strategy.join} join, {buckets}, {tasks}: {plain(strategy.reason)}; rows: {rows}"
 
 
 def _words(value: Any) -> str:

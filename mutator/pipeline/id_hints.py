@@ -1,14 +1,16 @@
 """The fields whose values tell rows apart: the diagnosis where many rows have the same record ID.
 
+>>> from mutator.errors.parts import plain
 >>> rows = FirstRows("base.txt", 3, {"0": [b"a", b"b", b"c"], "1": [b"x", b"x", b"y"]})
->>> id_hint(rows, ["1"], ()).partition(", and ")[2]
+>>> plain(id_hint(rows, ["1"], ())).partition(", and ")[2]
 "field 0 is unique: use -D 'id.field.ordinals=0' if that is the record ID"
 """
 
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from mutator.errors.display import counted, option
+from mutator.errors.display import counted
+from mutator.errors.parts import option, setting
 from mutator.formats.blocks.avro_rows import AvroLayout
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.blocks.row_layout import RowLayout
@@ -27,7 +29,7 @@ def id_hint_for(plan: Reading, side: str, sources: Sequence[Source]) -> str:
         default=None,
     )
     if source is None:
-        return "check id.field.ordinals"
+        return f"check {setting('id.field.ordinals')}"
     own, feed = plan.rows.layouts[side], plan.rows.layouts["feed"]
     rows = first_rows(source, own.delimiter.split if isinstance(own, RowLayout) else None)
     if isinstance(own, RowLayout) and feed.op_field is not None and own.op_field is None:
@@ -39,7 +41,7 @@ def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) 
     """Return which fields have distinct values in some rows. others: fields that are no ID: order value and op code."""
     values = {name: column for name, column in rows.columns.items() if name not in others or name in id_fields}
     if rows.count < 2 or not values.keys() >= set(id_fields):
-        return "check id.field.ordinals"
+        return f"check {setting('id.field.ordinals')}"
 
     def distinct(fields: Sequence[str]) -> int:
         return len(set(zip(*(values[field] for field in fields), strict=True)))

@@ -70,11 +70,11 @@ def values_kept_out(config: Config) -> Iterator[None]:
 def _without_foreign_values(fault: MutatorError) -> MutatorError:
     """Return an error without the values that another program quotes."""
     if not fault.fields and isinstance(fault, DataError):  # of a task of Spark
-        return rebuilt(fault.kind, without_quotes(str(fault), OUT))
+        return rebuilt(fault.kind, without_quotes(fault.message, OUT))
     name = _FOREIGN.get(fault.kind, "")
     if name not in fault.fields:
         return fault
-    text, message = without_quotes(fault.fields[name], OUT), str(fault)
+    text, message = without_quotes(fault.fields[name], OUT), fault.message
     shown = one_line(without_secrets(fault.fields[name]))
     message = message.replace(shown, one_line(text)) if shown in message else without_quotes(message, OUT)
     return rebuilt(fault.kind, message, {**fault.fields, name: text})

@@ -7,6 +7,7 @@ from typing import Any
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE
 from mutator.errors.display import counted, key_text, value_in_quotes
+from mutator.errors.parts import setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
@@ -51,8 +52,8 @@ def tied_warnings(plan: Reading, result: Result) -> Iterator[str]:
         return
     yield (
         f"{n['tied']:,} of {counted(met, 'mutation')} of known records have the order value of the record that they "
-        "replace: if temporal.ordering.field.ordinal names a time of creation, which no change of a record changes, "
-        "an older mutation wins as well as a newer one"
+        f"replace: if {setting('temporal.ordering.field.ordinal')} names a time of creation, which no change of a "
+        "record changes, an older mutation wins as well as a newer one"
     )
 
 
@@ -76,7 +77,10 @@ def _diagnosis(plan: Reading, orders: LateOrders) -> str:
     units = [{_unit(low), _unit(high)} for low, high in (orders[:2], orders[2:])]
     if all(len(found) == 1 and None not in found for found in units) and units[0] != units[1]:
         return f"the feed's look like {units[0].pop()} since 1970, and the master's like {units[1].pop()}"
-    return "the feed is older than the master, or temporal.ordering.field.ordinal names another field than the time"
+    return (
+        f"the feed is older than the master, or {setting('temporal.ordering.field.ordinal')} names another field than "
+        "the time"
+    )
 
 
 def _unit(order: Any) -> str | None:

@@ -12,6 +12,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
 from mutator.errors.exceptions import with_others, with_standard
+from mutator.errors.parts import setting
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import check_files
 from mutator.pipeline.op_codes import check_op_codes
@@ -150,13 +151,16 @@ def check_rejects(
     noun, them = ("a record", "it") if single else ("records", "them")
     key = "reject.policy" if side == "feed" else "master.reject.policy"
     of_all, limit = "", ""
-    switch = f"{key}=quarantine would leave {them} out of the result, up to reject.limit and max.reject.fraction"
+    switch = (
+        f"{setting(f'{key}=quarantine')} would leave {them} out of the result, up to {setting('reject.limit')} and "
+        f"{setting('max.reject.fraction')}"
+    )
     if allowed and count > allowed:
-        limit = f", and reject.limit is {allowed:,}"
-        switch = f"a higher reject.limit would leave {them} out of the result"
+        limit = f", and {setting('reject.limit')} is {allowed:,}"
+        switch = f"a higher {setting('reject.limit')} would leave {them} out of the result"
     elif allowed:
-        of_all, limit = f" of {rows:,}", f", and max.reject.fraction is {fraction:g}"
-        switch = f"-D max.reject.fraction=1 would leave {them} out of the result"
+        of_all, limit = f" of {rows:,}", f", and {setting('max.reject.fraction')} is {fraction:g}"
+        switch = f"{setting('-D max.reject.fraction=1')} would leave {them} out of the result"
     what = f"{counted(count, f'{side} row')}{of_all} cannot be read as {noun}{limit}"
     what += "; the first are" if count > len(samples) else ""
     if side == "feed" and limits.rejects_delete:
@@ -191,7 +195,7 @@ def _check_overwrite(plan: Plan, result: Result) -> None:
 def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
     if not result.counts["feed rows"]:
         where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
-        raise error("feed.empty", path=where, cure="deliver it whole, or use sync.mode=partial")
+        raise error("feed.empty", path=where)
     if known is None or plan.limits.older_snapshot:
         return
     before = order_value(plan.rows.order_type, known.commit.snapshot) if known.commit.snapshot is not None else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.config import Config
-from mutator.config.written_names import renamed, renamed_in_errors
+from mutator.config.audience import said_to
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
@@ -126,15 +126,13 @@ def prepare(
     """
     times = StepTimes()
     path = _check_paths(master, feed, output)
-    with renamed_in_errors(config.names), values_kept_out(config):
+    with said_to(config.audience), values_kept_out(config):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
         new_id, now = identity(survey.manifest)
         plan = make_plan(config, survey, run or new_id, now, engine)
         plan = replace(plan, changes=change_form(config, plan.rows, now, version))
-    warnings = (renamed(warning, config.names) for warning in plan.warnings)
-    plan = replace(plan, warnings=tuple(warnings))
     times.end("plan")
     _log.info("planned %s: %s", plan.run, plan_text(plan))
     given = {
@@ -147,7 +145,7 @@ def prepare(
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
     """Carry out a plan: merge, verify and publish."""
-    with renamed_in_errors(prepared.config.names), values_kept_out(prepared.config):
+    with said_to(prepared.config.audience), values_kept_out(prepared.config):
         return _carried_out(prepared, merge_on, dry_run)
 
 

@@ -39,7 +39,7 @@ def key_of_manifest_in_errors(master: str) -> Iterator[None]:
         yield
     except MutatorError as fault:
         cure = key_of_manifest(master, lambda name, value: one_line(f"{name}={shown(value)}"))
-        lines = str(fault).split("\n")
+        lines = fault.message.split("\n")
         found = [number for number, line in enumerate(lines) if NO_KEY in line]
         if not found or not cure:
             raise

@@ -7,7 +7,8 @@ properties file, an unknown code is an upsert, as there, and the report has a wa
 from collections.abc import Collection, Iterator
 
 from mutator.errors import error
-from mutator.errors.display import counted, option
+from mutator.errors.display import counted
+from mutator.errors.parts import option, setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
@@ -65,12 +66,13 @@ def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
             are, they = ("is read as an upsert", "it is a delete")
         yield (
             f"op codes that are not known: {counted_codes(codes.unknown)} {are}: if {they}, set "
-            "deleted.op.code, if not, name the codes of all upserts with upsert.op.code"
+            f"{setting('deleted.op.code')}, if not, name the codes of all upserts with {setting('upsert.op.code')}"
         )
     else:
         yield (
             f"no row of the feed has a delete code ({listed_codes(layout.delete_codes)}); field {layout.op_field} has "
-            f"{counted_codes(codes.counts)}: check op.code.field.ordinal, because that field is not written"
+            f"{counted_codes(codes.counts)}: check {setting('op.code.field.ordinal')}, because that field is not "
+            "written"
         )
 
 

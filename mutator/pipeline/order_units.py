@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from mutator.errors import error
 from mutator.errors.display import counted, value_in_quotes
+from mutator.errors.parts import setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
@@ -29,7 +30,7 @@ def future_warnings(plan: Reading, result: Result) -> Iterator[str]:
         have, they = ("has an order value", "it wins") if rows == 1 else ("have order values", "they win")
         yield (
             f"{counted(rows, 'row')} of the feed {have} in the future, from {shown} on: {they} against all mutations "
-            "until then; set order.max to stop such a run"
+            f"until then; set {setting('order.max')} to stop such a run"
         )
 
 

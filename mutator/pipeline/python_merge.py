@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mutator.config import Config
-from mutator.config.argument_names import as_arguments
 from mutator.errors import error
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.recognize import is_connect
@@ -252,8 +251,8 @@ def _named(
         output=_IN_MEMORY if target is None else report.output,
         rejected_file=None if target is None else report.rejected_file,
         changes=None if target is None else report.changes,
-        notes=tuple(map(as_arguments, names(report.notes))),
-        warnings=tuple(map(as_arguments, names(report.warnings))),
+        notes=names(report.notes),
+        warnings=names(report.warnings),
         ignored=names(report.ignored),
-        reason=as_arguments(names(report.reason)),
+        reason=names(report.reason),
     )

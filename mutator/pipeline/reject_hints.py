@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from mutator.dataset.manifest import Manifest
 from mutator.engine.receipts import RejectSample
-from mutator.errors.display import counted, option, quoted_value, without_secrets
+from mutator.errors.display import counted, quoted_value, without_secrets
+from mutator.errors.parts import option, setting
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.value_hints import all_are_invalid, date_hint, op_code_hint, order_hint, time_fields
@@ -33,7 +34,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
     found = [(sample, files[sample.path]) for sample in samples if sample.path in files]
     for sample, file in found:
         if _looks_like_header(plan, file, sample):
-            yield f"If line 1 of {file.source.name} is a header, set header.lines=1"
+            yield f"If line 1 of {file.source.name} is a header, set {setting('header.lines=1')}"
             break
     yield from _value_hints(plan, survey, side, samples)
     yield from _csv_hints(plan, found)
@@ -45,7 +46,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         if layout.deletes and not plan.by_file_name and width == plan.key_width:
             yield (
                 f"If {file.source.name} has IDs alone: deletes need an order value, too, unless order comes from file "
-                "names (without temporal.ordering.field.ordinal)"
+                f"names (without {setting('temporal.ordering.field.ordinal')})"
             )
         else:
             yield f"A row should have {counted(layout.width, 'field')} because {plan.rows.width_from}, and {own}"
@@ -72,7 +73,7 @@ def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> It
 def _null_hint(plan: Reading, layout: Any, name: str, *, is_order: bool) -> str:
     """Return why a value of a CSV file is NULL, and the setting that makes it a value, if it can be one."""
     text, schema = layout.dialect.null, layout.result
-    hint = f"In CSV, {quoted_value(text) if text else 'an empty value'} without quotes is NULL (csv.null)"
+    hint = f"In CSV, {quoted_value(text) if text else 'an empty value'} without quotes is NULL ({setting('csv.null')})"
     is_text = name in schema.names and pa.types.is_string(schema.field(name).type)
     if not text and (plan.rows.order_type != "string" if is_order else not is_text):
         return hint  # no number or time is empty
@@ -111,7 +112,10 @@ def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | N
     others = {name: values for name, values in rows.columns.items() if name not in roles}
     times = time_fields(others, layout.order_type)
     if len(times) == 1 and known is None and all_are_invalid(rows.columns[field], layout.order_type):
-        return f"field {field} has no times, and field {times[0]} has: set temporal.ordering.field.ordinal={times[0]}"
+        return (
+            f"field {field} has no times, and field {times[0]} has: set "
+            f"{setting(f'temporal.ordering.field.ordinal={times[0]}')}"
+        )
     return date_hint(rows.columns[field], layout.order_type)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
 from mutator.errors import error
 from mutator.errors.display import OUT, counted, text_of, with_warnings, without_secrets
+from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
@@ -229,7 +230,7 @@ def report_of(
         dry_run=dry_run,
         engine=strategy.engine,
         join=strategy.join,
-        reason=strategy.reason,
+        reason=plain(plan.audience(strategy.reason)),
         buckets=strategy.buckets,
         tasks=len(plan.tasks),
         counts=made.commit.counts,
@@ -247,8 +248,8 @@ def report_of(
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
         litter=tuple(map(without_secrets, litter)),
-        notes=_texts((*plan.notes, *_search_notes(result))),
-        warnings=_texts((*plan.warnings, *merge_warnings(plan, survey, result))),
+        notes=_texts(plan, (*plan.notes, *_search_notes(result))),
+        warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
         horizon=made.commit.horizon if plan.shown.order else OUT,
         seconds=times.total,
         runner=None if runner is None else runner.text(),
@@ -260,8 +261,8 @@ def report_of(
     )
 
 
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(without_secrets, texts))
+def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(plain(plan.audience(without_secrets(text))) for text in texts)
 
 
 def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mutator.config import Config
-from mutator.config.argument_names import as_arguments
+from mutator.config.audience import PYTHON
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.recognize import READER, SPARK
@@ -111,6 +111,4 @@ class Names:
         try:
             yield
         except MutatorError as fault:
-            fields = self(fault.fields)
-            text = as_arguments(self(str(fault)), (fields[name] for name in DATA & fields.keys()))
-            raise rebuilt(fault.kind, text, fields) from None
+            raise rebuilt(fault.kind, PYTHON(self(fault.message)), self(fault.fields)) from None

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION
 from mutator.errors.display import counted, key_text
+from mutator.errors.parts import setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import first_few
@@ -30,6 +31,6 @@ def unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
         shown = "; ".join(map(key_text, result.samples[DELETE_WITHOUT_PARTITION]))
         yield (
             f"{counted(found, 'delete')} without a value of a partition field found no record, for example {shown}: "
-            "with key.scope=partition, a delete removes a record of its own partition only, so deletes need their "
-            "partition fields; key.scope=table finds records by their ID alone"
+            f"with {setting('key.scope=partition')}, a delete removes a record of its own partition only, so deletes "
+            f"need their partition fields; {setting('key.scope=table')} finds records by their ID alone"
         )

@@ -3,14 +3,16 @@
 A hint on order values is about the invalid ones: those that the order type in force cannot read. It is given only if
 the change makes nearly all of them valid, and leaves nearly all values of the field valid.
 
->>> order_hint([b"2026-01-31T10:00:00Z", b"2026-02-01"], "long")
+>>> from mutator.errors.parts import plain
+>>> plain(order_hint([b"2026-01-31T10:00:00Z", b"2026-02-01"], "long"))
 '2 of 2 order values look like ISO 8601: set temporal.ordering.field.type=timestamp'
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from mutator.errors.display import option, quoted_value
+from mutator.errors.display import quoted_value
+from mutator.errors.parts import option, setting
 from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.facts import is_local_date
 from mutator.rules.op_codes import CodeFacts, counted_codes, listed_codes
@@ -41,9 +43,9 @@ def order_hint(values: Values, order_type: str) -> str | None:
     for name, looks in _LOOKS.items():
         fit = _fitting(invalid, name)
         if _are_most(fit, invalid) and _are_most(_fitting(values, name), values):
-            return f"{_of_all(fit, total)} {looks[fit > 1]}: set temporal.ordering.field.type={name}"
+            return f"{_of_all(fit, total)} {looks[fit > 1]}: set {setting(f'temporal.ordering.field.type={name}')}"
     for what, around, cure in (
-        ("quotes", b'"', "input.format=csv reads quoted fields"),
+        ("quotes", b'"', f"{setting('input.format=csv')} reads quoted fields"),
         ("blanks", b" \t", "have {} delivered without blanks"),
     ):
         fit = _fitting([None if value is None else value.strip(around) for value in invalid], order_type)
@@ -95,7 +97,8 @@ def time_fields(columns: Mapping[str, Values], order_type: str) -> list[str]:
 def op_code_hint(codes: CodeFacts, upsert_codes: Collection[bytes]) -> str | None:
     """Return what the op codes of some rows show; None if all of them are known.
 
-    >>> op_code_hint(CodeFacts.of([b"U", b"DELETE"], "op", {b"D"}), {b"U"})
+    >>> from mutator.errors.parts import plain
+    >>> plain(op_code_hint(CodeFacts.of([b"U", b"DELETE"], "op", {b"D"}), {b"U"}))
     "'DELETE' (1) looks like a delete: use -D 'deleted.op.code=D,DELETE'"
     """
     unknown = replace(codes, counts=codes.where(lambda code: code not in {*codes.delete_codes, *upsert_codes}))
@@ -103,7 +106,10 @@ def op_code_hint(codes: CodeFacts, upsert_codes: Collection[bytes]) -> str | Non
         return None
     if len(unknown.counts) == len(codes.counts):
         shown = counted_codes(codes.counts)
-        return f"no op code is one of deleted.op.code or upsert.op.code, but {shown}: check op.code.field.ordinal"
+        return (
+            f"no op code is one of {setting('deleted.op.code')} or {setting('upsert.op.code')}, but {shown}: check "
+            f"{setting('op.code.field.ordinal')}"
+        )
     if before := unknown.meaning("before"):
         images = "is an image" if len(before) == 1 else "are images"
         names = option("ignore.op.code", listed_codes(before))
@@ -112,7 +118,7 @@ def op_code_hint(codes: CodeFacts, upsert_codes: Collection[bytes]) -> str | Non
         names = option("deleted.op.code", listed_codes({*codes.delete_codes, *deletes}))
         verb = "looks like a delete" if len(deletes) == 1 else "look like deletes"
         return f"{counted_codes(deletes)} {verb}: use {names}"
-    return f"upsert.op.code lacks {counted_codes(unknown.counts)}"
+    return f"{setting('upsert.op.code')} lacks {counted_codes(unknown.counts)}"
 
 
 def _of_all(count: int, total: int) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mutator.config import Config
+from mutator.config.audience import Audience
 from mutator.config.feed_settings import feed_settings
 from mutator.dataset.directory import due_files
 from mutator.dataset.file_entry import FileEntry
@@ -78,6 +79,7 @@ class Plan(Reading):
     delete_files: tuple[str, ...] = ()  # names of the feed files whose rows are all deletes
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    audience: Audience = field(default_factory=Audience)  # who reads them
     checks: frozenset[str] = frozenset()  # files of the master that are read even if they are taken over
     changes: ChangeForm | None = None  # None: changed rows are not written
     shown: ShownValues = field(default_factory=ShownValues)  # in reports
@@ -165,7 +167,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
     known, config = survey.manifest, config_with_names(config, survey.names)
-    mistakes = check_inputs(config, survey)
+    mistakes, say = check_inputs(config, survey), config.audience
     _check_feed(config, survey)
     rows = row_plan(config, survey)
     check_lines_alone(config, survey)  # now, because other errors say more of such a line
@@ -208,8 +210,9 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         memory=config.memory_bytes,
         bucket_bytes=config.bucket_bytes,
         delete_files=tuple(source.name for source in survey.feed if is_delete_source(config, source)),
-        notes=(*config.notes, *survey.notes, *rows.notes, *_notes(config, survey)),
-        warnings=(*config.warnings, *rows.warnings, *mistakes, *_warnings(config, survey)),
+        notes=tuple(map(say, (*config.noted, *survey.notes, *rows.notes, *_notes(config, survey)))),
+        warnings=tuple(map(say, (*config.warned, *rows.warnings, *mistakes, *_warnings(config, survey)))),
+        audience=say,
         master=_with_forms(survey, rows),
         shown=shown_values(config, rows),
         feed_settings=feed_settings(config),
@@ -281,8 +284,7 @@ def _check_feed(config: Config, survey: Survey) -> None:
     check_operation(config, survey.feed, survey.feed_paths)
     if config.full:
         if not survey.feed:
-            cure = "deliver it whole, or use sync.mode=partial"
-            raise error("feed.empty", path=", ".join(survey.feed_paths), cure=cure)
+            raise error("feed.empty", path=", ".join(survey.feed_paths))
         sequences = {source.sequence for source in survey.feed}
         if len(sequences) > 1:
             shown = ", ".join(sorted("none" if number is None else str(number) for number in sequences))

@@ -8,6 +8,7 @@ from mutator.config import Config
 from mutator.config.sources import suggestion
 from mutator.errors import error
 from mutator.errors.display import OUT
+from mutator.errors.parts import setting
 from mutator.plan.rows.row_plan import RowPlan
 
 
@@ -90,8 +91,8 @@ def _check(named: frozenset[str], names: Sequence[str], config: Config) -> None:
     for name in sorted(named):
         if name in known or (not names and name.isdigit()):
             continue
-        cure = "give its ordinal (from 0), or set field.names"
+        cure = f"give its ordinal (from 0), or set {setting('field.names')}"
         if names:
             cure = f"give the name of a field{suggestion(name, sorted(known))}"
         faults = f"there is no field '{name}' in the rows of this run: {cure}"
-        raise error("config", where="report.fields", faults=faults)
+        raise error("config", where=setting("report.fields"), faults=faults)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.parts import argument, setting
 from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
@@ -42,8 +43,8 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
     buckets, why_buckets = _buckets(config, survey)
     if wanted == "records" or refused:
         if rows.partitioning.fields:
-            cure = "use a delimiter of one byte" if refused else "leave --engine out"
-            raise error("partition.engine", why=refused or "--engine records is asked for", cure=cure)
+            cure = "use a delimiter of one byte" if refused else f"leave {argument('--engine')} out"
+            raise error("partition.engine", why=refused or f"{argument('--engine records')} is asked for", cure=cure)
         why = "it was asked for" if wanted == "records" else refused
         if wanted == "blocks":
             why = f"blocks was asked for, but {why}"
@@ -80,7 +81,7 @@ def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:
 def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
     if not config.master_unique:
-        why = "the master has no manifest with buckets, and master.unique does not promise unique IDs"
+        why = f"the master has no manifest with buckets, and {setting('master.unique')} does not promise unique IDs"
     elif config.full:
         why = "a full snapshot needs to see which IDs are absent"
     elif config.overwrites:
@@ -88,25 +89,25 @@ def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -
     elif not survey.master:
         why = "there is no master yet"
     elif size > config.memory_bytes // _COLUMNS:
-        why = f"a feed of {size:,} bytes, as columns, is more than memory.bytes, {config.memory_bytes:,}"
+        why = f"a feed of {size:,} bytes, as columns, is more than {setting('memory.bytes')}, {config.memory_bytes:,}"
     else:
-        why = f"master.unique promises unique IDs, and the feed of {size:,} bytes fits into every worker"
+        why = f"{setting('master.unique')} promises unique IDs, and the feed of {size:,} bytes fits into every worker"
         if config.num_reducer is not None:
-            why += "; num.reducer has no meaning here, because the master's files stay as they are"
+            why += f"; {setting('num.reducer')} has no meaning here, because the master's files stay as they are"
         return Strategy("blocks", "broadcast", None, 0, why)
     return Strategy("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
 
 
 def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
     if config.num_reducer is not None:
-        return config.num_reducer, f"num.reducer says {counted(config.num_reducer, 'bucket')}"
+        return config.num_reducer, f"{setting('num.reducer')} says {counted(config.num_reducer, 'bucket')}"
     total = sum(source.bytes for source in (*survey.master, *survey.feed))
     known = count = survey.manifest.buckets if survey.manifest is not None else None
     if count is not None and total <= 2 * count * config.bucket_bytes:
         return count, f"the master's manifest says {counted(count, 'bucket')}"
     why = f"{total:,} bytes of input make"
     if count is not None:
-        why = f"the {counted(count, 'bucket')} outgrew bucket.bytes, and {why}"
+        why = f"the {counted(count, 'bucket')} outgrew {setting('bucket.bytes')}, and {why}"
     count = count or 2
     while total > (2 if known else 1) * count * config.bucket_bytes:
         count *= 2

@@ -75,8 +75,8 @@ def in_words_of_tables(snapshot: Snapshot) -> Iterator[None]:
     except MutatorError as fault:
         if fault.kind == "manifest.spec":
             raise _refused(snapshot, *(fault.fields[name] for name in ("name", "before", "now"))) from None
-        text = of_tables(str(fault), (fault.fields[name] for name in DATA & fault.fields.keys()))
-        if fault.kind == "roles.swapped" or text == str(fault):
+        text = of_tables(fault.message, (fault.fields[name] for name in DATA & fault.fields.keys()))
+        if fault.kind == "roles.swapped" or text == fault.message:
             raise
         raise rebuilt(fault.kind, text, fault.fields) from None
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from mutator.config import Config
+from mutator.config.audience import said_to
 from mutator.config.feed_settings import feed_settings
-from mutator.config.written_names import renamed_in_errors
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
@@ -85,7 +85,7 @@ def apply_feed(
     started = time.monotonic()
     with (
         in_words_of_tables(snapshot),
-        renamed_in_errors(config.names),
+        said_to(config.audience),
         values_kept_out(config),
         _with_cure(config),
     ):

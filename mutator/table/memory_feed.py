@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from mutator.config import Config
-from mutator.config.argument_names import as_arguments
+from mutator.config.audience import PYTHON
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.frames.scratch import Scratch
 from mutator.pipeline.arguments import GivenArguments
@@ -37,6 +37,7 @@ def apply_parts(
     runner_of: returns the function that opens a runner, by its name. shared: a directory for the files of the tables
     that Spark's workers share. Raises the errors of the catalogue with settings as arguments.
     """
+    config = replace(config, audience=PYTHON)
     tables = [part for part in feed if part.path is None]
     check_feed(config, feed)
     wanted = runner_without_session(config.runner, tables, bool(tables), shared)
@@ -59,7 +60,7 @@ def apply_parts(
         report,
         feed=tuple(part.label for part in feed),
         rejects=names(report.rejects),
-        notes=tuple(map(as_arguments, names(report.notes))),
-        warnings=tuple(map(as_arguments, names(warnings))),
+        notes=names(report.notes),
+        warnings=names(warnings),
         ignored=names(report.ignored),
     )

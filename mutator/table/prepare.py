@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from mutator.config import Config
 from mutator.config.definitions import published
-from mutator.config.written_names import renamed
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
 from mutator.plan.inspect.survey import Survey, survey_feed
 from mutator.plan.inspect.table_inputs import TableInput
@@ -41,8 +41,7 @@ def prepare(
     many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     groups = _of_whole_buckets(groups, snapshot.version.buckets)
-    warnings = tuple(renamed(warning, config.names) for warning in plan.warnings)
-    return survey, replace(plan, groups=groups, warnings=warnings)
+    return survey, replace(plan, groups=groups)
 
 
 def _of_whole_buckets(groups: int, buckets: int) -> int:
@@ -71,14 +70,16 @@ def for_tables(config: Config, snapshot: Snapshot) -> Config:
     """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
     if config.output_format not in (None, "parquet"):
         raise error("table.format", format=config.output_format)
-    warnings, buckets = list(config.warnings), snapshot.version.buckets
+    warned, buckets = list(config.warned), snapshot.version.buckets
     is_recorded = any(published(key) == "tombstone.retention" for key in snapshot.state.settings)
     if config.tombstone_retention is not None and not is_recorded:
-        warnings.append("tombstone.retention has no effect here: only a compaction forgets deletes of a table")
+        warned.append(
+            f"{setting('tombstone.retention')} has no effect here: only a compaction forgets deletes of a table"
+        )
     if config.num_reducer not in (None, buckets):
-        warnings.append(
-            f"num.reducer has no effect: the table was created with {counted(buckets, 'bucket')}, and compactions "
-            "split buckets that outgrow bucket.bytes"
+        warned.append(
+            f"{setting('num.reducer')} has no effect: the table was created with {counted(buckets, 'bucket')}, and "
+            f"compactions split buckets that outgrow {setting('bucket.bytes')}"
         )
     return replace(
         config,
@@ -87,7 +88,7 @@ def for_tables(config: Config, snapshot: Snapshot) -> Config:
         tombstone_retention=None,
         master_adopt=False,
         master_format=None,
-        warnings=tuple(warnings),
+        warned=tuple(warned),
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
+from mutator.config.audience import PYTHON, said_to
 from mutator.config.definitions import published
 from mutator.config.feed_settings import OF_DELETES
 from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
-from mutator.pipeline.arguments import settings_as_arguments
+from mutator.errors.parts import setting
 from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.table.prepare import manifest_of
 
@@ -26,15 +28,16 @@ def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any], call: str = "a
 
     call: the method that errors name.
     """
-    with settings_as_arguments():
-        return completed(given, recorded_settings(snapshot, given), f"{CALL}.{call}()", source=SOURCE)
+    with said_to(PYTHON):
+        found = completed(given, recorded_settings(snapshot, given), f"{CALL}.{call}()", source=SOURCE)
+    return replace(found, audience=PYTHON)
 
 
 def with_operation(given: Mapping[str, Any], config: Config | None, operation: str) -> dict[str, Any]:
     """Return the settings of an overwrite: those of a user, and the operation. Raises ConfigError for another one."""
     known = given.get(_OPERATION, operation) if config is None else config.write_operation
     if known != operation:
-        what = f"write.operation is {known}"
+        what = f"{setting('write.operation')} is {known}"
         raise error("argument.both", call=f"{CALL}.{operation}()", what=what, cure=f"leave it out, or set {operation}")
     return {**given, _OPERATION: operation}
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutator.errors.display import counted, hidden_values, text_of, without_secrets
+from mutator.errors.parts import plain
 from mutator.pipeline.kept_out import shown_directories, without_values
 from mutator.pipeline.report_lines import (
     feed_files_of,
@@ -21,6 +22,7 @@ from mutator.pipeline.report_lines import (
     samples_of,
 )
 from mutator.pipeline.text_tables import listed
+from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.compact_report import CompactionReport
 from mutator.table.printed_report import PrintedReport
@@ -131,8 +133,8 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         lost=0 if replaced is None else replaced.lost,
         consumed=tuple(without_secrets(source.path) for source in survey.consumed),
         ignored=tuple(map(without_secrets, survey.ignored)),
-        notes=_texts(plan.notes),
-        warnings=_texts(warnings),
+        notes=_texts(plan, plan.notes),
+        warnings=_texts(plan, warnings),
         seconds=round(applied.seconds, 3),
         runner=None if applied.runner is None else applied.runner.text(),
         feed_files=feed_files_of(result),
@@ -141,5 +143,5 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
     )
 
 
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(of_tables(without_secrets(text)) for text in texts)
+def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(of_tables(plain(plan.audience(without_secrets(text)))) for text in texts)

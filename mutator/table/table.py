@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
+from mutator.config.audience import PYTHON, said_to
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import MutatorError, error
 from mutator.formats.values.python_values import python_rows
@@ -21,7 +22,6 @@ from mutator.pipeline.arguments import (
     settings_by_key,
     wrong,
 )
-from mutator.pipeline.tables_in_memory import Names
 from mutator.rules.version_names import Version
 from mutator.table.apply import OpenRunner, apply_feed
 from mutator.table.arguments import checks_names, filter_in, names_in, number_in, path_in, transaction_in, version_in
@@ -93,7 +93,7 @@ class Table(KeptTable):
             given = {**(settings or {}), **settings_by_key(others, _OF_CREATE)}
             whole = with_settings_of(dataset, given)
             config = checked(whole, f"{CALL}.create()")
-        with Names(None, ()).in_errors():
+        with said_to(PYTHON):
             new_table(path, whole, config, dataset, buckets, open_runner)
         return cls(path)
 

@@ -31,6 +31,7 @@ from mutator.engine.versions.delta_files import ApplyTarget, rows_directory
 from mutator.engine.versions.index_files import Taken, path_in_table, take_over
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.pipeline import merge
 from mutator.pipeline.runners import engine_of
@@ -150,7 +151,10 @@ def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
         found, why = 1, "each partition of a table that begins with a dataset has one bucket; leave the number out"
     elif known is not None and _fits(known, config):
         found = known.buckets or 1
-        why = "its files are used as they are; leave the number out, or write the dataset again with num.reducer"
+        why = (
+            "its files are used as they are; leave the number out, or write the dataset again with "
+            f"{setting('num.reducer')}"
+        )
     elif wanted is not None:
         return wanted
     else:

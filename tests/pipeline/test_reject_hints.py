@@ -3,6 +3,7 @@
 import pytest
 
 from mutator.errors import DataError
+from mutator.errors.parts import plain
 from mutator.pipeline import reject_hints
 from mutator.pipeline.value_hints import date_hint, op_code_hint, order_hint
 from mutator.rules.op_codes import CodeFacts
@@ -154,7 +155,7 @@ def test_a_hint_is_about_the_invalid_order_values(values, order_type, hint):
     if hint is None:
         assert found is None
     else:
-        assert found.startswith(hint.format("temporal.ordering.field.type"))
+        assert plain(found).startswith(hint.format("temporal.ordering.field.type"))
 
 
 def test_the_name_of_the_field_explains_its_numbers():

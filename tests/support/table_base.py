@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mutator.cli.workflow_target import OpenTarget
+from mutator.config import Config
+from mutator.config.audience import Audience
+from mutator.dataset.versions.snapshot import Snapshot
 from mutator.table.recorded import config_of_apply
 from mutator.table.table import Table
 from mutator.workflow import to_table
@@ -29,7 +33,11 @@ def open_runner(_: int) -> Iterator[Any]:
 def opened(table: str, **settings: Any) -> OpenTarget:
     """Open the table of a base. settings: of its runs."""
     given = {"claim.min.age": "0s", **settings}
-    return OpenTarget(table, lambda snapshot: config_of_apply(snapshot, given), lambda _: open_runner)
+
+    def config_of(snapshot: Snapshot) -> Config:
+        return replace(config_of_apply(snapshot, given), audience=Audience())
+
+    return OpenTarget(table, config_of, lambda _: open_runner)
 
 
 class TableBase:

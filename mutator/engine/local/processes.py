@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
-from mutator.engine.each import TaskError, checked, guarded
+from mutator.engine.each import checked, guarded
 from mutator.engine.local.threads import gathered
 from mutator.engine.runner import Watch, unwatched
 from mutator.engine.scratch import remove_abandoned
-from mutator.errors import error
+from mutator.errors import MutatorError, error
 
 # multiprocessing is loaded where the first process starts, because many merges that may have several need none.
 if TYPE_CHECKING:
@@ -129,5 +129,5 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGKILL)  # in the middle of a task: nobody waits for it
 
 
-def _result(task: bytes) -> Any | TaskError:
+def _result(task: bytes) -> Any | MutatorError:
     return guarded(pickle.loads(task))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from mutator.engine.each import TaskError
 from mutator.engine.runner import Watch, unwatched
+from mutator.errors import MutatorError
 
 _INTERVAL = 0.2  # seconds between two calls of a watch, at most
 
@@ -53,7 +53,7 @@ def gathered(futures: Sequence[Future[Any]], watch: Watch) -> list[Any]:
 
 
 def _has_failed(future: Future[Any]) -> bool:
-    return future.exception() is not None or isinstance(future.result(), TaskError)
+    return future.exception() is not None or isinstance(future.result(), MutatorError)
 
 
 def _end(futures: Sequence[Future[Any]]) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.errors.parts import setting
 from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Record
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.row_layout import NoMutation, RowLayout, Unreadable, compile_reader
@@ -53,8 +54,10 @@ class TextBlockType:
         """Return why the rows of a layout cannot be read as blocks, None if they can."""
         literal = layout.delimiter.literal
         if literal is None:
-            return f"field.delim.regex {layout.delimiter.text} is a pattern"
-        return None if len(literal) == 1 else f"field.delim.regex {layout.delimiter.text} is longer than one byte"
+            return f"{setting('field.delim.regex')} {layout.delimiter.text} is a pattern"
+        if len(literal) == 1:
+            return None
+        return f"{setting('field.delim.regex')} {layout.delimiter.text} is longer than one byte"
 
     def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows; raises NotReadable for a bad row in a trusted file."""

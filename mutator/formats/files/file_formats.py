@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.formats.registry import Registry
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def codec_of(file_format: str, codec: str | None) -> str | None:
     codecs = FILE_FORMATS[file_format].codecs
     if codec is not None and codec not in codecs:
         faults = f"{codec} is not a codec of {file_format}: {', '.join(codecs)}"
-        raise error("config", where="output.codec", faults=faults)
+        raise error("config", where=setting("output.codec"), faults=faults)
     return None if codec is None else codecs[codec]
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mutator.config import Config
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, option
+from mutator.errors.display import counted
+from mutator.errors.parts import option, setting
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.rules.op_codes import meaning_of, named_like_op_codes
@@ -90,7 +91,7 @@ def _names_error(config: Config, paths: str, named: Mapping[str, str], names: st
         cure = option("deleted.record.file.prefix", word)
     else:
         cure = option("deleted.record.file.pattern", delete_pattern(named, settings["pattern"]))
-    otherwise = "rename the files" if given else "-D deleted.record.file.pattern=none"
+    otherwise = "rename the files" if given else setting("-D deleted.record.file.pattern=none")
     known = " and ".join(given) or "no setting says that they contain deletes"
     return error("delete.names", paths=paths, known=known, cure=names + cure, otherwise=otherwise)
 
@@ -117,9 +118,9 @@ def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[s
     found = [name for name in names if file_names.ends_in_word(name, prefix) and file_names.delete_word(name) is None]
     if found:
         yield (
-            f"{file_names.first_few(found)}: all rows are read as deletes, because deleted.record.file.prefix is "
-            f"'{prefix}', though a longer word begins the name: if they are upserts, make the prefix longer, such as "
-            f"'{prefix}_'; if they are deletes, set the whole word"
+            f"{file_names.first_few(found)}: all rows are read as deletes, because "
+            f"{setting('deleted.record.file.prefix')} is '{prefix}', though a longer word begins the name: if they are "
+            f"upserts, make the prefix longer, such as '{prefix}_'; if they are deletes, set the whole word"
         )
 
 

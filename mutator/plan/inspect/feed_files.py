@@ -7,6 +7,7 @@ from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
+from mutator.errors.parts import argument, setting
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names, sequence_gaps
@@ -69,7 +70,7 @@ def visible(entries: Iterable[Entry]) -> tuple[list[Entry], tuple[str, ...]]:
     return read, tuple(ignored)
 
 
-def check_entry(entry: Entry, directory_cure: str = "name it as a --feed of its own") -> None:
+def check_entry(entry: Entry, directory_cure: str = f"name it as a {argument('--feed')} of its own") -> None:
     """Raise ConfigError for an entry that is not a plain file with a printable name."""
     if entry.type != "file":
         cure = directory_cure if entry.type == "directory" else "copy the data into a plain file"
@@ -106,7 +107,11 @@ def split_consumed(
 
 def _check_reuse(config: Config, source: Source, before: FeedFile) -> None:
     if (config.reused_names or ("fail" if config.by_file_name else "accept")) == "fail":
-        why = ", and order comes from file names" if config.reused_names is None else ", and reused.names=fail"
+        why = (
+            ", and order comes from file names"
+            if config.reused_names is None
+            else f", and {setting('reused.names=fail')}"
+        )
         raise error("feed.reused", path=source.path, before=before.bytes, after=source.bytes, why=why)
 
 
@@ -134,7 +139,10 @@ def sequence_notes(
         raise error("feed.gaps", gaps=sequence_gaps.gaps_text(missing))
     if missing and (config.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
         found = sequence_gaps.gaps_text(missing)
-        notes.append(f"gaps: these sequences have not arrived: {found}; if none is missing, set sequence.gaps=ignore")
+        notes.append(
+            f"gaps: these sequences have not arrived: {found}; if none is missing, set "
+            f"{setting('sequence.gaps=ignore')}"
+        )
     return tuple(notes)
 
 

@@ -19,6 +19,7 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 from mutator.plan.inspect.delete_files import id_names, may_have_ids_alone
 from mutator.plan.inspect.source import Source
 from mutator.rules.header_lines import Names, configured_names, has_names, moved_name, name_same_fields
@@ -28,7 +29,7 @@ HEADER = "header"  # in the specification of a dataset: the lines of the header 
 Header = tuple[Names, ...]
 
 _EARLIER = "the header of earlier feed files"  # the recorded one, in messages
-_REMOVE = "run once with header.check=false, which removes it from the manifest"
+_REMOVE = f"run once with {setting('header.check=false')}, which removes it from the manifest"
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ def check_headers(
     with_header = [source for source in (*master, *feed) if source.header]
     first = None if config.field_names else max(with_header, key=_width_of_names, default=None)  # with any op code
     cure = "have all files delivered with the same order of fields"
-    cure += ", or set input.format=csv and give fields by name, not by ordinal" if known is None else ""
-    cure += "; or, if header lines do not name the fields, set header.check=false"
+    cure += f", or set {setting('input.format=csv')} and give fields by name, not by ordinal" if known is None else ""
+    cure += f"; or, if header lines do not name the fields, set {setting('header.check=false')}"
     for source in with_header:
         if recorded:
             _check(config, source, recorded, _EARLIER, f"{cure}; or, if {_EARLIER} was wrong, {_REMOVE}")
@@ -83,8 +84,8 @@ def _check_setting(config: Config, recorded: Header) -> None:
         pair, position = moved
         number = pair.number(position, config.op_field)
         what = f"field {number} is {pair.own[position]}, and {pair.other[position]} in {_EARLIER}"
-        cure = f"correct field.names, or, if that header was wrong, {_REMOVE}"
-        raise error("width", where="field.names", what=what, cure=cure)
+        cure = f"correct {setting('field.names')}, or, if that header was wrong, {_REMOVE}"
+        raise error("width", where=setting("field.names"), what=what, cure=cure)
 
 
 def _check(config: Config, source: Source, expected: Header, whose: str, cure: str) -> None:
@@ -165,8 +166,10 @@ def other_number_of_names(path: str, what: str, names: Sequence[str], *, single:
     what: how many fields are where, for the message. single: a row has a single field, which suggests that the
     delimiter is wrong.
     """
-    cure = "give field.names a name for each field of a feed row, or correct field.delim.regex"
+    cure = (
+        f"give {setting('field.names')} a name for each field of a feed row, or correct {setting('field.delim.regex')}"
+    )
     if single:
-        cure = "set field.delim.regex to the delimiter of its fields, or correct field.names"
-    names_shown = f"field.names has {counted(len(names), 'name')} ({', '.join(names)})"
+        cure = f"set {setting('field.delim.regex')} to the delimiter of its fields, or correct {setting('field.names')}"
+    names_shown = f"{setting('field.names')} has {counted(len(names), 'name')} ({', '.join(names)})"
     return error("width", where=path, what=f"{what}, and {names_shown}", cure=cure)

@@ -9,6 +9,7 @@ from mutator.config import Config
 from mutator.dataset import manifest
 from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.errors import MutatorError, error
+from mutator.errors.parts import argument, setting
 from mutator.formats.files import lines
 from mutator.plan.inspect.feed_files import check_entry, entries_below, visible
 from mutator.plan.inspect.heads import with_few_heads
@@ -18,7 +19,10 @@ from mutator.rules import file_names
 from mutator.storage import Entry, Storage
 
 # Cures for a directory in a master.
-_TREE = "if it is a partition's, say by which fields with partitioned.by (--partitioned-by FIELDS)"
+_TREE = (
+    "if it is a partition's, say by which fields with "
+    f"{setting('partitioned.by')}{argument(' (--partitioned-by FIELDS)')}"
+)
 _NO_TREE = "a master's files lie in its directory, or in those of partitions, as in store_id=12/: move its files up"
 
 

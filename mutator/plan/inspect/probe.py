@@ -18,6 +18,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import counted, quoted_value
+from mutator.errors.parts import setting
 from mutator.formats.content import HeaderFault, NotReadable
 from mutator.formats.files import file_formats as registry
 from mutator.formats.files import lines
@@ -41,8 +42,8 @@ _CONTAINERS = {"Parquet": "parquet", "ORC": "orc", "Avro": "avro"}  # content, a
 _LONE_CR = re.compile(r"\r(?!\n)")
 _NAME_ALL = (
     "give each field a name of its own (pandas leaves that of its index empty: write with index=False), or set "
-    "input.format=text and header.lines=1, and give fields by ordinal; if the first row is a record, set field.names "
-    "to the names of the fields in order, and header.lines=0"
+    f"{setting('input.format=text')} and {setting('header.lines=1')}, and give fields by ordinal; if the first row is "
+    f"a record, set {setting('field.names')} to the names of the fields in order, and {setting('header.lines=0')}"
 )
 
 # Suffixes of compressions that are not supported, or that no file of text has.
@@ -184,8 +185,11 @@ def _check_encoding(source: Source, head: bytes) -> None:
 def _check_first_row(source: Source, fields: Sequence[bytes], names: Sequence[str]) -> None:
     """Raise DataError if the first row of a file without a header has the names of all its fields, in any order."""
     if sorted(header_names(fields)) == sorted(configured_names(names)):
-        what = "its first row has the names of all fields (field.names)"
-        cure = "if it is a header, set header.lines=1; if it is a record, set header.check=false"
+        what = f"its first row has the names of all fields ({setting('field.names')})"
+        cure = (
+            f"if it is a header, set {setting('header.lines=1')}; if it is a record, set "
+            f"{setting('header.check=false')}"
+        )
         raise error("format", path=source.path, what=what, cure=cure)
 
 
@@ -291,13 +295,19 @@ def _check_delimited(config: Config, source: Source) -> None:
     literal, file_format = config.delimiter.literal, source.file_format
     title = {"csv": "CSV"}.get(file_format, file_format)
     if literal is None or len(literal) != 1:
-        what = f"field.delim.regex is {config.delimiter.text}, and the fields of {title} have one byte between them"
+        what = (
+            f"{setting('field.delim.regex')} is {config.delimiter.text}, and the fields of {title} have one byte "
+            "between them"
+        )
         raise error("format", path=source.path, what=what, cure="set it to that byte")
     if file_format == "escaped" and not separates(literal):
-        what = f"field.delim.regex is {config.delimiter.text}, which occurs in escapes too"
+        what = f"{setting('field.delim.regex')} is {config.delimiter.text}, which occurs in escapes too"
         raise error("format", path=source.path, what=what, cure="set it to a byte other than a letter, digit, & or \\")
     if config.header_lines > 1:
-        what = f"header.lines is {config.header_lines}, and {title} has one line with the names of its fields, or none"
+        what = (
+            f"{setting('header.lines')} is {config.header_lines}, and {title} has one line with the names of its "
+            "fields, or none"
+        )
         raise error("format", path=source.path, what=what, cure="set it to 1 or 0")
 
 
@@ -312,9 +322,12 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
         if config.field_names:
             raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
         what += f", and the master has {len(names)}: {', '.join(names)}"
-        cure = "set field.delim.regex to the delimiter of its fields"
+        cure = f"set {setting('field.delim.regex')} to the delimiter of its fields"
         if len(schema) != 1:
-            cure = "set field.delim.regex, or field.names, or header.lines=1, as the file has it"
+            cure = (
+                f"set {setting('field.delim.regex')}, or {setting('field.names')}, or {setting('header.lines=1')}, as "
+                "the file has it"
+            )
         raise error("width", where=source.path, what=what, cure=cure)
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
@@ -349,7 +362,7 @@ def read_schema(wanted: str) -> tuple[str, FileSchema]:
     except (ValueError, KeyError, TypeError) as fault:
         raise error(
             "config",
-            where="output.schema" if _is_json(wanted) else f"output.schema={wanted}",
+            where=setting("output.schema" if _is_json(wanted) else f"output.schema={wanted}"),
             faults=f"is not an Avro schema: {fault}",
         ) from None
 

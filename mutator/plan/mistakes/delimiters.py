@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, option, quoted
+from mutator.errors.display import counted, quoted
+from mutator.errors.parts import option, setting
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.facts import form_of
 
@@ -41,7 +42,7 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
     for sample in own:
         for name, text in _between_names(config, sample):
             separates = f"{name} separates the names in its header, {quoted(sample.stored[0], 60)}"
-            what = f"field.delim.regex is {config.delimiter.text!r}, but {separates}"
+            what = f"{setting('field.delim.regex')} is {config.delimiter.text!r}, but {separates}"
             raise _error(sample, what, f"use {option('field.delim.regex', text)}", first)
     without = [one for one in own if not any(len(config.delimiter.split(line)) > 1 for line in one.stored)]
     for sample in without:
@@ -55,8 +56,8 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
             if not _may_be_in_ids(sample, samples, byte, count + 1):
                 rows = counted(len(sample.stored), "row")
                 what = (
-                    f"field.delim.regex is {config.delimiter.text!r}, which does not occur in its first {rows}, and "
-                    f"each of them has {name} {counted(count, 'time')}"
+                    f"{setting('field.delim.regex')} is {config.delimiter.text!r}, which does not occur in its first "
+                    f"{rows}, and each of them has {name} {counted(count, 'time')}"
                 )
                 single = f"or, if a row is one field, the ID, {option('field.count', '1')}"
                 cure = f"use {option('field.delim.regex', text)}; {single}"

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mutator.config import Config
-from mutator.errors.display import option, quoted
+from mutator.errors.display import quoted
+from mutator.errors.parts import option
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.file_names import is_data_file
 

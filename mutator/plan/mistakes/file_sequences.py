@@ -4,8 +4,8 @@ from functools import partial
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.errors.display import option
 from mutator.errors.exceptions import check_each
+from mutator.errors.parts import option, setting
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.file_sequences import contradiction
@@ -26,11 +26,15 @@ def check_sequences(config: Config, survey: Survey) -> None:
     found = contradiction([*(source.name for source in survey.feed), *merged])
     if found is not None:
         why, pattern = found
-        cure = "say with sequence.pattern where the sequence is"
+        cure = f"say with {setting('sequence.pattern')} where the sequence is"
         if pattern is not None:
             cure = f"use {option('sequence.pattern', pattern)}"
         if "pattern" in order:  # sequences of the records are these digits
-            cure += " in a new table" if survey.versioned else ", with master.adopt=true, which forgets tombstones"
+            cure += (
+                " in a new table"
+                if survey.versioned
+                else f", with {setting('master.adopt=true')}, which forgets tombstones"
+            )
         raise error("sequence.contradicts", why=why, cure=cure)
 
 
@@ -38,5 +42,5 @@ def _check_sequence(config: Config, source: Source) -> None:
     if source.sequence is None:
         where = "digits after the last '_' of the stem, as in ups_prod_1427761080.txt"
         if config.sequence_pattern is not None:
-            where = f"none that sequence.pattern={config.sequence_pattern.text} finds"
+            where = f"none that {setting(f'sequence.pattern={config.sequence_pattern.text}')} finds"
         raise error("sequence.missing", path=source.path, where=where)

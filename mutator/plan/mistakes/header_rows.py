@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from mutator.config import Config
 from mutator.errors import MutatorError, error
 from mutator.errors.display import quoted_value
+from mutator.errors.parts import setting
 from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample
@@ -45,12 +46,12 @@ def check_lines_alone(config: Config, survey: Survey) -> None:
         names = {name.lower() for line in source.header for name in line}
         if not known & names if known else source.header_line[:1] in _MARKUP:
             what = (
-                f"its only line, {quoted_value(source.header_line, 60)}, is skipped as a header (header.lines), and "
-                "names no field of other files, so the file would count as merged"
+                f"its only line, {quoted_value(source.header_line, 60)}, is skipped as a header "
+                f"({setting('header.lines')}), and names no field of other files, so the file would count as merged"
             )
             cure = (
                 "if it is a record, have the file delivered with its header; if it is no data, remove it; or, if it "
-                "is a header, set header.check=false"
+                f"is a header, set {setting('header.check=false')}"
             )
             raise error("format", path=source.path, what=what, cure=cure)
 
@@ -85,7 +86,7 @@ def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) 
     raise _error(
         sample,
         f"its first row looks like a header ({_shown(first)}): {why}, so it would be read as a record",
-        "set header.lines=1; or, if it is a record, set header.check=false",
+        f"set {setting('header.lines=1')}; or, if it is a record, set {setting('header.check=false')}",
     )
 
 
@@ -137,9 +138,9 @@ def _check_header(config: Config, sample: Sample, samples: Sequence[Sample]) -> 
         if is_record:
             raise _error(
                 sample,
-                f"the line {_shown(line)} is skipped as a header (header.lines), and looks like a record",
-                "set header.lines to the number of lines with names, 0 if the files have none; or, if the line is a "
-                "header, set header.check=false",
+                f"the line {_shown(line)} is skipped as a header ({setting('header.lines')}), and looks like a record",
+                f"set {setting('header.lines')} to the number of lines with names, 0 if the files have none; or, if "
+                f"the line is a header, set {setting('header.check=false')}",
             )
 
 

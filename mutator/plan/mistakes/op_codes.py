@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from mutator.config import Config
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.plan.inspect.first_rows import first_rows
 from mutator.plan.inspect.heads import FILES
 from mutator.plan.inspect.survey import Survey
@@ -50,8 +51,8 @@ def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
             name = schema.schema.names[position] if is_name and schema is not None else position
             shown = counted_codes(values.counts), counted_codes(codes)
             what = f"the field has {shown[0]} in the first rows, and field {name} has {shown[1]}"
-            setting = "op.code.field.ordinal"
-            raise error("width", where=f"{setting}={config.op_field}", what=what, cure=f"set {setting}={name}")
+            now, wanted = (setting(f"op.code.field.ordinal={one}") for one in (config.op_field, name))
+            raise error("width", where=now, what=what, cure=f"set {wanted}")
 
 
 def check_forgotten_op(config: Config, survey: Survey) -> None:
@@ -69,13 +70,13 @@ def check_forgotten_op(config: Config, survey: Survey) -> None:
                 continue
             codes = CodeFacts.of(column, name if named_like_op_codes(name) else None)
             deletes = delete_marks(name, codes.counts) or _deletes_of(codes)
-            cure = f"set op={name}"
+            cure = f"set {setting(f'op={name}')}"
             if is_delete_time(name, codes.counts):
-                cure += " and delete.when='not null'"
+                cure += " and " + setting("delete.when='not null'")
             elif not deletes:
                 continue
             elif not deletes <= config.delete_codes:
-                cure += f" and delete_codes={listed_codes(deletes)}"
+                cure += f" and {setting(f'delete_codes={listed_codes(deletes)}')}"
             shown = counted_codes(codes.counts)
             raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)
 

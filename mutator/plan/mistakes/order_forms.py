@@ -15,6 +15,7 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import quoted_value
+from mutator.errors.parts import setting
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample, typed_texts
@@ -61,7 +62,7 @@ def highest_order(config: Config, order_type: str) -> Any:
     except ValueError as fault:
         what = f"'{config.order_max}' {fault}"
         raise error(
-            "width", where="order.max", what=what, cure=f"write it as the {order_type} that order values are"
+            "width", where=setting("order.max"), what=what, cure=f"write it as the {order_type} that order values are"
         ) from None
 
 
@@ -78,14 +79,14 @@ def _text_warnings(config: Config, known: Manifest | None, values: Sequence[byte
     if pair := _out_of_order(values, _number):
         what = f"order values are compared as text, and all in the first rows are numbers: {pair}"
         if known is None and not config.order_stated:
-            cure = "set temporal.ordering.field.type=long or decimal, or, if text is meant, string"
-            raise error("width", where="temporal.ordering.field.numeric=false", what=what, cure=cure)
-        yield f"{what}; temporal.ordering.field.type=long or decimal compares numbers"
+            cure = f"set {setting('temporal.ordering.field.type=long')} or decimal, or, if text is meant, string"
+            raise error("width", where=setting("temporal.ordering.field.numeric=false"), what=what, cure=cure)
+        yield f"{what}; {setting('temporal.ordering.field.type=long')} or decimal compares numbers"
         return
     form = _form(values)
     if form == "timestamps":
         pair = _out_of_order(values, parse_timestamp)
-        cure = "set temporal.ordering.field.type=timestamp"
+        cure = f"set {setting('temporal.ordering.field.type=timestamp')}"
         yield from _wrong_order(config, known, "timestamps of several forms", pair, cure)
     found = out_of_order(values, datetime.now(UTC).year) if form is None else None
     if found is not None:
@@ -106,10 +107,10 @@ def _wrong_order(config: Config, known: Manifest | None, form: str, pair: str, c
         return
     what = f"order values are compared as text, and all in the first rows are {form}: {pair}"
     if known is not None:
-        yield f"{what}; order.check=false says that the order of text is meant"
+        yield f"{what}; {setting('order.check=false')} says that the order of text is meant"
         return
-    cure = f"{cure}; or, if the order of text is meant, set order.check=false"
-    raise error("width", where=f"temporal.ordering.field.type={config.order_type}", what=what, cure=cure)
+    cure = f"{cure}; or, if the order of text is meant, set {setting('order.check=false')}"
+    raise error("width", where=setting(f"temporal.ordering.field.type={config.order_type}"), what=what, cure=cure)
 
 
 def _out_of_order(values: Sequence[bytes], parse: Callable[[bytes], Any]) -> str:

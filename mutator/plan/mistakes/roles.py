@@ -7,6 +7,7 @@ from mutator.config import Config
 from mutator.dataset import manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
+from mutator.errors.parts import argument, setting
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -28,17 +29,18 @@ def check_roles(config: Config, survey: Survey) -> None:
             survey, f"{path}: is named as the master, and {', '.join(sorted(names))} as the feed", "; or rename them"
         )
     if datasets := _datasets_in_feed(survey):
+        files = argument("--feed 'DIR/part-*'")
         raise _swapped(
             survey,
             f"{datasets[0]}: is named as the feed, and it is a master that mutator wrote ({manifest.DIRECTORY}/), "
             f"which {path} is not",
-            "; or, to merge its rows as a feed, name its files (--feed 'DIR/part-*')",
+            f"; or, to merge its rows as a feed, name its files ({files})",
         )
     if config.op_field is not None and _has_op_alone(config, survey):
         raise _swapped(
             survey,
-            f"{path}: its rows have the op code (op.code.field.ordinal={config.op_field}), and those of the "
-            "feed do not",
+            f"{path}: its rows have the op code ({setting(f'op.code.field.ordinal={config.op_field}')}), and those of "
+            "the feed do not",
         )
     if (
         config.by_file_name

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from mutator.dataset.manifest import is_without_key
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.formats.blocks.column_rows import ColumnLayout, ColumnOutput
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
@@ -112,7 +113,7 @@ def _written_dialect(run: SchemaRun, output: str, schema: Any, dialect: Dialect)
     try:
         return replace(dialect, avro=avro_of(schema, _known_avro(run.survey)))
     except NotReadable as fault:
-        raise error("config", where=f"output.format={output}", faults=fault) from None
+        raise error("config", where=setting(f"output.format={output}"), faults=fault) from None
 
 
 def _spec(

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 
 from mutator.config import Config
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.schema_evolution import SchemaVersion
 
@@ -30,17 +31,18 @@ def changed_fields(
     if lost and is_table:
         raise error("table.lost", table=base.path, fields=_listed(lost), names=lost)
     if lost and not base.typed:
+        removed = setting(f"removed.fields={','.join(lost)}")
         cure = (
-            "have the file delivered with them; or set output.schema to an Avro schema of all fields, so that rows of "
-            f"the file get NULL there; or, if they should be removed, set removed.fields={','.join(lost)}"
+            f"have the file delivered with them; or set {setting('output.schema')} to an Avro schema of all fields, so "
+            f"that rows of the file get NULL there; or, if they should be removed, set {removed}"
         )
         raise error("schema.lost", path=base.path, fields=_listed(lost), cure=cure)
     warnings = []
     if lost:
         warnings.append(
             f"{_listed(lost)} of the master: removed from all records, because {base_name(base.path)} has no such "
-            f"{'field' if len(lost) == 1 else 'fields'}; output.schema keeps {'it' if len(lost) == 1 else 'them'}, and "
-            "removed.fields confirms the change"
+            f"{'field' if len(lost) == 1 else 'fields'}; {setting('output.schema')} keeps "
+            f"{'it' if len(lost) == 1 else 'them'}, and {setting('removed.fields')} confirms the change"
         )
     kept, earlier = [name for name in before if name in remaining], set(before)
     if kept != (moved := [name for name in after if name in earlier]):
@@ -66,7 +68,7 @@ def left_out_fields(
     having = first_few([base_name(path) for path, lost in files.items() if lost])
     why = f"left out, because {base_name(base.path)}, the newest feed file, has no such "
     one = len(names) == 1
-    kept = f"{'field' if one else 'fields'}; output.schema keeps {'it' if one else 'them'}"
+    kept = f"{'field' if one else 'fields'}; {setting('output.schema')} keeps {'it' if one else 'them'}"
     return (f"{_listed(names)} of {having}: {why}{kept}",)
 
 

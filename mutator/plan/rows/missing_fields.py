@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import quoted_value
+from mutator.errors.parts import setting
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -45,8 +46,8 @@ def check_first_rows(
             path=version.path,
             what=f"its first row, {quoted_value(','.join(names).encode(), 60)}, is read as a header, and names none "
             f"of the fields {', '.join(wanted)}",
-            cure="if the file has no header, set field.names to the names of its fields in order, and header.lines=0; "
-            "otherwise have it delivered with a header of these names",
+            cure=f"if the file has no header, set {setting('field.names')} to the names of its fields in order, and "
+            f"{setting('header.lines=0')}; otherwise have it delivered with a header of these names",
         )
 
 
@@ -84,8 +85,8 @@ def check_names(
     named += [("partitioned.by", name) for name in fields.sources]
     named += [(f"default.{name}", name) for name in config.defaults]
     raise_all(
-        (setting, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
-        for setting, name in named
+        (key, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
+        for key, name in named
         for near in (nearest(name, known),)
         if name not in known and not any(in_directory(name, version.path) for version in versions)
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.formats.content import NotReadable
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
@@ -39,7 +40,10 @@ def base_version(
         found = list(master[:1])
     if not found:
         raise error(
-            "format", path=survey.master_path, what="no file has any fields", cure="name a schema with output.schema"
+            "format",
+            path=survey.master_path,
+            what="no file has any fields",
+            cure=f"name a schema with {setting('output.schema')}",
         )
     tables = {source.path for source in survey.feed if source.is_table}
     base = _with_fields(found[0], [version for version in whole if version.path in tables])

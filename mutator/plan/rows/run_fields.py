@@ -11,6 +11,7 @@ from mutator.config import Config
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 from mutator.formats.values.convert import converted
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
@@ -62,14 +63,14 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         if one >= len(names):
             raise error(
                 "width",
-                where=key,
+                where=setting(key),
                 what=f"field {one} is beyond the {counted(len(names), 'field')} of {base.path}",
                 cure="correct the ordinal (they count from 0), or name the field",
             )
         if not config.field_names and str(one) in names and names[one] != str(one):
             raise error(
                 "width",
-                where=key,
+                where=setting(key),
                 what=f"{one} may be field {one}, whose name is '{names[one]}', or field {names.index(str(one))}, whose "
                 f"name is '{one}'",
                 cure="rename one of them; or, in Python or TOML, give the name in a list: "
@@ -87,7 +88,7 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
     try:  # now that ordinals have names, a manifest may not be able to have the fields
         levels = checked_fields(tuple(map(level, partitioning.fields)))
     except ValueError as fault:
-        raise error("config", where="partitioned.by", faults=fault) from None
+        raise error("config", where=setting("partitioned.by"), faults=fault) from None
     return RunFields(
         tuple(name(one, "id.field.ordinals") for one in config.id_fields),
         None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
@@ -204,7 +205,7 @@ def order_type_of(wanted: str, schema: Any, fields: RunFields, path: str, *, sta
     if stated and found != wanted:
         raise error(
             "config",
-            where="temporal.ordering.field.type",
+            where=setting("temporal.ordering.field.type"),
             faults=f"{wanted}, and field {fields.order} is {data_type}; leave it out",
         )
     return found
@@ -236,10 +237,12 @@ def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:
 def parse_default(name: str, text: str, data_type: Any) -> Any:
     """Parse the default of a field to a pa.Scalar. Raises ConfigError."""
     if pa.types.is_nested(data_type):
-        raise error("config", where=f"default.{name}", faults=f"'{text}' cannot be a value of type {data_type}")
+        raise error(
+            "config", where=setting(f"default.{name}"), faults=f"'{text}' cannot be a value of type {data_type}"
+        )
     found, bad, why = converted(pa.array([text.encode()], pa.large_binary()), data_type, typed=False)
     if bad[0]:
-        raise error("config", where=f"default.{name}", faults=f"'{text}' {why}")
+        raise error("config", where=setting(f"default.{name}"), faults=f"'{text}' {why}")
     return found[0]
 
 
@@ -254,7 +257,9 @@ def notes_on_defaults(defaults: Mapping[str, str], versions: Sequence[SchemaVers
     versions: first the one that gives the result its fields.
     """
     unused = [name for name in defaults if name not in versions[0].schema.names]
-    return tuple(f"default.{name} has no use: {base_name(versions[0].path)} has no such field" for name in unused)
+    return tuple(
+        f"{setting(f'default.{name}')} has no use: {base_name(versions[0].path)} has no such field" for name in unused
+    )
 
 
 def defaults_spec(defaults: Mapping[str, str], schema: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 from mutator.formats.blocks.column_rows import ColumnLayout
 from mutator.formats.files.escaped import separates
 from mutator.formats.files.file_format import Dialect
@@ -72,7 +73,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     if output == "escaped" and not separates(dialect.delimiter):
         cure = "the delimiter of escaped must not be a letter, digit, & or backslash"
         why = f"{config.delimiter.text} is part of escapes; {cure}"
-        raise error("config", where="field.delim.regex", faults=why)
+        raise error("config", where=setting("field.delim.regex"), faults=why)
     run = SchemaRun(config, survey, fields, base, (*master, *feed))
     if stays_encoded:
         from mutator.plan.rows.avro_rows import avro_row_plan  # with fastavro, which other formats need not load
@@ -119,7 +120,7 @@ def _output_format(config: Config, survey: Survey) -> str:
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
     output = config.output_format or before or first
     if output == "text":
-        raise error("config", where="output.format", faults=_cure_for_text(config, survey))
+        raise error("config", where=setting("output.format"), faults=_cure_for_text(config, survey))
     return str(output)
 
 
@@ -127,9 +128,9 @@ def _cure_for_text(config: Config, survey: Survey) -> str:
     """Return why text cannot be written, and all that the user has to set."""
     formats = "csv, escaped, avro, parquet or orc"
     unnamed = [source.name for source in (*survey.master, *survey.feed) if source.file_format == "text"]
-    cure = f"set output.format to {formats}"
+    cure = f"set {setting('output.format')} to {formats}"
     if unnamed and not config.field_names:
-        cure = f"set field.names, because the fields of {unnamed[0]} have no names, and {cure}"
+        cure = f"set {setting('field.names')}, because the fields of {unnamed[0]} have no names, and {cure}"
     called = [field for field in (*config.id_fields, config.order_field, config.op_field) if isinstance(field, str)]
     for side, sources in (("master", survey.master), ("feed", survey.feed)):
         named_csv = next((source for source in sources if source.file_format == "csv"), None)
@@ -147,7 +148,10 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
     if delimiter is None or len(delimiter) != 1:
         delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.file_format].typed]
         if delimited:
-            what = f"field.delim.regex is {config.delimiter.text}, and fields with names need a delimiter of one byte"
+            what = (
+                f"{setting('field.delim.regex')} is {config.delimiter.text}, and fields with names need a delimiter of "
+                "one byte"
+            )
             raise error("format", path=delimited[0], what=what, cure="set it to that byte, or merge text with text")
         delimiter = b","  # for CSV output
     return Dialect(delimiter, config.csv_null, named, (), codec)
@@ -158,9 +162,15 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
     if not config.field_names and survey.formats <= {"text"} and not survey.had_schema:
         if survey.versioned:
             what = f"is not set, but a table needs names for its columns, and {survey.feed[0].name} is delimited text"
-            raise error("width", where="field.names", what=what, cure="set it to the names of all fields, in order")
+            raise error(
+                "width", where=setting("field.names"), what=what, cure="set it to the names of all fields, in order"
+            )
         faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
-        raise error("config", where=f"output.format={config.output_format}", faults=f"{faults}none; set field.names")
+        raise error(
+            "config",
+            where=setting(f"output.format={config.output_format}"),
+            faults=f"{faults}none; set {setting('field.names')}",
+        )
     _check_text(config, (*survey.master, *survey.feed))
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.manifest is not None and (not master or survey.partitioned is not None):
@@ -192,7 +202,7 @@ def _check_text(config: Config, sources: Sequence[Source]) -> None:
             "format",
             path=source.path,
             what="delimited text has no names for its fields, and other files of the run have",
-            cure="set field.names",
+            cure=f"set {setting('field.names')}",
         )
 
 

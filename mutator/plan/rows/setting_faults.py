@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from mutator.errors import error
 from mutator.errors.display import one_line
+from mutator.errors.parts import setting
 
 Fault = tuple[str, str, str]  # the setting, the fault, the cure
 
@@ -19,7 +20,7 @@ def raise_all(faults: Iterable[Fault]) -> None:
     found = list(dict.fromkeys(faults))
     if len(found) == 1:
         where, what, cure = found[0]
-        raise error("width", where=where, what=what, cure=cure)
+        raise error("width", where=setting(where), what=what, cure=cure)
     if found:
-        lines = [one_line(f"{where}: {what}; {cure}") for where, what, cure in found]
+        lines = [one_line(f"{setting(where)}: {what}; {cure}") for where, what, cure in found]
         raise error("config", where="the configuration", faults="\n  ".join(["does not fit the data:", *lines]))

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.typed_values import convert_leaf_types
 
@@ -21,7 +22,7 @@ def storable_schema(schema: Any, name: str, where: str | None = None, *, in_micr
         stored = _storable_type(field.type, name, in_micros)
         if stored is None:
             what = f"is of type {field.type}, which {name} cannot store"
-            raise error("schema.field", path=where or f"output.format={name}", field=field.name, what=what)
+            raise error("schema.field", path=where or setting(f"output.format={name}"), field=field.name, what=what)
         fields.append(field.with_type(stored))
     return pa.schema(fields)
 

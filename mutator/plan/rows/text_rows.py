@@ -14,6 +14,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
+from mutator.errors.parts import setting
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
     has_ids_alone,
@@ -55,8 +56,8 @@ def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | No
             raise error(
                 "width",
                 where=survey.master_path,
-                what="with field.count=any it cannot be seen whether the rows carry the op code column",
-                cure="set op.code.in.master=true or false",
+                what=f"with {setting('field.count=any')} it cannot be seen whether the rows carry the op code column",
+                cure=f"set {setting('op.code.in.master=true or false')}",
             )
         return None, None, has_op and in_master
     master = recorded if isinstance(recorded, int) else _first_width(survey.master)
@@ -118,8 +119,8 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
         "width",
         where=where,
         what=f"{what}; with op codes the master's rows have as many fields as the feed's, without one less",
-        cure="correct the file, or set op.code.in.master=true or false, and field.count to the number of fields of a "
-        "feed row",
+        cure=f"correct the file, or set {setting('op.code.in.master=true or false')}, and {setting('field.count')} to "
+        "the number of fields of a feed row",
     )
 
 
@@ -137,7 +138,7 @@ def _standard(config: Config, survey: Survey) -> str:
 def _width_from(config: Config, survey: Survey) -> str:
     """Return why a row has as many fields as ``_decide_widths`` has decided, for messages."""
     if isinstance(config.field_count, int):
-        return f"field.count is {config.field_count}"
+        return f"{setting('field.count')} is {config.field_count}"
     if survey.manifest is not None and isinstance(survey.manifest.spec["width"], int):
         return "the master's manifest says so"
     feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
@@ -182,8 +183,8 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
     """Raise ConfigError for ordinals beyond the row width, or sides whose rows cannot get one layout."""
     width = feed.width
     if width is not None:
-        beyond = f"is beyond the {counted(width, 'field')} of a row, split by field.delim.regex"
-        cure = "correct the ordinal (they count from 0), the delimiter or field.count"
+        beyond = f"is beyond the {counted(width, 'field')} of a row, split by {setting('field.delim.regex')}"
+        cure = f"correct the ordinal (they count from 0), the delimiter or {setting('field.count')}"
         raise_all(
             (key, f"field {ordinal} {beyond} = {feed.delimiter.text!r}", cure)
             for key, ordinal in _fields_by_setting(config, feed.partition_sources)
@@ -193,8 +194,8 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
         raise error(
             "width",
             where=survey.master_path,
-            what="op.code.keep=true writes rows with an op code, and the master's rows have none",
-            cure="leave op.code.keep out",
+            what=f"{setting('op.code.keep=true')} writes rows with an op code, and the master's rows have none",
+            cure=f"leave {setting('op.code.keep')} out",
         )
 
 
@@ -297,25 +298,27 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
     if op_in_master and feed.cut_op and is_guess:
         warnings.append(
             f"the master's rows are as wide as the feed's, so field {config.op_field} is read as their op code, and "
-            "cut; set op.code.in.master to confirm it"
+            f"cut; set {setting('op.code.in.master')} to confirm it"
         )
     if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
         warnings.append(
-            "field.delim is not matched by field.delim.regex: rows that lost their op code cannot be read as the next "
-            "master with this configuration"
+            f"{setting('field.delim')} is not matched by {setting('field.delim.regex')}: rows that lost their op code "
+            "cannot be read as the next master with this configuration"
         )
     names = config.field_names
     wider = [source for source in (*survey.master, *survey.feed) if names and (source.width or 0) > len(names)]
     if wider and feed.width is None:
         warnings.append(
-            f"field.names has {counted(len(names), 'name')}, and the first row of {wider[0].name} has "
-            f"{wider[0].width} fields: with field.count=any, these are the names of the first fields of each row"
+            f"{setting('field.names')} has {counted(len(names), 'name')}, and the first row of {wider[0].name} has "
+            f"{wider[0].width} fields: with {setting('field.count=any')}, these are the names of the first fields of "
+            "each row"
         )
     quoted = [source.name for source in (*survey.master, *survey.feed) if source.quotes]
     if quoted:
         shown = file_names.first_few(quoted)
         warnings.append(
-            f"{shown}: read as delimited text, where quotes mean nothing; input.format=csv reads them as CSV"
+            f"{shown}: read as delimited text, where quotes mean nothing; {setting('input.format=csv')} reads them as "
+            "CSV"
         )
     return tuple(warnings)
 
@@ -338,9 +341,9 @@ def stored_text_row_plan(known: Manifest) -> RowPlan:
 
 def _check_settings(config: Config) -> None:
     """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
-    cure = "give its ordinal (from 0), or set field.names"
+    cure = f"give its ordinal (from 0), or set {setting('field.names')}"
     if config.header_lines:  # a user who sets it expects the names in the headers
-        cure += ", or set input.format=csv, whose fields have the names in the header"
+        cure += f", or set {setting('input.format=csv')}, whose fields have the names in the header"
     fields = _fields_by_setting(config, [level.source for level in config.partitioned_by])
     faults = [
         (key, f"'{field}' is a name, and the fields of delimited text have none", cure)

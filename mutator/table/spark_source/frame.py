@@ -21,6 +21,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.spark.frames import address, context_of, data_type_of
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.formats.values.nested import missing_member
 from mutator.frames.recognize import is_connect
 from mutator.storage import storage_for
@@ -82,7 +83,7 @@ def _cure(data_type: Any) -> str:
         return ""
     return (
         "; spark.createDataFrame(table.scan().to_pandas()) has them in microseconds, and so has a new table whose "
-        "output.schema says timestamp-micros"
+        f"{setting('output.schema')} says timestamp-micros"
     )
 
 

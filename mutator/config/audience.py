@@ -1,0 +1,128 @@
+"""Audiences of messages, each of which has its own names for settings: the command line, a file, or Python.
+
+>>> from mutator.errors.parts import plain, setting
+>>> message = f"set {setting('temporal.ordering.field.type=timestamp')}"
+>>> for audience in (Audience({"temporal.ordering.field.type": "--order-type"}), PYTHON):
+...     print(plain(audience(message)))
+set --order-type=timestamp
+set order_type="timestamp"
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT
+from mutator.config.forms import FLAG
+from mutator.errors import MutatorError
+from mutator.errors.parts import OPTION, SETTING, Writers, said, setting
+
+# The options that have no value, because they set a flag.
+SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}
+_ARGUMENTS = {name: one.short or name.replace(".", "_") for name, one in SETTINGS.items()}
+_PART = re.compile(r"(-D )?('?)(.+?)(?:( ?= ?)(.*?))?\2", re.DOTALL)  # how, quote, name, sign, value
+_OPTION = re.compile(r"--([\w-]+)(?: ('?)([^,]*)\2)?(?:, .*)?")
+_LITERALS = {"true": "True", "false": "False", "true or false": "True or False"}
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Who reads the messages of a run.
+
+    names: published name of a setting to the one that the user gave. python: all others are arguments.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    python: bool = False
+
+    def __call__(self, text: str) -> str:
+        """Write the parts of a message."""
+        return said(text, self.writers)
+
+    @property
+    def writers(self) -> Writers:
+        """What writes each kind of part."""
+        return {SETTING: self._setting, **({OPTION: _option} if self.python else {})}
+
+    def _setting(self, text: str) -> str:
+        """Write a setting, with its value or alone; an argument is final.
+
+        >>> from mutator.errors.parts import plain
+        >>> python, line = PYTHON._setting, Audience({"deleted.op.code": "--delete-codes", **SWITCHES})._setting
+        >>> print(python("-D 'deleted.op.code=D,d'"), python("allow.empty.master=true"), python("default.price"))
+        delete_codes="D,d" allow_empty_master=True default["price"]
+        >>> print(*map(plain, (line("-D 'deleted.op.code=D,d'"), line("-D allow.empty.feed=true"), line("sync.mode"))))
+        '--delete-codes=D,d' --allow-empty sync.mode
+        """
+        match = _PART.fullmatch(text)
+        assert match is not None
+        how, quote, name, sign, value = (part or "" for part in match.groups())
+        new = self.names.get(name)
+        if new is None and self.python:
+            value = value.removeprefix("'").removesuffix("'").replace("'\\''", "'")  # as in a shell
+            return f"{_argument(name)}={_literal(value)}" if sign else _argument(name)
+        if new is None:
+            return setting(text)
+        if value == "true" and SWITCHES.get(name) == new:
+            return new
+        return setting(f"{'' if new.startswith('-') else how}{quote}{new}{sign}{value}{quote}")
+
+
+PYTHON = Audience(python=True)
+
+
+@contextmanager
+def said_to(audience: Audience) -> Iterator[None]:
+    """Write the errors of the ``with`` block for an audience."""
+    try:
+        yield
+    except MutatorError as fault:
+        fault.say(audience.writers)
+        raise
+
+
+def _argument(name: str) -> str:
+    """Return the name of an argument.
+
+    >>> _argument("id.field.ordinals"), _argument("order_by"), _argument("default.price")
+    ('key', 'order_by', 'default["price"]')
+    """
+    if name.startswith(DEFAULT_OF_FIELD):
+        return f"default[{_literal(name.removeprefix(DEFAULT_OF_FIELD))}]"
+    return _ARGUMENTS.get(name, name)
+
+
+def _option(text: str) -> str:
+    """Write an option of the command line as an argument; leave out what says more of the command line.
+
+    >>> _option("--feed 'DIR/part-*'"), _option("--master, or first in IN_PATHS"), _option(" (--partitioned-by FIELDS)")
+    ('feed="DIR/part-*"', 'master', '')
+    """
+    match = _OPTION.fullmatch(text)
+    if match is None:
+        return ""
+    return match[1] if match[3] is None else f"{match[1]}={_literal(match[3])}"
+
+
+def _literal(value: str) -> str:
+    return value if _NUMBER.fullmatch(value) else _LITERALS.get(value) or json.dumps(value, ensure_ascii=False)
+
+
+def preferred_names(given: Mapping[str, str], published: set[str]) -> dict[str, str]:
+    """Return the names of settings for messages of a run, in the way in which the user names settings.
+
+    given: published name to the short name or option that the user gave. published: settings given by that name.
+
+    >>> preferred_names({"id.field.ordinals": "--key"}, set())["temporal.ordering.field.type"]
+    '--order-type'
+    """
+    has_options = any(name.startswith("--") for name in given.values())
+    others = {
+        one.name: str(one.flag if has_options else one.short)
+        for one in SHORT.values()
+        if given and one.name not in published
+    }
+    return {**others, **given}

@@ -1,0 +1,79 @@
+"""Messages with typed parts: settings, options, places, values. Each audience writes a part in its own way.
+
+A message is text, made with f-strings. Control characters, which ``display.printable`` escapes in all other text,
+enclose its parts: so it keeps them within another message, and when it is pickled. ``plain`` removes the marks.
+
+>>> message = f"{setting('header.lines=1')} is not enough"
+>>> plain(message), plain(said(message, {SETTING: lambda text: f"--{text}"}))
+('header.lines=1 is not enough', '--header.lines=1 is not enough')
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from mutator.errors.display import MARK
+
+OPTION, SETTING = "os"  # kinds of parts
+_BEGIN, _END = "\x0e", "\x0f"
+# In a text of the catalogue: a field, whose name is a word; else a part, which may have fields.
+_BRACES = re.compile(r"\{((?:[^{}]|\{\w+\})*)\}")
+
+Writers = Mapping[str, Callable[[str], str]]  # kind of a part -> what writes one
+
+
+def setting(text: str) -> str:
+    """Mark a setting, written as in a file, or as ``-D 'name=value'``, with its value or alone."""
+    return f"{_BEGIN}{SETTING}{text}{_END}"
+
+
+def option(name: str, value: str) -> str:
+    """Write a setting as a command line option, in quotes: punctuation after it is no part of the value.
+
+    >>> print(plain(option("field.delim.regex", ";")))
+    -D 'field.delim.regex=;'
+    """
+    text = f"{name}={value}".replace("'", "'\\''")
+    return setting(f"-D '{text}'")
+
+
+def argument(text: str) -> str:
+    """Mark an option of a command that is no setting, such as ``--engine records``."""
+    return f"{_BEGIN}{OPTION}{text}{_END}"
+
+
+def marked(template: str) -> str:
+    """Mark the parts of a text of the catalogue, which are in braces, as fields are.
+
+    >>> plain(marked("{path}: set {max.delete.fraction={most}}, or leave {--engine} out"))
+    '{path}: set max.delete.fraction={most}, or leave --engine out'
+    """
+    return _BRACES.sub(_marked, template)
+
+
+def _marked(match: re.Match[str]) -> str:
+    text = match[1]
+    if text.startswith("--"):
+        return argument(text)
+    return match[0] if text.isidentifier() else setting(text)
+
+
+def said(text: str, writers: Writers) -> str:
+    """Return a message with parts as an audience writes them; a writer may mark what it returns, for another one."""
+    if _BEGIN not in text:
+        return text
+    open_parts = [""]
+    for piece in MARK.split(text):
+        if piece.startswith(_BEGIN):
+            open_parts.append(piece)
+        elif piece == _END and len(open_parts) > 1:
+            part = open_parts.pop()
+            kind, inner = part[1], part[2:]
+            open_parts[-1] += writers[kind](inner) if kind in writers else f"{part}{_END}"
+        else:
+            open_parts[-1] += piece
+    return "".join(open_parts)
+
+
+def plain(text: str) -> str:
+    """Return a message as it is shown, without the marks of its parts."""
+    return MARK.sub("", text)
