@@ -10,14 +10,14 @@ set order_type="timestamp"
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT
 from mutator.config.forms import FLAG
 from mutator.errors import MutatorError
-from mutator.errors.parts import OPTION, SETTING, Writers, said, setting
+from mutator.errors.parts import MERGED, OPTION, SETTING, Writers, said, setting
 
 # The options that have no value, because they set a flag.
 SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}
@@ -32,11 +32,13 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 class Audience:
     """Who reads the messages of a run.
 
-    names: published name of a setting to the one that the user gave. python: all others are arguments.
+    names: published name of a setting to the one that the user gave. python: all others are arguments. merged: what a
+    run merges into, if not the master.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     python: bool = False
+    merged: str | None = None
 
     def __call__(self, text: str) -> str:
         """Write the parts of a message."""
@@ -45,7 +47,12 @@ class Audience:
     @property
     def writers(self) -> Writers:
         """What writes each kind of part."""
-        return {SETTING: self._setting, **({OPTION: _option} if self.python else {})}
+        found: dict[str, Callable[[str], str]] = {SETTING: self._setting}
+        if self.python:
+            found[OPTION] = _option
+        if self.merged is not None:
+            found[MERGED] = lambda _: str(self.merged)
+        return found
 
     def _setting(self, text: str) -> str:
         """Write a setting, with its value or alone; an argument is final.

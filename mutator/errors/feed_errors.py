@@ -3,13 +3,13 @@
 FEEDS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
         "op.forgotten": (
-            "{path}: field {field}, which the master lacks, has {codes} in the first rows, and no op code field is "
+            "{path}: field {field}, which {the master} lacks, has {codes} in the first rows, and no op code field is "
             "set, so deletes would be upserts: {cure}; or, if it is a new field of the records, set the value of "
             "older rows, {default.{field}}"
         ),
         "feed.none": (
-            "{path}: has no feed files, and the master has no rows yet, so there is nothing to merge; check the path, "
-            "or run again when feed files have arrived"
+            "{path}: has no feed files, and {the master} has no rows yet, so there is nothing to merge; check the "
+            "path, or run again when feed files have arrived"
         ),
     },
     3: {  # data
@@ -35,7 +35,7 @@ FEEDS: dict[int, dict[str, str]] = {
         ),
         "order.units": (
             "order values look like times since 1970 in several units: {found}. They are compared as they are, so "
-            "those in the shorter unit always win. Have the feed delivered in one unit, that of the master; if these "
+            "those in the shorter unit always win. Have the feed delivered in one unit, that of {the master}; if these "
             "are no such times, or all rows are meant so, run again with {-D order.check=false}"
         ),
         "order.max": (

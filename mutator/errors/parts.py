@@ -1,4 +1,4 @@
-"""Messages with typed parts: settings, options, places, values. Each audience writes a part in its own way.
+"""Messages with typed parts: settings, options, the master. Each audience writes a part in its own way.
 
 A message is text, made with f-strings. Control characters, which ``display.printable`` escapes in all other text,
 enclose its parts: so it keeps them within another message, and when it is pickled. ``plain`` removes the marks.
@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping
 
 from mutator.errors.display import MARK
 
-OPTION, SETTING = "os"  # kinds of parts
+MERGED, OPTION, SETTING = "mos"  # kinds of parts
 _BEGIN, _END = "\x0e", "\x0f"
+MASTER = f"{_BEGIN}{MERGED}the master{_END}"  # into which a run merges: of a table, the table
+FIRST_MASTER = f"{_BEGIN}{MERGED}this first master{_END}"
 # In a text of the catalogue: a field, whose name is a word; else a part, which may have fields.
 _BRACES = re.compile(r"\{((?:[^{}]|\{\w+\})*)\}")
 
@@ -52,6 +54,8 @@ def marked(template: str) -> str:
 
 def _marked(match: re.Match[str]) -> str:
     text = match[1]
+    if text == "the master":
+        return MASTER
     if text.startswith("--"):
         return argument(text)
     return match[0] if text.isidentifier() else setting(text)

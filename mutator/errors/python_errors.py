@@ -22,7 +22,7 @@ PYTHON: dict[int, dict[str, str]] = {
         "table.column": "{table}: column {column} {what}; {cure}",
         "table.rows": "{table}: {what}; {cure}",
         "table.lost": (
-            "{table}: lacks {fields} of the master, as does every other table of the feed, so all records would lose "
+            "{table}: lacks {fields} of {the master}, as does every other table of the feed, so all records would lose "
             "these values; add them; or set output_schema to an Avro schema of all fields, so that rows of the feed "
             "get NULL there; or, if they should be removed, set removed_fields={names}"
         ),

@@ -125,8 +125,8 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "schema.field": "{path}: field {field} {what}; fix the data, or the setting that names the field",
         "schema.lost": (
-            "{path}: lacks {fields} of the master, and the fields of the newest feed file are those of the result, so "
-            "all records would lose them; {cure}"
+            "{path}: lacks {fields} of {the master}, and the fields of the newest feed file are those of the result, "
+            "so all records would lose them; {cure}"
         ),
         "schema.directory": (
             "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables, but rows "
@@ -179,12 +179,13 @@ RUNS: dict[int, dict[str, str]] = {
             "into different directories, or rename one of them"
         ),
         "deletes": (
-            "the run would remove {removed} of the master's {records}, but {max.delete.fraction} is {fraction}: "
+            "the run would remove {removed} of {the master}'s {records}, but {max.delete.fraction} is {fraction}: "
             "{hint}; if all of these deletes are intended, run again with {-D max.delete.fraction=1}"
         ),
         "absence": (
-            "the snapshot lacks {absent} of the master's {records}, which would be deleted, but {max.absence.fraction} "
-            "is {fraction}: {hint}; if all of these deletes are intended, run again with {-D max.absence.fraction=1}"
+            "the snapshot lacks {absent} of {the master}'s {records}, which would be deleted, but "
+            "{max.absence.fraction} is {fraction}: {hint}; if all of these deletes are intended, run again with {-D "
+            "max.absence.fraction=1}"
         ),
         "duplicates": (
             "the {whose} has {duplicates} (rows with the ID of another row) among {rows} rows, so that {records} would "
@@ -358,7 +359,7 @@ RUNS: dict[int, dict[str, str]] = {
             "sequences, which feed files were merged, and the rows of missing files"
         ),
         "manifest.spec": (
-            "{path}: the master was written with {name} = {before}, but this run has {now}; use the same setting, or "
+            "{path}: {the master} was written with {name} = {before}, but this run has {now}; use the same setting, or "
             "set {master.adopt=true} to start anew from its rows, which forgets tombstones: late rows of deleted "
             "records come back"
         ),
@@ -367,8 +368,8 @@ RUNS: dict[int, dict[str, str]] = {
             "set {key.scope=table}, or set {master.adopt=true} to start anew from its rows, which forgets tombstones"
         ),
         "manifest.damage": (
-            "{path}: {why}; the master's file is damaged: restore it from a copy on another disk, because on one disk "
-            "the datasets before and after it may have the same file, as hard links"
+            "{path}: {why}; {the master}'s file is damaged: restore it from a copy on another disk, because on one "
+            "disk the datasets before and after it may have the same file, as hard links"
         ),
         "snapshot.before": (
             "the snapshot would delete {records} that it lacks and that are newer than every row of it, whose highest "
@@ -377,7 +378,7 @@ RUNS: dict[int, dict[str, str]] = {
             "{-D allow.older.snapshot=true}"
         ),
         "snapshot.older": (
-            "the snapshot's highest order value is {now}, but the master has already had one with {before}; if the "
+            "the snapshot's highest order value is {now}, but {the master} has already had one with {before}; if the "
             "older one is intended, run again with {-D allow.older.snapshot=true}, which reverts newer changes"
         ),
     },

@@ -7,7 +7,7 @@ from typing import Any
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE
 from mutator.errors.display import counted, key_text, value_in_quotes
-from mutator.errors.parts import setting
+from mutator.errors.parts import FIRST_MASTER, MASTER, setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
@@ -39,7 +39,7 @@ def late_warnings(plan: Reading, result: Result) -> Iterator[str]:
     values = "sequences are" if plan.by_file_name else "order values are"
     yield (
         f"{late:,} of {counted(winners, 'mutation')} are late, so they change nothing: their {values} {low} to {high}, "
-        f"and those of the master's records are {low_known} to {high_known}; {_diagnosis(plan, orders)}"
+        f"and those of {MASTER}'s records are {low_known} to {high_known}; {_diagnosis(plan, orders)}"
     )
 
 
@@ -60,25 +60,25 @@ def tied_warnings(plan: Reading, result: Result) -> Iterator[str]:
 def spelling_warnings(plan: Plan, result: Result) -> Iterator[str]:
     """Yield a warning if IDs of records were inserted in another spelling."""
     samples = result.samples.get(SPELLED_OTHERWISE, ())
-    if not samples or any(DIFFER in warning for warning in plan.warnings):
+    if not samples or any(plan.audience(DIFFER) in warning for warning in plan.warnings):
         return
     own, other = (
         value_in_quotes(key_text(key)) for key in (samples[0][: plan.key_width], samples[0][plan.key_width :])
     )
     yield (
-        f"{DIFFER}: {own} is inserted, and {other} is in the master, as a sample of "
+        f"{DIFFER}: {own} is inserted, and {other} is in {MASTER}, as a sample of "
         f"{counted(result.counts['feed inserted'], 'inserted record')} shows; they count as different records"
     )
 
 
 def _diagnosis(plan: Reading, orders: LateOrders) -> str:
     if plan.by_file_name:
-        return "the feed is older than the master, or was merged before under other names"
+        return f"the feed is older than {MASTER}, or was merged before under other names"
     units = [{_unit(low), _unit(high)} for low, high in (orders[:2], orders[2:])]
     if all(len(found) == 1 and None not in found for found in units) and units[0] != units[1]:
-        return f"the feed's look like {units[0].pop()} since 1970, and the master's like {units[1].pop()}"
+        return f"the feed's look like {units[0].pop()} since 1970, and {MASTER}'s like {units[1].pop()}"
     return (
-        f"the feed is older than the master, or {setting('temporal.ordering.field.ordinal')} names another field than "
+        f"the feed is older than {MASTER}, or {setting('temporal.ordering.field.ordinal')} names another field than "
         "the time"
     )
 
@@ -98,6 +98,6 @@ def superseded_warnings(plan: Reading, survey: Survey, result: Result) -> Iterat
 
         yield (
             f"{n['feed superseded']:,} of {counted(accepted, 'feed row')} are superseded by another row of the same "
-            f"ID, so this first master has {counted(n['output rows'], 'record')}: "
+            f"ID, so {FIRST_MASTER} has {counted(n['output rows'], 'record')}: "
             f"{id_hint_for(plan, 'feed', survey.feed)}"
         )

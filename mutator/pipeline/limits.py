@@ -12,7 +12,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
 from mutator.errors.exceptions import with_others, with_standard
-from mutator.errors.parts import setting
+from mutator.errors.parts import MASTER, setting
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import check_files
 from mutator.pipeline.op_codes import check_op_codes
@@ -117,7 +117,7 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
     """Return what to compare where a run deletes too much."""
     if plan.full and counts["feed inserted"]:
         new = counted(counts["feed inserted"], "record")
-        return f"the snapshot has {new} that the master lacks, so compare the IDs of both"
+        return f"the snapshot has {new} that {MASTER} lacks, so compare the IDs of both"
     if plan.full:
         return "check that the snapshot is complete"
     if plan.operation != "apply" and counts["master deleted by absence"]:

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from mutator.errors import error
 from mutator.errors.display import counted, value_in_quotes
-from mutator.errors.parts import setting
+from mutator.errors.parts import MASTER, setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_units import joined, several_units
 from mutator.rules.order_values import order_text
 
-_SIDES = {"feed": "{rows} of the feed", "master": "{rows} of the master that mutations met"}
+_SIDES = {"feed": "{rows} of the feed", "master": f"{{rows}} of {MASTER} that mutations met"}
 
 
 def check_order_max(plan: Plan, result: Result) -> None:

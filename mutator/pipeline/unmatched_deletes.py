@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION
 from mutator.errors.display import counted, key_text
-from mutator.errors.parts import setting
+from mutator.errors.parts import MASTER, setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import first_few
@@ -23,8 +23,8 @@ def unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
         found_none = found_none and unknown > _FEW and not any(counts[f"feed {name}"] for name in _MATCHED)
     if found_none and unknown > 0:
         yield (
-            f"{first_few(plan.delete_files) or 'deletes by op code'}: no record was deleted, and the master does not "
-            f"have {counted(unknown, 'ID')} of these deletes: compare them with the master's (quotes, blanks, a header "
+            f"{first_few(plan.delete_files) or 'deletes by op code'}: no record was deleted, and {MASTER} does not "
+            f"have {counted(unknown, 'ID')} of these deletes: compare them with {MASTER}'s (quotes, blanks, a header "
             "line, the order of the ID fields)"
         )
     if found := counts[DELETE_WITHOUT_PARTITION]:

@@ -172,7 +172,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     rows = row_plan(config, survey)
     check_lines_alone(config, survey)  # now, because other errors say more of such a line
     if known is not None:
-        check_spec(survey.master_path, known, rows.spec)
+        check_spec(survey, known, rows.spec)
     strategy = choose(config, survey, rows, engine)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions

@@ -1,21 +1,16 @@
-"""Refuse an apply whose key, order or partitions are not those of the table; errors in the words of a table."""
+"""Refuse an apply whose key, order or partitions are not those of the table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config, parse
 from mutator.config.definitions import published
-from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.errors import MutatorError, error
-from mutator.errors.exceptions import rebuilt
-from mutator.pipeline.tables_in_memory import DATA
+from mutator.errors import error
 from mutator.rules.partition_fields import text_of
-from mutator.table.wording import of_tables
 
 KEY, ORDER, TYPE = "id.field.ordinals", "temporal.ordering.field.ordinal", "temporal.ordering.field.type"
 PARTITIONS, SCOPE, NAMES = "partitioned.by", "key.scope", "field.names"
@@ -25,7 +20,6 @@ _WORDS = {
     TYPE: "order type",
     PARTITIONS: "partitioning",
     SCOPE: "key scope",
-    SPEC: "partitioning",
 }
 
 
@@ -39,7 +33,8 @@ def check_settings(snapshot: Snapshot, config: Config) -> None:
         if name == TYPE and (before, now[name]) == ("long", "decimal"):
             continue  # every integer is a decimal
         if before != now[name]:
-            raise _refused(snapshot, name, _shown(before), _shown(now[name]))
+            words = {"name": _WORDS[name], "before": _shown(before), "now": _shown(now[name])}
+            raise error("table.spec", path=snapshot.table, **words)
 
 
 def settings_of(snapshot: Snapshot, names: Sequence[str] = ()) -> Mapping[str, Any]:
@@ -65,24 +60,6 @@ def _agreed(config: Config) -> Mapping[str, Any]:
         PARTITIONS: text_of(partitions),
         SCOPE: config.key_scope or "table",
     }
-
-
-@contextmanager
-def in_words_of_tables(snapshot: Snapshot) -> Iterator[None]:
-    """Say table in errors that say master, with the cure for a table where the rows have another specification."""
-    try:
-        yield
-    except MutatorError as fault:
-        if fault.kind == "manifest.spec":
-            raise _refused(snapshot, *(fault.fields[name] for name in ("name", "before", "now"))) from None
-        text = of_tables(fault.message, (fault.fields[name] for name in DATA & fault.fields.keys()))
-        if fault.kind == "roles.swapped" or text == fault.message:
-            raise
-        raise rebuilt(fault.kind, text, fault.fields) from None
-
-
-def _refused(snapshot: Snapshot, name: str, before: str, now: str) -> MutatorError:
-    return error("table.spec", path=snapshot.table, name=_WORDS.get(name, name), before=before, now=now)
 
 
 def _names(config: Config, fields: Sequence[Any]) -> tuple[str | int, ...]:

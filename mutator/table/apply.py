@@ -28,7 +28,6 @@ from mutator.plan.inspect.survey import Survey
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
-from mutator.table.agreement import in_words_of_tables
 from mutator.table.claiming_run import ClaimingRun, check_alive
 from mutator.table.commit import (
     INLINE,
@@ -84,8 +83,7 @@ def apply_feed(
     """
     started = time.monotonic()
     with (
-        in_words_of_tables(snapshot),
-        said_to(config.audience),
+        said_to(replace(config.audience, merged="the table")),
         values_kept_out(config),
         _with_cure(config),
     ):

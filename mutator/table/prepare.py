@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mutator.config import Config
+from mutator.config.audience import said_to
 from mutator.config.definitions import published
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
@@ -19,7 +20,7 @@ from mutator.plan.inspect.survey import Survey, survey_feed
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
-from mutator.table.agreement import check_settings, in_words_of_tables
+from mutator.table.agreement import check_settings
 from mutator.table.version_times import next_time
 
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
@@ -36,7 +37,7 @@ def prepare(
         check_settings(snapshot, config)
     survey = survey_feed(config, survey_of_table(config, snapshot), feed, tables)
     now = next_time(time.time(), snapshot.version)
-    with in_words_of_tables(snapshot):
+    with said_to(config.audience):
         plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
     many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
@@ -89,6 +90,7 @@ def for_tables(config: Config, snapshot: Snapshot) -> Config:
         master_adopt=False,
         master_format=None,
         warned=tuple(warned),
+        audience=replace(config.audience, merged="the table"),
     )
 
 

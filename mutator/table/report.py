@@ -26,7 +26,6 @@ from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.compact_report import CompactionReport
 from mutator.table.printed_report import PrintedReport
-from mutator.table.wording import of_tables
 
 
 @dataclass(frozen=True)
@@ -144,4 +143,4 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
 
 
 def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(of_tables(plain(plan.audience(without_secrets(text)))) for text in texts)
+    return tuple(plain(plan.audience(without_secrets(text))) for text in texts)

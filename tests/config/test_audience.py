@@ -7,7 +7,7 @@ import pytest
 from mutator.config import parse
 from mutator.config.audience import PYTHON, SWITCHES, Audience, said_to
 from mutator.errors import ConfigError, error
-from mutator.errors.parts import argument, option, plain, setting
+from mutator.errors.parts import MASTER, argument, option, plain, setting
 
 OPTIONS = Audience({"op.code.field.ordinal": "--op", "deleted.op.code": "--delete-codes", **SWITCHES})
 FILE = Audience({"deleted.op.code": "delete_codes"})
@@ -34,6 +34,8 @@ OVERRIDDEN = Audience({"field.count": "-D field.count"})
         (option("deleted.op.code", "it's"), Audience(), "-D 'deleted.op.code=it'\\''s'"),
         (argument("--engine records"), PYTHON, 'engine="records"'),
         (argument("--engine records"), OPTIONS, "--engine records"),
+        (MASTER, PYTHON, "the master"),
+        (MASTER, Audience(merged="the table"), "the table"),
     ],
 )
 def test_settings(part, audience, written):

@@ -30,7 +30,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     config = config_with_names(config, survey.names)
     rows = row_plan(config, survey)
     if survey.manifest is not None:
-        check_spec(survey.master_path, survey.manifest, rows.spec)
+        check_spec(survey, survey.manifest, rows.spec)
     master = survey.master if survey.partitioned is None else ()
     return Reading(
         rows=rows,

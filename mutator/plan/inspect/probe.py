@@ -18,7 +18,7 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.display import counted, quoted_value
-from mutator.errors.parts import setting
+from mutator.errors.parts import MASTER, setting
 from mutator.formats.content import HeaderFault, NotReadable
 from mutator.formats.files import file_formats as registry
 from mutator.formats.files import lines
@@ -321,7 +321,7 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
         what = f"its first row has {counted(len(schema), 'field')}"
         if config.field_names:
             raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
-        what += f", and the master has {len(names)}: {', '.join(names)}"
+        what += f", and {MASTER} has {len(names)}: {', '.join(names)}"
         cure = f"set {setting('field.delim.regex')} to the delimiter of its fields"
         if len(schema) != 1:
             cure = (

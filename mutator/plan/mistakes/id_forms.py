@@ -9,6 +9,7 @@ from unicodedata import is_normalized
 
 from mutator.config import Config
 from mutator.errors.display import key_text, value_in_quotes
+from mutator.errors.parts import MASTER
 from mutator.plan.inspect.heads import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -16,7 +17,7 @@ from mutator.plan.mistakes.samples import Row, Sample, typed_texts
 from mutator.rules.id_spellings import INVISIBLE, have_spellings, plain_id
 
 DIFFER = (
-    "IDs of the feed and the master differ in their spelling alone (blanks, quotes, case, zeros, the form of numbers "
+    f"IDs of the feed and {MASTER} differ in their spelling alone (blanks, quotes, case, zeros, the form of numbers "
     "or UUIDs, invisible characters or accents)"
 )
 _ENOUGH = 3  # IDs of a side that show its form
@@ -66,9 +67,7 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
     for normal, row in normal_in_feed.items():
         other = normal_in_master.get(normal)
         if other is not None and other != row:
-            yield (
-                f"{DIFFER}: {_shown(row)} in the feed, {_shown(other)} in the master; they count as different records"
-            )
+            yield (f"{DIFFER}: {_shown(row)} in the feed, {_shown(other)} in {MASTER}; they count as different records")
             return
     if set(master) & set(feed):
         return

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.errors import MutatorError, error
+from mutator.errors.parts import MASTER
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.scalar_text import exact_text
 from mutator.plan.inspect.first_rows import first_batch
@@ -44,7 +45,7 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
         for name, _ in values:
             if name not in schema.schema.names and name in in_feed:
                 what = (
-                    f"the rows of the master lack field {name}, which is in the names of its directories alone, and the"
+                    f"the rows of {MASTER} lack field {name}, which is in the names of its directories alone, and the"
                 )
                 raise _error(config, survey, directory, f"{what} feed has it")
         if [name.lower() for name, _ in values] != [field.name.lower() for field in fields]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from mutator.config import Config
 from mutator.errors import error
-from mutator.errors.parts import setting
+from mutator.errors.parts import MASTER, setting
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.schema_evolution import SchemaVersion
 
@@ -40,14 +40,14 @@ def changed_fields(
     warnings = []
     if lost:
         warnings.append(
-            f"{_listed(lost)} of the master: removed from all records, because {base_name(base.path)} has no such "
+            f"{_listed(lost)} of {MASTER}: removed from all records, because {base_name(base.path)} has no such "
             f"{'field' if len(lost) == 1 else 'fields'}; {setting('output.schema')} keeps "
             f"{'it' if len(lost) == 1 else 'them'}, and {setting('removed.fields')} confirms the change"
         )
     kept, earlier = [name for name in before if name in remaining], set(before)
     if kept != (moved := [name for name in after if name in earlier]):
         warnings.append(
-            f"the result has its fields in the order of {base_name(base.path)} ({', '.join(moved)}), the master has "
+            f"the result has its fields in the order of {base_name(base.path)} ({', '.join(moved)}), {MASTER} has "
             f"them in another ({', '.join(kept)}): programs that read fields by position would confuse them"
         )
     return tuple(warnings)

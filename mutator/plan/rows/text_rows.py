@@ -14,7 +14,7 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
-from mutator.errors.parts import setting
+from mutator.errors.parts import MASTER, setting
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
     has_ids_alone,
@@ -114,11 +114,11 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
         if others:
             usual = max(others, key=lambda number: len(paths[number]))
             what += f", that of {file_names.base_name(paths[usual][0])} has {usual}"
-        what += f", and the master's rows ({master_path}) have {master}"
+        what += f", and {MASTER}'s rows ({master_path}) have {master}"
     return error(
         "width",
         where=where,
-        what=f"{what}; with op codes the master's rows have as many fields as the feed's, without one less",
+        what=f"{what}; with op codes {MASTER}'s rows have as many fields as the feed's, without one less",
         cure=f"correct the file, or set {setting('op.code.in.master=true or false')}, and {setting('field.count')} to "
         "the number of fields of a feed row",
     )
@@ -140,7 +140,7 @@ def _width_from(config: Config, survey: Survey) -> str:
     if isinstance(config.field_count, int):
         return f"{setting('field.count')} is {config.field_count}"
     if survey.manifest is not None and isinstance(survey.manifest.spec["width"], int):
-        return "the master's manifest says so"
+        return f"{MASTER}'s manifest says so"
     feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
     first = _first_with_rows(survey.master) or _first_with_rows(feed)
     return f"{first.name} begins with such a row" if first is not None else ""
@@ -194,7 +194,7 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
         raise error(
             "width",
             where=survey.master_path,
-            what=f"{setting('op.code.keep=true')} writes rows with an op code, and the master's rows have none",
+            what=f"{setting('op.code.keep=true')} writes rows with an op code, and {MASTER}'s rows have none",
             cure=f"leave {setting('op.code.keep')} out",
         )
 
@@ -268,7 +268,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     notes = []
     if config.op_field is not None:
         have, left = "have the" if op_in_master else "have no", "with" if config.op_keep else "without"
-        notes.append(f"the master's rows {have} op code column; rows are written {left} it")
+        notes.append(f"{MASTER}'s rows {have} op code column; rows are written {left} it")
     deletes = replace(feed, deletes=True)
     whole = deletes.needed_width if deletes.width is None else deletes.width
     of_ids = [source for source in survey.feed if has_ids_alone(config, source, whole)]
@@ -297,7 +297,7 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
     is_guess = survey.manifest is None and config.op_in_master is None and survey.master
     if op_in_master and feed.cut_op and is_guess:
         warnings.append(
-            f"the master's rows are as wide as the feed's, so field {config.op_field} is read as their op code, and "
+            f"{MASTER}'s rows are as wide as the feed's, so field {config.op_field} is read as their op code, and "
             f"cut; set {setting('op.code.in.master')} to confirm it"
         )
     if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
