@@ -10,13 +10,11 @@ set order_type="timestamp"
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT
 from mutator.config.forms import FLAG
-from mutator.errors import MutatorError
 from mutator.errors.parts import MERGED, OPTION, SETTING, Writers, said, setting
 
 # The options that have no value, because they set a flag.
@@ -79,16 +77,6 @@ class Audience:
 
 
 PYTHON = Audience(python=True)
-
-
-@contextmanager
-def said_to(audience: Audience) -> Iterator[None]:
-    """Write the errors of the ``with`` block for an audience."""
-    try:
-        yield
-    except MutatorError as fault:
-        fault.say(audience.writers)
-        raise
 
 
 def _argument(name: str) -> str:

@@ -14,12 +14,10 @@ from typing import Any
 from mutator.config.settings import Config
 from mutator.config.sources import shown
 from mutator.errors.display import counted
-from mutator.errors.parts import setting
+from mutator.errors.parts import KNOWN_KEY, setting
 
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
-
-NO_KEY = "key: is missing"  # begins the fault
 
 _SMALL_SPLIT = 64 << 10
 
@@ -36,7 +34,8 @@ def warnings(config: Config, given: Given) -> Messages:
 
 def _ids(config: Config, given: Given) -> Messages:
     if "id.field.ordinals" not in given:
-        yield f"{NO_KEY}; name the fields of the record ID ({setting('id.field.ordinals')}), for example 0, 0,2 or id"
+        ids = setting("id.field.ordinals")
+        yield f"key: is missing; name the fields of the record ID ({ids}), for example 0, 0,2 or id{KNOWN_KEY}"
     if len(set(config.id_fields)) != len(config.id_fields):
         yield f"{setting('id.field.ordinals')}: '{shown(given['id.field.ordinals'])}' names a field twice"
 

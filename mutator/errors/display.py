@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from html import escape
 
 OUT = "…"  # in place of a value that must not be shown
-MARK = re.compile("(\x0e[mos]|\x0f)")  # the beginning or the end of a part of a message: ``parts``
+MARK = re.compile("(\x0e[kmoqs]|\x0f)")  # the beginning or the end of a part of a message: ``parts``
 
 _HIDES = ContextVar("_HIDES", default=False)
 # A password may contain @ and /, as programs accept it; digits before a / are a port.

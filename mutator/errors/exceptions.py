@@ -4,8 +4,10 @@ A message says where, what, and the cure. Raise with ``raise error("output.exist
 the catalogue is a bug. Rows that cannot be read are not errors but data (rejects): the driver decides about them.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TypeVar
 
 from mutator.errors.change_errors import CHANGES
@@ -13,7 +15,7 @@ from mutator.errors.display import one_line, printable, without_secrets
 from mutator.errors.feed_errors import FEEDS
 from mutator.errors.many_errors import MANY
 from mutator.errors.overwrite_errors import OVERWRITES
-from mutator.errors.parts import Writers, marked, plain, said
+from mutator.errors.parts import Writers, marked, part_of, plain, quoting, said
 from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
@@ -21,6 +23,7 @@ from mutator.errors.version_errors import VERSIONS
 
 Item = TypeVar("Item")
 NOTE = "(error {} of mutator)"
+_PACKED = "(as JSON: {})"
 _LAST_LINE = re.compile(
     r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
 )
@@ -51,7 +54,11 @@ class MutatorError(Exception):
     def say(self, writers: Writers) -> None:
         """Write the parts of the message as an audience does."""
         self.args = (said(self.message, writers),)
-        self.fields = {name: said(text, writers) for name, text in self.fields.items()}
+        parts = {name: part_of(name, CATALOGUE[self.kind][1]) for name in self.fields}
+        self.fields = {
+            name: writers[parts[name]](text) if parts[name] in writers else said(text, writers)
+            for name, text in self.fields.items()
+        }
 
     def __reduce__(self) -> tuple[object, ...]:
         return (rebuilt, (self.kind, self.message, self.fields))
@@ -133,6 +140,16 @@ def check_each(check: Callable[[Item], object], items: Iterable[Item]) -> None:
         raise with_others(faults[0], "\n".join(same))
 
 
+@contextmanager
+def said_to(writers: Writers) -> Iterator[None]:
+    """Write the parts of errors that are raised within a ``with`` block as an audience does."""
+    try:
+        yield
+    except MutatorError as fault:
+        fault.say(writers)
+        raise
+
+
 class suppressed:  # noqa: N801  # as contextlib's ``suppress``
     """Suppress the errors of some kinds within a ``with`` block.
 
@@ -158,12 +175,25 @@ def rebuilt(kind: str, message: str, fields: Mapping[str, str] | None = None) ->
     return made
 
 
+@contextmanager
+def packed() -> Iterator[None]:
+    """Let a traceback have all of an error that is raised within the ``with`` block, for ``from_traceback``."""
+    try:
+        yield
+    except MutatorError as fault:
+        fields = {name: without_secrets(text) for name, text in fault.fields.items()}
+        fault.add_note(_PACKED.format(json.dumps([fault.kind, fault.message, fields])))
+        raise
+
+
 def from_traceback(text: str) -> MutatorError | None:
-    """Return the error whose traceback a text contains.
+    """Return the error whose traceback a text contains; without its parts and fields, unless it is ``packed``.
 
     >>> text = "… mutator.errors.exceptions.DataError: a: two\\nlines\\n(error damaged of mutator)\\n\\tat org.apache…"
     >>> from_traceback(text).kind
     'damaged'
     """
+    if whole := re.search(re.escape(_PACKED).replace(r"\{\}", "(.*)"), text):
+        return rebuilt(*json.loads(whole[1]))
     found = _LAST_LINE.search(text)
-    return rebuilt(found[2], found[1]) if found and found[2] in CATALOGUE else None
+    return rebuilt(found[2], quoting(found[1])) if found and found[2] in CATALOGUE else None

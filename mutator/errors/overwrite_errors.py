@@ -16,8 +16,9 @@ OVERWRITES: dict[int, dict[str, str]] = {
     },
     5: {  # state
         "overwrite.damage": (
-            "{path}: {why}; {the master}'s file is damaged: restore it from a copy on another disk, or, if all of it "
-            "is replaced, go on without its records, whose deletes are then not remembered: {-D replace.damaged=true}"
+            "{path}: {quoting why}; {the master}'s file is damaged: restore it from a copy on another disk, or, if all "
+            "of it is replaced, go on without its records, whose deletes are then not remembered: {-D "
+            "replace.damaged=true}"
         ),
     },
 }

@@ -1,4 +1,4 @@
-"""Messages with typed parts: settings, options, the master. Each audience writes a part in its own way.
+"""Messages with typed parts: settings, options, the master, quotations. Each audience writes a part in its own way.
 
 A message is text, made with f-strings. Control characters, which ``display.printable`` escapes in all other text,
 enclose its parts: so it keeps them within another message, and when it is pickled. ``plain`` removes the marks.
@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 
 from mutator.errors.display import MARK
 
-MERGED, OPTION, SETTING = "mos"  # kinds of parts
+KEY, MERGED, OPTION, QUOTES, SETTING = "kmoqs"  # kinds of parts
 _BEGIN, _END = "\x0e", "\x0f"
 MASTER = f"{_BEGIN}{MERGED}the master{_END}"  # into which a run merges: of a table, the table
 FIRST_MASTER = f"{_BEGIN}{MERGED}this first master{_END}"
+KNOWN_KEY = f"{_BEGIN}{KEY}{_END}"  # at the end of the fault of a missing key: the one that the master knows
 # In a text of the catalogue: a field, whose name is a word; else a part, which may have fields.
 _BRACES = re.compile(r"\{((?:[^{}]|\{\w+\})*)\}")
 
@@ -43,6 +44,11 @@ def argument(text: str) -> str:
     return f"{_BEGIN}{OPTION}{text}{_END}"
 
 
+def quoting(text: str) -> str:
+    """Mark the text of another program, or of a task, which may quote values of rows."""
+    return f"{_BEGIN}{QUOTES}{text}{_END}"
+
+
 def marked(template: str) -> str:
     """Mark the parts of a text of the catalogue, which are in braces, as fields are.
 
@@ -58,7 +64,18 @@ def _marked(match: re.Match[str]) -> str:
         return MASTER
     if text.startswith("--"):
         return argument(text)
+    if text.startswith("quoting "):
+        return quoting(f"{{{text.removeprefix('quoting ')}}}")
     return match[0] if text.isidentifier() else setting(text)
+
+
+def part_of(field: str, template: str) -> str:
+    """Return the kind of part that a field is in a text of the catalogue; empty for none.
+
+    >>> part_of("why", marked("{path}: {quoting why}")) == QUOTES, part_of("path", "{path}: {why}")
+    (True, '')
+    """
+    return QUOTES if quoting(f"{{{field}}}") in template else ""
 
 
 def said(text: str, writers: Writers) -> str:

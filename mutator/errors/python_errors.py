@@ -20,7 +20,7 @@ PYTHON: dict[int, dict[str, str]] = {
     },
     3: {  # data
         "table.column": "{table}: column {column} {what}; {cure}",
-        "table.rows": "{table}: {what}; {cure}",
+        "table.rows": "{table}: {quoting what}; {cure}",
         "table.lost": (
             "{table}: lacks {fields} of {the master}, as does every other table of the feed, so all records would lose "
             "these values; add them; or set output_schema to an Avro schema of all fields, so that rows of the feed "

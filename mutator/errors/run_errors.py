@@ -115,7 +115,7 @@ RUNS: dict[int, dict[str, str]] = {
             "each ID is kept, and the others are left out"
         ),
         "rejects": "{what}:\n{rows}\n{cure}",
-        "damaged": "{path}: {why}; the file is damaged: have it delivered again, or remove it from the feed",
+        "damaged": "{path}: {quoting why}; the file is damaged: have it delivered again, or remove it from the feed",
         "compression": (
             "{path}: the name says {name}, but the content is {content}; give the file the suffix of its content, or "
             "have it delivered again"
@@ -123,7 +123,7 @@ RUNS: dict[int, dict[str, str]] = {
         "compression.unknown": (
             "{path}: is {content}, which is not supported; deliver it as plain text, .gz, .bz2, .zst or .xz"
         ),
-        "schema.field": "{path}: field {field} {what}; fix the data, or the setting that names the field",
+        "schema.field": "{path}: field {field} {quoting what}; fix the data, or the setting that names the field",
         "schema.lost": (
             "{path}: lacks {fields} of {the master}, and the fields of the newest feed file are those of the result, "
             "so all records would lose them; {cure}"
@@ -137,8 +137,8 @@ RUNS: dict[int, dict[str, str]] = {
             "the type of the other, where that is made, or leave the field out with {output.schema}"
         ),
         "schema.value": (
-            "{path}: {why}; a value cannot be converted to the type that this run writes: choose other types with "
-            "output.schema"
+            "{path}: {quoting why}; a value cannot be converted to the type that this run writes: choose other types "
+            "with output.schema"
         ),
         "format": "{path}: {what}; {cure}",
         "binary": (
@@ -368,8 +368,8 @@ RUNS: dict[int, dict[str, str]] = {
             "set {key.scope=table}, or set {master.adopt=true} to start anew from its rows, which forgets tombstones"
         ),
         "manifest.damage": (
-            "{path}: {why}; {the master}'s file is damaged: restore it from a copy on another disk, because on one "
-            "disk the datasets before and after it may have the same file, as hard links"
+            "{path}: {quoting why}; {the master}'s file is damaged: restore it from a copy on another disk, because on "
+            "one disk the datasets before and after it may have the same file, as hard links"
         ),
         "snapshot.before": (
             "the snapshot would delete {records} that it lacks and that are newer than every row of it, whose highest "

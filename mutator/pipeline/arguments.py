@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import Config
-from mutator.config.audience import PYTHON, Audience, said_to
+from mutator.config.audience import PYTHON, Audience
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
 from mutator.config.reader import completed, parse
 from mutator.config.sources import flat, layered, read_settings, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
+from mutator.errors.exceptions import said_to
 from mutator.frames.dataset import Dataset
 from mutator.frames.recognize import ARROW_STREAM, ARROW_TABLE, RDD, SPARK, described, is_connect, kind_of
 from mutator.pipeline.missing_key import key_of_manifest
@@ -102,7 +103,7 @@ def config_of_place(call: CallSettings, recorded: Mapping[str, Any], source: str
     """
     if "id.field.ordinals" not in map(published, [*call.values, *recorded]):
         raise wrong("key", None, _KEY, _KEY_CURE)
-    with said_to(python_with(call.of_file)):
+    with said_to(python_with(call.of_file).writers):
         found = completed(call.values, recorded, call.where, source=source)
     return replace(found, audience=PYTHON)
 
@@ -116,7 +117,7 @@ def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = ()
     if "id.field.ordinals" not in map(published, settings):
         cure = "" if master is None else key_of_manifest(master, _written)
         raise wrong("key", None, _KEY, cure or _KEY_CURE)
-    with said_to(python_with(of_file)):
+    with said_to(python_with(of_file).writers):
         return replace(parse(settings, where), audience=PYTHON)
 
 

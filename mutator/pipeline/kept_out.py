@@ -8,23 +8,14 @@ from dataclasses import replace
 
 from mutator.config import Config
 from mutator.engine.receipts import RejectSample
-from mutator.errors import DataError, MutatorError
-from mutator.errors.display import OUT, hidden_values, one_line, without_quotes, without_secrets
-from mutator.errors.exceptions import rebuilt
+from mutator.errors.display import OUT, hidden_values, without_quotes
+from mutator.errors.exceptions import said_to
+from mutator.errors.parts import QUOTES
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 from mutator.plan.shown_values import ShownValues
 
 _VALUE = re.compile(r"""(?s): ['"].*""")  # at the end of the reason of a reject
-# Members of errors with the text of another program, or of a task, which may quote values.
-_FOREIGN: Mapping[str, str] = {
-    "damaged": "why",
-    "manifest.damage": "why",
-    "overwrite.damage": "why",
-    "schema.field": "what",
-    "schema.value": "why",
-    "table.rows": "what",
-}
 
 
 def without_values(plan: Plan, result: Result) -> Result:
@@ -52,32 +43,13 @@ def shown_samples(plan: Plan, rows: Sequence[RejectSample]) -> Sequence[RejectSa
 def values_kept_out(config: Config) -> Iterator[None]:
     """Leave the values of rows out of warnings and errors of the ``with`` block, unless all may be shown.
 
-    Values are hidden where they enter a message. The text of another program is here without all that it quotes.
+    Values are hidden where they enter a message; of the text of another program or a task, all that it quotes.
     """
     if config.report_fields.all:
         yield
         return
-    try:
-        with hidden_values():
-            yield
-    except MutatorError as fault:
-        without = _without_foreign_values(fault)
-        if without is fault:
-            raise
-        raise without from None
-
-
-def _without_foreign_values(fault: MutatorError) -> MutatorError:
-    """Return an error without the values that another program quotes."""
-    if not fault.fields and isinstance(fault, DataError):  # of a task of Spark
-        return rebuilt(fault.kind, without_quotes(fault.message, OUT))
-    name = _FOREIGN.get(fault.kind, "")
-    if name not in fault.fields:
-        return fault
-    text, message = without_quotes(fault.fields[name], OUT), fault.message
-    shown = one_line(without_secrets(fault.fields[name]))
-    message = message.replace(shown, one_line(text)) if shown in message else without_quotes(message, OUT)
-    return rebuilt(fault.kind, message, {**fault.fields, name: text})
+    with hidden_values(), said_to({QUOTES: lambda text: without_quotes(text, OUT)}):
+        yield
 
 
 def without_value(reason: str) -> str:

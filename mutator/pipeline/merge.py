@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.config import Config
-from mutator.config.audience import said_to
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
 from mutator.engine.lost_files import without_files
 from mutator.engine.receipts import Receipts
 from mutator.errors.display import counted, without_secrets
+from mutator.errors.exceptions import said_to
 from mutator.errors.interrupts import check_signals
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
@@ -126,7 +126,7 @@ def prepare(
     """
     times = StepTimes()
     path = _check_paths(master, feed, output)
-    with said_to(config.audience), values_kept_out(config):
+    with said_to(config.audience.writers), values_kept_out(config):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
@@ -145,7 +145,7 @@ def prepare(
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
     """Carry out a plan: merge, verify and publish."""
-    with said_to(prepared.config.audience), values_kept_out(prepared.config):
+    with said_to(prepared.config.audience.writers), values_kept_out(prepared.config):
         return _carried_out(prepared, merge_on, dry_run)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from mutator.config.conflicts import NO_KEY
 from mutator.config.sources import shown
 from mutator.errors import MutatorError
 from mutator.errors.display import one_line
-from mutator.errors.exceptions import rebuilt
+from mutator.errors.exceptions import said_to
+from mutator.errors.parts import KEY
 from mutator.pipeline.master_settings import recorded_settings
 
 
@@ -35,13 +35,10 @@ def key_of_manifest(master: str, written: Callable[[str, Any], str]) -> str:
 @contextmanager
 def key_of_manifest_in_errors(master: str) -> Iterator[None]:
     """Add the key of the manifest to a ConfigError of a missing key that is raised within the ``with`` block."""
-    try:
+
+    def cure(_: str) -> str:
+        known = key_of_manifest(master, lambda name, value: one_line(f"{name}={shown(value)}"))
+        return f"; {known}" if known else ""
+
+    with said_to({KEY: cure}):
         yield
-    except MutatorError as fault:
-        cure = key_of_manifest(master, lambda name, value: one_line(f"{name}={shown(value)}"))
-        lines = fault.message.split("\n")
-        found = [number for number, line in enumerate(lines) if NO_KEY in line]
-        if not found or not cure:
-            raise
-        lines[found[0]] += f"; {cure}"
-        raise rebuilt(fault.kind, "\n".join(lines), fault.fields) from None

@@ -23,6 +23,7 @@ from mutator.engine.split_content import checksum_of
 from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of
+from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.verify_rows import check_keys, key_reader, reading_of_dataset
@@ -259,6 +260,5 @@ def _damage(path: str, fault: Fault) -> Difference:
     """Return the difference of a file that a task could not read."""
     text = str(fault.error)
     if fault.error.kind == "manifest.damage" and fault.path.startswith(f"{path}/"):
-        why = fault.error.fields.get("why", text)  # an error of a traceback has no fields
-        return Difference(why, posixpath.relpath(fault.path, path), _RESTORE)
+        return Difference(plain(fault.error.fields["why"]), posixpath.relpath(fault.path, path), _RESTORE)
     return Difference(text)

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from mutator.config import Config
-from mutator.config.audience import said_to
 from mutator.config.feed_settings import feed_settings
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, Commit
 from mutator.dataset.versions.log import TableLog
@@ -19,6 +18,7 @@ from mutator.engine.versions.apply_task import WrittenRows
 from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.engine.versions.second_decisions import Revision, SecondDecisions
 from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import said_to
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up
@@ -83,7 +83,7 @@ def apply_feed(
     """
     started = time.monotonic()
     with (
-        said_to(replace(config.audience, merged="the table")),
+        said_to(replace(config.audience, merged="the table").writers),
         values_kept_out(config),
         _with_cure(config),
     ):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mutator.config import Config
-from mutator.config.audience import said_to
 from mutator.config.definitions import published
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.exceptions import said_to
 from mutator.errors.parts import setting
 from mutator.plan.inspect.managed import PartitionedMaster, dataset_schema
 from mutator.plan.inspect.survey import Survey, survey_feed
@@ -37,7 +37,7 @@ def prepare(
         check_settings(snapshot, config)
     survey = survey_feed(config, survey_of_table(config, snapshot), feed, tables)
     now = next_time(time.time(), snapshot.version)
-    with said_to(config.audience):
+    with said_to(config.audience.writers):
         plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
     many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)

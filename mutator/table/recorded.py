@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
-from mutator.config.audience import PYTHON, said_to
+from mutator.config.audience import PYTHON
 from mutator.config.definitions import published
 from mutator.config.feed_settings import OF_DELETES
 from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
+from mutator.errors.exceptions import said_to
 from mutator.errors.parts import setting
 from mutator.pipeline.master_settings import settings_of_manifest
 from mutator.table.prepare import manifest_of
@@ -28,7 +29,7 @@ def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any], call: str = "a
 
     call: the method that errors name.
     """
-    with said_to(PYTHON):
+    with said_to(PYTHON.writers):
         found = completed(given, recorded_settings(snapshot, given), f"{CALL}.{call}()", source=SOURCE)
     return replace(found, audience=PYTHON)
 

@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.config.audience import PYTHON, said_to
+from mutator.config.audience import PYTHON
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE
 from mutator.errors import MutatorError, error
+from mutator.errors.exceptions import said_to
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.dataset import Dataset
 from mutator.pipeline.arguments import (
@@ -93,7 +94,7 @@ class Table(KeptTable):
             given = {**(settings or {}), **settings_by_key(others, _OF_CREATE)}
             whole = with_settings_of(dataset, given)
             config = checked(whole, f"{CALL}.create()")
-        with said_to(PYTHON):
+        with said_to(PYTHON.writers):
             new_table(path, whole, config, dataset, buckets, open_runner)
         return cls(path)
 

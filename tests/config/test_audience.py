@@ -5,8 +5,9 @@ import pickle
 import pytest
 
 from mutator.config import parse
-from mutator.config.audience import PYTHON, SWITCHES, Audience, said_to
+from mutator.config.audience import PYTHON, SWITCHES, Audience
 from mutator.errors import ConfigError, error
+from mutator.errors.exceptions import said_to
 from mutator.errors.parts import MASTER, argument, option, plain, setting
 
 OPTIONS = Audience({"op.code.field.ordinal": "--op", "deleted.op.code": "--delete-codes", **SWITCHES})
@@ -45,7 +46,7 @@ def test_settings(part, audience, written):
 def test_errors_keep_their_parts_in_other_errors_and_processes():
     inner = error("feed.empty", path="a")
     outer = pickle.loads(pickle.dumps(error("feed.bad", path="in", count=2, why=inner)))
-    with pytest.raises(type(outer)) as found, said_to(PYTHON):
+    with pytest.raises(type(outer)) as found, said_to(PYTHON.writers):
         raise outer
     assert 'a: sync_mode="full" needs' in str(found.value)
     assert 'or use sync_mode="partial"' in str(found.value)
@@ -59,6 +60,6 @@ def test_a_value_cannot_be_a_part():
 
 def test_names_of_a_file_stay_in_python():
     names = {"deleted.op.code": "delete_codes"}
-    with pytest.raises(ConfigError, match="delete_codes: ") as found, said_to(Audience(names, python=True)):
+    with pytest.raises(ConfigError, match="delete_codes: ") as found, said_to(Audience(names, python=True).writers):
         parse({"key": 0, "order_by": 1, "delete_codes": "D", "delete.when": "not null", "op": 2})
     assert 'delete_when="not null"' in str(found.value)

@@ -3,10 +3,14 @@
 import ast
 import pickle
 import string
+import traceback
+
+import pytest
 
 from mutator import errors
 from mutator.errors import MutatorError, error, exceptions
 from mutator.errors.display import printable
+from mutator.errors.parts import QUOTES, SETTING, setting
 from tests.support.package_source import nodes, of_the_source
 
 
@@ -67,3 +71,16 @@ def test_each_family_has_one_exit_code():
 def test_no_message_has_control_characters():
     assert str(error("storage", path="a\x1b[2J\rb\u202e", why="x\ny")).startswith("a\\x1b[2J\\rb\\u202e: x\\ny")
     assert printable("é ü\n") == "é ü\n"
+
+
+def test_a_traceback_has_all_of_a_packed_error():
+    with pytest.raises(MutatorError) as found, exceptions.packed():
+        raise error("damaged", path=f"s3://me:{'secret'[::-1]}@host/a", why=f"row 'x' of {setting('sync.mode=full')}")
+    text = "".join(traceback.format_exception(found.value)).replace("\n", "\n\tat ")
+    again = exceptions.from_traceback(text)
+    assert again is not None
+    assert (again.kind, again.message) == (found.value.kind, found.value.message)
+    assert again.fields == {"path": "s3://me:***@host/a", "why": found.value.fields["why"]}
+    again.say({QUOTES: lambda _: "…", SETTING: str.upper})
+    assert str(again).startswith("s3://me:***@host/a: …; ")
+    assert "secret"[::-1] not in text

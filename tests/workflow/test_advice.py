@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import traceback
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from mutator.dataset import manifest
 from mutator.dataset.numbered_log import NumberedLog
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
-from mutator.errors.exceptions import rebuilt
+from mutator.errors.exceptions import from_traceback, packed
 from mutator.pipeline.verify import Difference, Verification, repair_dataset
 from mutator.workflow import directory
 from mutator.workflow.directory import base_status, cures
@@ -404,17 +405,18 @@ def test_damage_is_remembered_while_a_manifest_cannot_be_read(base):
 
 
 def test_error_of_a_damaged_file_that_comes_back_as_text(base):
-    """As the error of a Spark task that failed: it has no fields."""
     merged(base, "ups_2", "ups_3")
     part = part_of(base)
     flip(part)
-    fault = rebuilt("manifest.damage", str(error("manifest.damage", path=part, why="it differs")))
+    with pytest.raises(MutatorError) as stopped, packed():
+        raise error("manifest.damage", path=part, why="it differs")
+    fault = from_traceback("".join(traceback.format_exception(stopped.value)))
     place = open_base(str(base.path))
     found = cures.explained(place, Log(place.path), fault)
 
     assert found.kind == "base.damage"
     assert str(part) in str(found)
-    other = rebuilt("manifest.damage", "elsewhere: it differs")
+    other = error("manifest.damage", path="elsewhere", why="it differs")
     assert cures.explained(place, Log(place.path), other) is other
 
 

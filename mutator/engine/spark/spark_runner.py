@@ -14,6 +14,7 @@ from pyspark import RDD, SparkContext, StorageLevel, TaskContext
 
 from mutator.engine.runner import Shared, Work
 from mutator.engine.spark.faults import spark_faults
+from mutator.errors.exceptions import packed
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ class SparkRunner:
 
 
 def _mapped(work: Work, shared: Shared | None, number: int, elements: Iterator[Any]) -> Iterable[Any]:
-    yield from work(None if shared is None else shared.value, number, attempt(), elements)
+    with packed():
+        yield from work(None if shared is None else shared.value, number, attempt(), elements)
     # A worker that does not read its whole input ends, and the next task waits for a new one.
     for _ in elements:
         pass

@@ -21,6 +21,7 @@ from mutator.dataset.commits import Arrived
 from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.failpoints import failpoint
+from mutator.errors.parts import plain
 from mutator.storage import Entry, entries_of, read_if_exists
 from mutator.workflow.directory.arrivals import ReadyFile
 from mutator.workflow.directory.paths import FAILED, Base
@@ -111,7 +112,7 @@ def blamed(fault: MutatorError, directory: str, names: Collection[str], config: 
     prefix = re.escape(one_line(without_secrets(f"{directory}/")))
     anywhere = fault.kind in _ANYWHERE
     path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(?=(.*))")
-    lines = [line for text in (str(fault), fault.fields.get("others")) if text for line in text.split("\n")]
+    lines = [line for text in (str(fault), plain(fault.fields.get("others", ""))) if text for line in text.split("\n")]
     of_lines = [_last_name(path.finditer(line), shown, anywhere) for line in lines]
     return {
         name: "\n".join(line for line, own in zip(lines, of_lines, strict=True) if own in (None, name))

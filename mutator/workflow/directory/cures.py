@@ -73,8 +73,7 @@ def master_faults(base: Base, log: Log) -> list[MutatorError]:
 def explained(base: Base, log: Log, fault: MutatorError) -> MutatorError:
     """Return the error of a run: that of a damaged master, which is noted, with the cures that work on this base."""
     master = master_of(base, log.latest())
-    # The error of a task that failed may have come back as a traceback, which has no fields.
-    path = fault.fields.get("path") or str(fault).partition(": ")[0]
+    path = fault.fields.get("path")
     if fault.kind not in ("manifest.files", "manifest.damage") or not f"{path}/".startswith(f"{master}/"):
         return fault
     known = read_manifest(base.storage, master)
