@@ -42,7 +42,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     check_order_units(plan, result)
     check_order_max(plan, result)
     _check_duplicates(plan, survey, result)
-    if plan.full:
+    if plan.register.full:
         _check_snapshot(plan, survey.manifest, result)
     _check_overwrite(plan, result)
     _check_deletes(plan, result)
@@ -71,7 +71,7 @@ def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
     """Raise DataError if too many rows of the master, or of a snapshot, have the ID of another one."""
     counts, fraction = result.counts, plan.limits.duplicate_fraction
     sides = [("master", counts["master duplicate"], survey.master)]
-    if plan.full:  # the feed is a snapshot, which has each record once
+    if plan.register.full:  # the feed is a snapshot, which has each record once
         sides.append(("feed", counts["feed superseded"], survey.feed))
     for side, duplicates, sources in sides:
         rows = counts[f"{side} rows"]
@@ -103,7 +103,7 @@ def _check_deletes(plan: Plan, result: Result) -> None:
             hint=_delete_hint(plan, counts),
         )
     absent = counts["master deleted by absence"]
-    if plan.full and exceeds(absent, live, plan.limits.absent_fraction):
+    if plan.register.full and exceeds(absent, live, plan.limits.absent_fraction):
         raise error(
             "absence",
             absent=f"{absent:,}",
@@ -115,10 +115,10 @@ def _check_deletes(plan: Plan, result: Result) -> None:
 
 def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
     """Return what to compare where a run deletes too much."""
-    if plan.full and counts["feed inserted"]:
+    if plan.register.full and counts["feed inserted"]:
         new = counted(counts["feed inserted"], "record")
         return f"the snapshot has {new} that {MASTER} lacks, so compare the IDs of both"
-    if plan.full:
+    if plan.register.full:
         return "check that the snapshot is complete"
     if plan.operation != "apply" and counts["master deleted by absence"]:
         return f"the feed lacks {counted(counts['master deleted by absence'], 'record')} of what it replaces"

@@ -76,7 +76,7 @@ def horizon_after(plan: Plan, before: str | None, result: Result) -> str | None:
 
 def snapshot_after(plan: Plan, before: str | None, result: Result) -> str | None:
     """Return the highest order value of the last full snapshot. before: the one before the merge."""
-    if plan.full and result.highest is not None:
+    if plan.register.full and result.highest is not None:
         return order_text(plan.rows.order_type, result.highest)
     return before
 
@@ -93,7 +93,7 @@ def _absences(plan: Plan, known: Manifest | None, result: Result) -> tuple[Absen
     # Tombstones of partitions that a run does not touch do not expire.
     oldest = None if plan.is_partitioned else plan.expire_before
     found = [one for one in (known.absences if known else ()) if oldest is None or one[0] >= oldest]
-    if plan.full and result.counts["master deleted by absence"]:
+    if plan.register.full and result.counts["master deleted by absence"]:
         found.append((plan.now, order_text(plan.rows.order_type, result.highest) or ""))
     return tuple(found)
 

@@ -100,8 +100,7 @@ def _outcomes(plan: Plan, elements: Sequence[Element]) -> Iterator[Example]:
     tally = Tally()
     how: dict[str, Any] = {
         "now": plan.now,
-        "full": plan.full,
-        "replaced": plan.replaces(None),
+        "register": plan.register.replacing if plan.replaces(None) else plan.register,
         "horizon": plan.horizon,
         "absences": plan.absences,
     }

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, earlier_forms
-from mutator.engine.blocks.fold import groups_of_keys
 from mutator.engine.blocks.mutations import key_columns, key_names, partitions_of, table_of_columns
 from mutator.engine.blocks.read_blocks import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
@@ -34,6 +33,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import hash_columns
+from mutator.rules.last_wins import groups_of_keys
 
 _TOMBSTONE, _MISPLACED, _UNFILTERED = 1, 2, 4  # bits of the state of a key; 0: a row where it belongs
 _CHUNK = 64 << 20

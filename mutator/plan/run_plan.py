@@ -35,7 +35,9 @@ from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.absences import absences_of
+from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 from mutator.rules.order_values import order_value
+from mutator.rules.register import Register
 
 _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
@@ -64,7 +66,7 @@ class Plan(Reading):
     strategy: Strategy
     local: tuple[tuple[Split, ...], ...]  # not shuffled: read by each group (aligned) or task (broadcast)
     limits: Limits
-    full: bool = False
+    register: Register = LAST_WINS
     operation: str = "apply"  # or insert_overwrite, or insert_overwrite_table
     replaced: frozenset[str] = frozenset()  # directories of partitions; known once the feed is read
     replace_damaged: bool = False  # files of replaced partitions may be damaged
@@ -99,7 +101,7 @@ class Plan(Reading):
     @property
     def touches_all(self) -> bool:
         """Return whether the feed decides about the records of all partitions."""
-        return self.full or self.operation == "insert_overwrite_table"
+        return self.register.full or self.operation == "insert_overwrite_table"
 
     def replaces(self, directory: str | None) -> bool:
         """Return whether an insert overwrite replaces a partition, given its directory.
@@ -196,7 +198,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         chunks=Chunks(size, feed_chunk, ENDLESS if rows.whole else size),
         rejects=rejects_of(config),
         limits=limits_of(config),
-        full=config.full,
+        register=SNAPSHOT if config.full else LAST_WINS,
         operation=operation,
         replace_damaged=config.replace_damaged and operation != "apply",
         expects_no_rows=operation != config.write_operation,

@@ -6,11 +6,6 @@ these are equal the winner wins. Each line of ``TRUTH_TABLE`` is one case; nothi
 
 An insert overwrite replaces whole partitions. Inside of one, the winner wins even if it is older than the entry, and a
 record without a winner is deleted; each line of ``REPLACED_TABLE`` is one case. Elsewhere ``TRUTH_TABLE`` decides.
-
->>> decide("record", "upsert", older=False, same=False)
-Decision(result='write', winner='updated', master='replaced')
->>> decide_replaced("record", "none", older=False, same=False)
-Decision(result='bury record', winner=None, master='deleted by absence')
 """
 
 from collections import Counter
@@ -86,28 +81,23 @@ MASTER_OUTCOMES = ("kept", "replaced", "removed", "deleted by absence", "duplica
 NOTES = ("tied", "inserted and deleted", "revived", "below horizon", "duplicate IDs")
 
 
-def decide(master: str, winner: str, *, older: bool, same: bool) -> Decision:
-    """Look up one key in the truth table.
+def case_of(table: Mapping[Case, Decision], master: str, winner: str, *, older: bool, same: bool) -> Case:
+    """Return the line of a table that decides, as a key of the table.
 
     master: "record", "tombstone" or "nothing". winner: "upsert", "delete", "none", or "absent" (none, in a full
     snapshot). older: the winner's order value is lower than the master's. same: the bytes of record and winner are
     equal.
 
-    >>> decide("nothing", "delete", older=False, same=False).winner
-    'delete of unknown'
-    """
-    return TRUTH_TABLE[case_of(master, winner, older=older, same=same)]
-
-
-def case_of(master: str, winner: str, *, older: bool, same: bool) -> Case:
-    """Return the line of the truth table that decides, as a key of ``TRUTH_TABLE``. Arguments: those of ``decide``.
-
-    >>> case_of("tombstone", "delete", older=True, same=False)
+    >>> case_of(TRUTH_TABLE, "tombstone", "delete", older=True, same=False)
     ('tombstone', 'delete', True, None)
+    >>> TRUTH_TABLE[case_of(TRUTH_TABLE, "record", "upsert", older=False, same=False)]
+    Decision(result='write', winner='updated', master='replaced')
+    >>> REPLACED_TABLE[case_of(REPLACED_TABLE, "record", "upsert", older=True, same=False)].winner
+    'updated'
     """
-    for case in ((master, winner, None, None), (master, winner, older, None)):
-        if case in TRUTH_TABLE:
-            return case
+    for relation in ((None, None), (None, same), (older, None)):
+        if (master, winner, *relation) in table:
+            return (master, winner, *relation)
     return (master, winner, older, same)
 
 
@@ -121,18 +111,6 @@ def case_name(case: Case) -> str:
     relation = "," if older is None else " >" if older else " <="
     content = "" if same is None else ", same bytes" if same else ", other bytes"
     return f"{master}{relation} {winner}{content}"
-
-
-def decide_replaced(master: str, winner: str, *, older: bool, same: bool) -> Decision:
-    """Look up one key of a partition that is replaced.
-
-    winner: "upsert", "delete" or "none". The other arguments are those of ``decide``.
-
-    >>> decide_replaced("record", "upsert", older=True, same=False).winner
-    'updated'
-    """
-    cases = [(master, winner, None, None), (master, winner, None, same), (master, winner, older, None)]
-    return next(REPLACED_TABLE[case] for case in cases if case in REPLACED_TABLE)
 
 
 def records_deleted(counts: Mapping[str, int]) -> int:

@@ -65,7 +65,7 @@ def version_of_result(
         seconds=round(seconds, 3),
         defaults=_defaults_of(snapshot, plan),
         lost=0 if replaced is None else replaced.lost,
-        absences=((plan.now, order_text(plan.rows.order_type, result.highest) or ""),) if plan.full else (),
+        absences=((plan.now, order_text(plan.rows.order_type, result.highest) or ""),) if plan.register.full else (),
     )
 
 

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 
 from mutator.engine.blocks import spool
 from mutator.engine.blocks.duplicates import duplicates
-from mutator.engine.blocks.fold import fold, fold_in_place, fold_parts, groups_of_keys
+from mutator.engine.blocks.fold import fold, fold_in_place, fold_parts
 from mutator.engine.blocks.mutations import Mutations, joined_mutations, mutations_of_table, table_of_mutations
 from mutator.engine.blocks.read_blocks import BlockRun, Feed
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.tally import Tally
 from mutator.formats.blocks.block_types import BLOCK_TYPES
+from mutator.rules.last_wins import LAST_WINS, groups_of_keys
 from mutator.rules.order_columns import column_type
 
 # Files: two with the same name in two directories, one with an earlier name and the same sequence, one with another
@@ -56,6 +57,7 @@ def plan_of(order_type="long"):
         sequences=np.array([file.sequence for file in files]),
         ranks=np.array([file.rank for file in files]),
         key_width=1,
+        register=LAST_WINS,
         rows=SimpleNamespace(order_type=order_type),
         by_file_name=False,
         memory=0,
@@ -167,7 +169,7 @@ def test_any_grouping_and_order_gives_the_same_winners(bag, space, rng):
 @given(BAGS.filter(bool), st.sampled_from([0, 1, 2, 3]), st.integers(1, 4))
 def test_winners_do_not_depend_on_how_many_mutations_are_compared_at_a_time(bag, space, compared):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mutator.engine.blocks.fold._COMPARED", compared)
+        patch.setattr("mutator.rules.last_wins._COMPARED", compared)
         assert outcomes_of(fold(plan_of(), columns_of(bag, space=space))) == by_model(bag)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mutator.engine.records import record_merge as merge
 from mutator.engine.records.read_records import FEED, MASTER, TOMBSTONE, Element
 from mutator.engine.records.record_merge import merge_bucket
 from mutator.engine.tally import Tally
+from mutator.rules.last_wins import LAST_WINS, SNAPSHOT, LastWins
 from mutator.rules.order_values import precedence
 from mutator.rules.truth_table import TRUTH_TABLE, check_sums
 
@@ -41,7 +41,7 @@ def delete(
 def merged(*elements: Element, full: bool = False, **options: Any) -> tuple[list[Any], list[Any], Tally]:
     """Merge one bucket; return its records, its tombstones and its counts."""
     tally, buried = Tally(), []
-    options = {"now": NOW, "full": full, **options}
+    options = {"now": NOW, "register": SNAPSHOT if full else LAST_WINS, **options}
     found = merge_bucket(sorted(elements, key=lambda element: element[0]), tally, buried.append, **options)
     return [(position, *row) for position, row in found], buried, tally
 
@@ -232,12 +232,12 @@ CASES = [
 def test_row(case, monkeypatch):
     decisions = []
 
-    def spy(*args, **kwargs):
-        decisions.append(decide(*args, **kwargs))
+    def spy(*args):
+        decisions.append(decide(*args))
         return decisions[-1]
 
-    decide = merge.decide
-    monkeypatch.setattr(merge, "decide", spy)
+    decide = LastWins.meet_key
+    monkeypatch.setattr(LastWins, "meet_key", spy)
 
     records, tombstones, tally = merged(*case.elements, full=case.full)
 

@@ -36,6 +36,7 @@ from mutator.plan.strategy import Strategy
 from mutator.rules.delimiter import field_delimiter
 from mutator.rules.file_names import sequence as sequence_of
 from mutator.rules.key_hash import bucket_of, hash_key
+from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
 from mutator.rules.truth_table import check_sums
 from tests.support import local_engine, model
@@ -211,7 +212,7 @@ class Dataset:
             master_buckets=self.buckets,
             groups=groups,
             by_file_name=by_name,
-            full=full,
+            register=SNAPSHOT if full else LAST_WINS,
             expire_before=1_000 * self.number - 500 if expire else None,
             chunks=Chunks(master=256, feed=128, written=256),
             rejects={"master": 0, "feed": 0},

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from mutator.rules.truth_table import REPLACED_TABLE, TRUTH_TABLE, Decision, decide, decide_replaced
+from mutator.rules.last_wins import LAST_WINS, REPLACED
+from mutator.rules.register import Folded, Mutation, Old, Register
+from mutator.rules.truth_table import REPLACED_TABLE, TRUTH_TABLE, Decision
 from tests.support.model import Row
 from tests.support.overwrite_model import overwrite
 from tests.support.partition_model import NOWHERE
@@ -113,9 +115,10 @@ def own(row: Row) -> str:
     return row.name.decode()
 
 
-def decided(case: Case) -> Decision:
-    older = case.old is not None and case.new is not None and case.old > case.new
-    return decide_replaced(case.known, case.winner, older=older, same=case.same)
+def decided(case: Case, register: Register = REPLACED) -> Decision:
+    last = Mutation((case.new, -1, 0, 0, b""), case.winner == "delete", b"m" if case.same else b"w")
+    folded = None if case.winner == "none" else Folded(last, 1, False, case.winner == "upsert")
+    return register.meet_key(folded, Old(case.known, case.old, b"m"))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -160,7 +163,8 @@ def test_only_a_replaced_partition_has_no_late_outcome():
 @pytest.mark.parametrize("winner", ["upsert", "delete"])
 @pytest.mark.parametrize("same", [False, True])
 def test_a_winner_that_is_not_older_is_decided_as_in_an_apply(known, winner, same):
-    assert decide_replaced(known, winner, older=False, same=same) == decide(known, winner, older=False, same=same)
+    case = Case("", known, 5, winner, 5, None, same=same)
+    assert decided(case) == decided(case, LAST_WINS)
 
 
 # --- partitions that are not replaced

@@ -181,7 +181,7 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     alone = np.ones(count, np.bool_)  # rows that no winner met
     alone[rows] = False
     alone[out] = False
-    absent = alone if output.plan.full else alone & (False if replaced is None else replaced)
+    absent = alone & output.plan.register.absent(replaced)
     tally.counts["master deleted by absence"] += int(absent.sum())
     tally.counts["master kept"] += int((alone & ~absent).sum())
     gone |= absent
@@ -191,7 +191,7 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
         hashes, keys, orders = block.hashes[buried], block.keys(buried), block.orders(buried)
         if replaced is not None:
             tally.high(to_value(output.plan.rows.order_type, pc.max(orders).as_py()))
-        elif output.plan.full:
+        elif output.plan.register.full:
             tally.note_absent(newest(output.plan.rows.order_type, orders, keys, SAMPLES))
         output.tombstones.append(tombstone_table(output.plan, hashes, keys, orders, output.plan.now))
     changed = gone.copy()
@@ -246,7 +246,7 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
             fresh = ~winners.met[positions]
             rows, positions = rows[fresh], positions[fresh]
             if len(rows):
-                orders = (own_orders if plan.full else raised_orders)(plan, table.take(pa.array(rows)))
+                orders = (own_orders if plan.register.full else raised_orders)(plan, table.take(pa.array(rows)))
                 stay[rows[winners.found.moves[positions] == LEAVES]] = False  # it is revived in another partition
                 replaced = np.full(len(rows), output.replaced)
                 for decision, chosen in winners.meet_tombstones(positions, orders, replaced):

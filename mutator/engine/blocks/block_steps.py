@@ -18,7 +18,6 @@ from mutator.engine.blocks.read_blocks import read_runs
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner
 from mutator.engine.tasks import merge_groups, read_tasks
-from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 
 
@@ -55,7 +54,7 @@ def _merge_by_broadcast(runner: Runner, plan: Plan, staging: str | None) -> Rece
     return broadcast.receipts_of(patches, last, written)
 
 
-def _fold(plan: Reading, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[bytes | list[Any]]:
+def _fold(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[bytes | list[Any]]:
     yield list(elements) if group == plan.ledger else broadcast.fold_feed(plan, elements)
 
 

@@ -60,7 +60,7 @@ class Patch:
     ledger: tuple[LedgerElement, ...]
 
 
-def fold_feed(plan: Reading, elements: Iterable[Any]) -> bytes:
+def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
     """Return the winners of all runs; no bytes without mutations."""
     runs = [mutations_of_run(plan, BlockRun(*value)) for _, value in elements]
     return table_bytes(table_of_mutations(fold_parts(plan, runs))) if runs else b""

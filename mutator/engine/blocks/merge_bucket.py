@@ -50,7 +50,7 @@ def merge_group(task: UnitTask, sections: Sections, carry: Callable[[], None] | 
         carry is not None
         and plan.strategy.join == "aligned"
         and not len(task.parts)
-        and not plan.full
+        and not plan.register.buries_absent
         and not task.unit.replaced
         and plan.rows.carries
         and plan.strategy.buckets == plan.master_buckets

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.side_columns import tombstone_tables
-from mutator.engine.blocks.fold import last_of_each
+from mutator.engine.blocks.fold import BlockBag
 from mutator.engine.blocks.mutations import Columns, Mutations, directories_of, key_columns, mutations_of
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
@@ -34,6 +34,7 @@ from mutator.engine.split_content import (
 from mutator.formats.blocks.block_type import Batch, Hashes
 from mutator.formats.content import NotReadable
 from mutator.plan.reading import Reading
+from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules import future_orders
 from mutator.rules.byte_columns import ByteColumn, Ints
@@ -71,7 +72,7 @@ class BlockRows(NamedTuple):
     sequences: bytes | None  # int64
 
 
-def read_runs(plan: Reading, splits: Iterable[Split], feed: "type[Feed] | None" = None) -> Iterator[Any]:
+def read_runs(plan: Plan, splits: Iterable[Split], feed: "type[Feed] | None" = None) -> Iterator[Any]:
     """Read the splits of one task; errors in a file travel as data. feed: collects the mutations."""
     keep_freed_memory()
     mutations, master = (feed or Feed)(plan), _Master(plan)
@@ -129,7 +130,7 @@ def rejected(plan: Reading, split: Split, file: Input, batch: Batch, receipt: Sp
 class Feed:
     """The mutations of a task, by the layout of their rows."""
 
-    def __init__(self, plan: Reading) -> None:
+    def __init__(self, plan: Plan) -> None:
         """Begin without mutations."""
         self.plan = plan
         self.waiting: dict[str, list[Mutations]] = {}
@@ -187,7 +188,7 @@ class Feed:
         and rows are copied in half the time where neighbours stay together.
         """
         columns = Columns(parts)
-        rows, remarks = last_of_each(self.plan, self.compared(columns, parts))
+        rows, remarks = self.plan.register.fold(BlockBag(self.plan, self.compared(columns, parts)))
         parts.clear()
         order = number_order(rows)
         by_group, pieces = grouped(columns.joined("hashes")[rows[order]], self.plan.groups)

@@ -1,9 +1,4 @@
-"""Winners meet the records and tombstones of their keys, a block at a time, as the truth table says.
-
-A row that meets a winner is one of sixteen cases: upsert or delete, older or not, equal bytes or not, in a partition
-that an insert overwrite replaces or not. Each case is looked up once a block in ``truth_table``, and its decision is
-applied to all rows of the case.
-"""
+"""Winners meet the records and tombstones of their keys, a block at a time, as the register of the run decides."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,8 +18,9 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts, to_value
 from mutator.rules.order_units import units_of
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Olds
 from mutator.rules.sort_order import key_order
-from mutator.rules.truth_table import Decision, decide, decide_replaced
+from mutator.rules.truth_table import Decision
 
 _FEW = 256  # winners whose first ID values a block may be asked for
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
@@ -127,9 +123,11 @@ class Winners:
         orders = found.orders.take(index)
         deletes = found.deletes[positions]
         replaced = None if replaced is None else replaced[rows]
-        older = self.older(old_orders, orders, replaced)
+        older = self.older(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        actions[rows] = self.decide_rows(positions, older, same, flags(pc.equal(old_orders, orders)), replaced)
+        decided = self.decide_rows(positions, older, same, flags(pc.equal(old_orders, orders)), replaced)
+        self.note_late(orders, old_orders, decided == KEEP)
+        actions[rows] = decided
         return actions
 
     def decide_rows(
@@ -143,24 +141,32 @@ class Winners:
         self.met[positions] = True
         actions = np.zeros(len(positions), np.int64)
         self.mixed[positions] |= level & ~same
-        for decision, chosen in _cases("record", self.found.deletes[positions], older, same, replaced):
+        for decision, chosen in self._decided(positions, Olds(RECORD, older, same), replaced):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, positions[chosen])
         return actions
 
-    def older(self, old_orders: Any, orders: Any, replaced: Flags | None = None) -> Flags:
-        """Return which winners are older than the records or tombstones that they meet.
+    def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[tuple[Decision, Ints]]:
+        """Yield each decision about some winners, and the numbers of its keys."""
+        deletes, register = self.found.deletes[positions], self.plan.register
+        if replaced is None:
+            yield from register.meet(deletes, olds)
+            return
+        for one, rows in ((register, np.flatnonzero(~replaced)), (register.replacing, np.flatnonzero(replaced))):
+            for decision, chosen in one.meet(deletes[rows], olds.chosen(rows)):
+                yield decision, rows[chosen]
 
-        The order values are noted, and those of the winners that are late because of it. replaced: as in ``meet_rows``.
-        """
-        older = flags(pc.greater(old_orders, orders))
+    def older(self, old_orders: Any, orders: Any) -> Flags:
+        """Return which winners are older than the records or tombstones that they meet; note the order values."""
         self.tally.note_units(units_of(self.plan.rows.order_type, old_orders))
-        late = older if replaced is None else older & ~replaced
+        return flags(pc.greater(old_orders, orders))
+
+    def note_late(self, orders: Any, old_orders: Any, late: Flags) -> None:
+        """Note the order values of late winners and of the records or tombstones that they meet."""
         if late.any():
             bounds = (pc.min_max(values.filter(pa.array(late))) for values in (orders, old_orders))
             found = [to_value(self.plan.rows.order_type, bound.as_py()) for pair in bounds for bound in pair.values()]
             self.tally.note_late(LateOrders(*found))
-        return older
 
     def met_rows(self) -> tuple[Ints, Ints, Ints]:
         """Return numbers of winners: those that rows met, as often as they were met; tied ones; those to be buried."""
@@ -169,22 +175,27 @@ class Winners:
 
     def meet_tombstones(
         self, positions: Ints, old_orders: Any, replaced: Flags | None = None
-    ) -> list[tuple[Decision, Flags]]:
+    ) -> list[tuple[Decision, Ints]]:
         """Decide about tombstones and their winners, and count them; return the rows of each case.
 
         positions: numbers of the winners. old_orders: order values of the tombstones. replaced: as in ``meet_rows``.
         """
         orders = self.found.orders.take(pa.array(positions))
         deletes = self.found.deletes[positions]
-        older = self.older(old_orders, orders, replaced)
+        older = self.older(old_orders, orders)
         self.met[positions] = True
         stays = self.found.moves[positions] != LEAVES
         self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
         decided = []
-        for decision, chosen in _cases("tombstone", deletes, older, np.zeros(len(positions), np.bool_), replaced):
-            chosen &= stays
+        olds = Olds(TOMBSTONE, older, np.zeros(len(positions), np.bool_))
+        for decision, every in self._decided(positions, olds, replaced):
+            chosen = every[stays[every]]
             decided.append((decision, chosen))
             self._count(decision, positions[chosen])
+            if decision.winner == "late":
+                late = np.zeros(len(positions), np.bool_)
+                late[chosen] = True
+                self.note_late(orders, old_orders, late)
             if decision.winner == "inserted":
                 self.note("revived", positions[chosen])
                 self.note_horizon(positions[chosen])
@@ -202,9 +213,9 @@ class Winners:
         self.tally.counts["moved in"] += len(arrive)
         self.note("revived", rest[moves == REVIVES])
         rest = rest[moves != ARRIVES]
-        deletes = self.found.deletes[rest]
+        none = np.zeros(len(rest), np.bool_)
         insert = bury = rest[:0]
-        for decision, chosen in _cases("nothing", deletes, np.zeros(len(rest), bool), np.zeros(len(rest), bool)):
+        for decision, chosen in self._decided(rest, Olds(NOTHING, none, none), None):
             self._count(decision, rest[chosen])
             if decision.result == "write":
                 insert = rest[chosen]
@@ -321,14 +332,3 @@ def raised_orders(plan: Plan, table: Any) -> Any:
     """Return the order values of a pa.Table of tombstones that a delta meets: ``rules.absences``."""
     committed = table.column("committed").combine_chunks()
     return met_orders(plan.rows.order_type, own_orders(plan, table), committed, plan.absences)
-
-
-def _cases(known: str, deletes: Flags, older: Flags, same: Flags, replaced: Flags | None = None) -> Any:
-    """Yield each case that occurs, as the truth tables decide it, and its rows."""
-    codes = deletes.astype(np.int8) | older.astype(np.int8) << 1 | same.astype(np.int8) << 2
-    if replaced is not None:
-        codes |= replaced.astype(np.int8) << 3
-    for code in np.unique(codes):
-        winner, is_older, is_same = "delete" if code & 1 else "upsert", bool(code & 2), bool(code & 4)
-        look_up = decide_replaced if code & 8 else decide
-        yield look_up(known, winner, older=is_older, same=is_same), codes == code

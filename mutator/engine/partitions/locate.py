@@ -51,6 +51,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import lacks_value
+from mutator.rules.register import RECORD, TOMBSTONE, Olds
 from mutator.storage.compression import CorruptStream
 
 NOWHERE = ""  # the directory of tombstones without a partition
@@ -98,7 +99,7 @@ class _Located:
     directory: str  # of the partition
     numbers: Ints  # of the winners
     orders: Any  # order values, one for each
-    buried: bool  # they are tombstones
+    kind: str  # RECORD or TOMBSTONE
 
 
 class _Search:
@@ -145,8 +146,12 @@ class _Search:
         for part in located:
             numbers = part.numbers
             order = found.orders.take(pa.array(numbers))
-            late = flags(pc.greater(part.orders, order)) & (not self._plan.replaces(part.directory))
-            stays = late | found.deletes[numbers] | (own[numbers] == part.directory)
+            register = self._plan.register
+            register = register.replacing if self._plan.replaces(part.directory) else register
+            older, same = flags(pc.greater(part.orders, order)), np.zeros(len(numbers), np.bool_)
+            stays = own[numbers] == part.directory
+            for decision, chosen in register.meet(found.deletes[numbers], Olds(part.kind, older, same)):
+                stays[chosen] |= decision.result != "write"
             own[numbers[stays]] = part.directory
             gone = numbers[~stays]
             if not len(gone):
@@ -154,7 +159,7 @@ class _Search:
             met = part.orders.filter(pa.array(~stays))
             self._tally.note_units(units_of(self._plan.rows.order_type, met))
             leaving.append((part.directory, gone))
-            moves[gone] = REVIVES if part.buried else ARRIVES
+            moves[gone] = REVIVES if part.kind == TOMBSTONE else ARRIVES
             mixed[gone] |= flags(pc.equal(part.orders, order))[~stays]
         own = pa.array(own, pa.string()).dictionary_encode()
         yield routed_mutations(replace(found, moves=moves, mixed=mixed, directories=own))
@@ -229,7 +234,7 @@ class _Search:
             plan = replace(self._plan, inputs=tuple(inputs))
             splits = splits_of(inputs, plan.chunks.master, plan.chunks.feed)
             for rows, orders in (_tombstones if buried else _rows)(plan, splits, winners):
-                yield _Located(directory, positions[rows], orders, buried)
+                yield _Located(directory, positions[rows], orders, TOMBSTONE if buried else RECORD)
 
 
 def _rows(plan: Reading, splits: list[Split], winners: Winners) -> Iterator[tuple[Ints, Any]]:
@@ -258,6 +263,6 @@ def _tombstones(plan: Plan, splits: list[Split], winners: Winners) -> Iterator[t
         for table in tombstones(plan, split, one):
             rows, positions = winners.match_table(table)
             if len(rows):
-                yield positions, (own_orders if plan.full else raised_orders)(plan, table.take(pa.array(rows)))
+                yield positions, (own_orders if plan.register.full else raised_orders)(plan, table.take(pa.array(rows)))
     except (CorruptStream, MutatorError) as fault:
         raise damage_of(one, fault) from None

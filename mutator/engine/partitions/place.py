@@ -37,7 +37,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import murmur64a
 
 
-def placed_as_read(plan: Reading, splits: Iterable[Split]) -> Iterator[Route]:
+def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
     """Read the splits of one task; route every row to the partition of its fields."""
     keep_freed_memory()
     feed = _PlacedFeed(plan)
@@ -60,7 +60,7 @@ class _PlacedFeed(Feed):
         self.forget()
 
 
-def _folded_apart(plan: Reading, found: Mutations) -> Mutations:
+def _folded_apart(plan: Plan, found: Mutations) -> Mutations:
     """Fold the mutations of each partition."""
     names = found.directories.dictionary.to_pylist()
     salts = np.array([murmur64a(name.encode("utf-8", "surrogateescape")) for name in names], np.uint64)

@@ -1,20 +1,23 @@
-"""The reduce step: walk the sorted elements of one bucket, decide each key by the truth table, count everything.
+"""The reduce step: walk the sorted elements of one bucket, decide each key by the register, count everything.
 
 Plain functions over iterators, in constant memory: no Spark, no storage.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from mutator.engine.receipts import Key, LateOrders
-from mutator.engine.records.read_records import MASTER, TOMBSTONE, Element
+from mutator.engine.records import read_records
+from mutator.engine.records.read_records import MASTER, Element
 from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.tally import Tally
 from mutator.rules.absences import met_order
-from mutator.rules.truth_table import Decision, decide, decide_replaced
+from mutator.rules.last_wins import LAST_WINS
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
+from mutator.rules.truth_table import Decision
 
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
 Precedence = tuple[Any, ...]
@@ -30,8 +33,7 @@ def merge_bucket(
     won: Callable[[str, Precedence], None] | None = None,
     *,
     now: int,
-    full: bool,
-    replaced: bool = False,
+    register: Register = LAST_WINS,
     horizon: Any = None,
     expire_before: int | None = None,
     spellings: SortedSpellings | None = None,
@@ -41,39 +43,29 @@ def merge_bucket(
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
     key. changed: called with each row that changes, before and after, or None. won: called with the
-    outcome and the precedence of each winner. full: the feed is a full snapshot. replaced: the feed replaces all
-    records. horizon, expire_before: None where tombstones never expire. spellings: gets the keys of records, and those
-    that are inserted. absences: by which the feed meets tombstones, unless it is a full snapshot.
+    outcome and the precedence of each winner. horizon, expire_before: None where tombstones never expire. spellings:
+    gets the keys of records, and those that are inserted. absences: by which the feed meets tombstones, unless it is a
+    full snapshot.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
     """
-    counts, decided = tally.counts, Counter[Decision]()
-    without_winner = "absent" if full else "none"
-    decided_by = decide_replaced if replaced else decide
+    decided = Counter[Decision]()
     for key, group in groupby(elements, key=_key):
-        record, record_row, tombstone, winner, duplicates = _collect(group, counts)
-        known = "record" if record is not None else "tombstone" if tombstone is not None else "nothing"
-        order = record[0] if record is not None else None
-        if tombstone is not None and record is None:
-            order = tombstone[0] if full else met_order(*tombstone, absences)
-        if winner is None:
-            decision = decided_by(known, without_winner, older=False, same=False)
-            if replaced and record is not None:
-                tally.high(order)
-            if full and record is not None:
-                tally.note_absent([(order, key)])
-        else:
-            older = known != "nothing" and order > winner.order
-            if known != "nothing":
-                tally.orders.add(order)
-            if older and not replaced:
-                tally.note_late(LateOrders(winner.order, winner.order, order, order))
-            same = record is not None and not winner.is_delete and record_row == winner.row
-            kind = "delete" if winner.is_delete else "upsert"
-            decision = decided_by(known, kind, older=older, same=same)
-            tied = order == winner.order and (not winner.is_delete if record is None else not same)
-            _note_winner(tally, key, winner, decision.winner, known, known != "nothing" and tied, horizon)
+        record, tombstone, folded, duplicates = _collect(group, tally.counts, register)
+        old = Old(NOTHING)
+        if record is not None:
+            old = Old(RECORD, record[0][0], record[1])
+        elif tombstone is not None:
+            old = Old(TOMBSTONE, tombstone[0] if register.full else met_order(*tombstone, absences))
+        decision = register.meet_key(folded, old)
+        winner = None if folded is None else folded.last
+        if folded is not None:
+            _note_winner(tally, key, folded, old, decision.winner, horizon)
+        elif decision.master == "deleted by absence" and register.full:
+            tally.note_absent([(old.order, key)])
+        elif decision.master == "deleted by absence":
+            tally.high(old.order)
         decided[decision] += 1
         if spellings is not None and record is not None and decision.master != "removed":
             spellings.record(key)
@@ -85,15 +77,15 @@ def merge_bucket(
         if duplicates:
             tally.note("duplicate IDs", key)
         if changed is not None and result in ("write", "bury", "bury record") and (record or result == "write"):
-            before = record_row if record is not None else None
+            before = None if record is None else old.row
             changed(before, winner.row if result == "write" else None)  # type: ignore[union-attr]
         if result in ("keep", "touch", "write"):
             # An updated row replaces its record where the record is.
-            position = (SURVIVOR, *record[2:4], *record[5:]) if record is not None else (INSERTED, key)
-            row = winner.row if result == "write" else record_row  # type: ignore[union-attr]
-            yield position, (row, order if result == "keep" else winner.order)  # type: ignore[union-attr]
+            position = (INSERTED, key) if record is None else (SURVIVOR, *record[0][2:4], *record[0][5:])
+            row = winner.row if result == "write" else old.row  # type: ignore[union-attr]
+            yield position, (row, old.order if result == "keep" else winner.order)  # type: ignore[union-attr]
             continue
-        order, committed = _buried(result, tombstone, order, winner, now)
+        order, committed = _buried(result, tombstone, old.order, winner, now)
         if expire_before is not None and committed < expire_before:
             tally.expire(1, met_order(order, committed, absences))
         else:
@@ -102,70 +94,49 @@ def merge_bucket(
         tally.count(decision, count)
 
 
-class _Winner(NamedTuple):
-    """The mutation of a key with the highest precedence, and remarks on the others."""
-
-    order: Any
-    place: Precedence
-    is_delete: bool
-    row: bytes
-    mutations: int
-    mixed: bool  # those with the winner's order value and sequence are not all the same
-    upserts: bool  # one of them is an upsert
-
-
 def _collect(
-    group: Iterable[Element], counts: Counter[str]
-) -> tuple[Precedence | None, bytes, tuple[Any, int] | None, _Winner | None, bool]:
-    """Return the result of a key's sorted elements; count those of the master.
+    group: Iterator[Element], counts: Counter[str], register: Register
+) -> tuple[tuple[Precedence, bytes] | None, tuple[Any, int] | None, Folded | None, bool]:
+    """Return what a key's sorted elements are; count those of the master.
 
     Returns the precedence and the row of the master's record, the order value and commit time of the tombstone, the
-    winner, and whether the master has several rows.
+    folded mutations, and whether the master has several rows.
     """
-    record: Precedence | None = None
-    record_row = b""
+    record: tuple[Precedence, bytes] | None = None
     tombstone: tuple[Any, int] | None = None
-    winner: Precedence | None = None
-    content: tuple[Any, ...] = (False, b"")
-    mutations = 0
-    mixed = upserts = duplicates = False
-    for (_, _, side, precedence), value in group:
+    duplicates = False
+    for element in group:
+        (_, _, side, precedence), value = element
         if side == MASTER:
             if record is not None:
                 counts["master duplicate"] += 1
                 duplicates = True
-            record, record_row = precedence, value[1]
-        elif side == TOMBSTONE:
+            record = precedence, value[1]
+        elif side == read_records.TOMBSTONE:
             tombstone = (value[0], value[1])
             counts["tombstones in"] += 1
-        else:
-            if winner is None or precedence[:2] != winner[:2]:
-                mixed = False
-            elif value != content:
-                mixed = True
-            winner, content = precedence, value
-            mutations += 1
-            upserts = upserts or not value[0]
-    last = None if winner is None else _Winner(winner[0], winner, content[0], content[1], mutations, mixed, upserts)
-    return record, record_row, tombstone, last, duplicates
+        else:  # the mutations come last
+            mutations = (Mutation(place, *value) for (_, _, _, place), value in chain([element], group))
+            return record, tombstone, register.fold_key(mutations), duplicates
+    return record, tombstone, None, duplicates
 
 
-def _note_winner(
-    tally: Tally, key: Key, winner: _Winner, outcome: str | None, known: str, tied: bool, horizon: Any
-) -> None:
-    """Note the remarks on the mutations of a key.
-
-    outcome: of the winner. known: "record", "tombstone" or "nothing". tied: the winner has the order value of the
-    record or tombstone, and another content.
-    """
-    tally.counts["feed superseded"] += winner.mutations - 1
+def _note_winner(tally: Tally, key: Key, folded: Folded, old: Old, outcome: str | None, horizon: Any) -> None:
+    """Note the remarks on the mutations of a key. outcome: of the winner."""
+    winner = folded.last
+    tally.counts["feed superseded"] += folded.mutations - 1
     tally.high(winner.order)
-    if tied or winner.mixed:
+    if old.kind != NOTHING:
+        tally.orders.add(old.order)
+    if outcome == "late":
+        tally.note_late(LateOrders(winner.order, winner.order, old.order, old.order))
+    is_other = winner.row != old.row or winner.is_delete if old.kind == RECORD else not winner.is_delete
+    if folded.mixed or (old.kind != NOTHING and old.order == winner.order and is_other):
         tally.note("tied", key)
-    if outcome == "delete of unknown" and winner.upserts:
+    if outcome == "delete of unknown" and folded.upserts:
         tally.note("inserted and deleted", key)
     if outcome == "inserted":
-        if known == "tombstone":
+        if old.kind == TOMBSTONE:
             tally.note("revived", key)
         # Also where a tombstone is forgotten: a newer one of the same key may have expired before.
         if horizon is not None and winner.order < horizon:
@@ -173,7 +144,7 @@ def _note_winner(
 
 
 def _buried(
-    result: str, tombstone: tuple[Any, int] | None, order: Any, winner: _Winner | None, now: int
+    result: str, tombstone: tuple[Any, int] | None, order: Any, winner: Mutation | None, now: int
 ) -> tuple[Any, int]:
     """Return the order value and commit time of a key's tombstone. order: of the record or tombstone it had before."""
     if result == "bury record":

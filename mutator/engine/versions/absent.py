@@ -64,7 +64,7 @@ def bury_absent(
         if not len(positions):
             continue
         tally.counts["master deleted by absence"] += len(positions)
-        if plan.full:
+        if plan.register.full:
             tally.note_absent(newest(plan.rows.order_type, orders, decoded_keys(keys, plan.key_width), SAMPLES))
         if path not in removed:
             texts = to_texts(plan.rows.order_type, orders)

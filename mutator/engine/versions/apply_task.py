@@ -29,7 +29,7 @@ from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.blocks.rows_in_place import row_hashes_of
-from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
+from mutator.engine.blocks.winners import GONE, KEEP, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, Tally
@@ -115,7 +115,7 @@ def apply_group(
                 # A late mutation stays late whatever other writers do: order values of a key only rise.
                 hashes.append(own[~decided.late])
                 facts.append((MIXED * found.mixed + UPSERT * found.upserts).astype(np.uint8)[~decided.late])
-            if plan.full or target.replaced is not None:
+            if plan.register.buries_absent or target.replaced is not None:
                 indexes += bury_absent(plan, live, group, met, tally, writer, target.replaced)
             index = _index(plan, target, indexes, group, attempt)
         except MutatorError as fault:
@@ -189,7 +189,7 @@ class Meeting:
         twice = self._twice(met.numbers)
         if twice.any():
             winners.note("met twice", met.numbers[twice])
-        if plan.full or replaced is not None:
+        if plan.register.buries_absent or replaced is not None:
             for file, rows in met.by_file(np.arange(len(met.numbers))):
                 self._positions.setdefault(file.path, []).append(met.positions[rows])
         # Old order values are seldom read, but the highest ones show their units.
@@ -202,12 +202,12 @@ class Meeting:
         if len(rows):
             old, is_own = known_orders(plan, met, rows, replaced)
             new = orders.take(pa.array(rows))
-            older[rows] = winners.older(old, new, None if replaced is None else replaced[rows])
+            older[rows] = winners.older(old, new)
             level[rows] = flags(pc.equal(old, new)) & is_own
-            late = older if replaced is None else older & ~replaced
-            self._late[met.numbers[late]] = True
-        same &= ~older if replaced is None else ~older | replaced
         actions = winners.decide_rows(met.numbers, older, same, level, replaced)
+        if len(rows):
+            winners.note_late(new, old, actions[rows] == KEEP)
+        self._late[met.numbers[actions == KEEP]] = True
         outranked, touched = (np.flatnonzero(actions == action) for action in (OUTRANKED, TOUCH))
         if len(outranked) and old is not None:
             values = old.take(pa.array(np.searchsorted(rows, outranked)))
@@ -290,8 +290,7 @@ class Meeting:
         numbers, replaced = met.numbers[fresh], self._replaced(met.partitions[fresh])
         own, orders = known_tombstone_orders(self._plan, met, fresh, self._replaced(met.partitions))
         hidden = []
-        for decision, case in winners.meet_tombstones(numbers, orders, replaced):
-            rows = np.flatnonzero(case)
+        for decision, rows in winners.meet_tombstones(numbers, orders, replaced):
             self._late[numbers[rows]] = decision.winner == "late"
             if decision.result == "write":
                 hidden.append(rows)

@@ -136,7 +136,7 @@ def known_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, replaced: Flags
 
 
 def _met_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags | None) -> Any:
-    if plan.full or not plan.absences:
+    if plan.register.full or not plan.absences:
         return own
     highest = pc.max(to_column(plan.rows.order_type, list(plan.absences.values())))
     which = np.flatnonzero(flags(pc.less(own, highest)))  # of the others, the commit times need not be read

@@ -8,6 +8,7 @@ from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import NOTHING, Decided, Held, Mutation, decide_key, refined
 from mutator.pipeline.explain.overwritten import absent, decide_overwritten
+from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 
 COMPACTION = "compact"
 _CREATION = "create"
@@ -120,7 +121,7 @@ def _decided(
             decided = decide_key(
                 before,
                 mutations,
-                full=run.full,
+                register=SNAPSHOT if run.full else LAST_WINS,
                 now=run.now,
                 expire_before=run.expire_before,
                 is_complete=is_complete,

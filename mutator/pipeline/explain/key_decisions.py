@@ -2,7 +2,7 @@
 
 Nothing is decided here. The mutations of the key, and what the master held, go through the merge of one bucket
 (``engine.records.merge``), as they did in the run; its counts and its rows are the answer. Only where it is not known
-what the master held, the lines of the truth table that may have decided are listed.
+what the master held, the outcomes that are possible are listed.
 
 >>> place = precedence(5, 1, b"ups_1.txt", 0, b"k,5")
 >>> one = Mutation("ups_1.txt", 0, 1, "line 1, byte 0", place, False, b"k,5", b"k,5")
@@ -19,9 +19,12 @@ from typing import Any
 from mutator.engine.records.read_records import FEED, MASTER, TOMBSTONE, Element
 from mutator.engine.records.record_merge import Tombstone, merge_bucket
 from mutator.engine.tally import Tally
+from mutator.rules import register as rules
 from mutator.rules.absences import met_order
+from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.order_values import decisive_part, precedence
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES, TRUTH_TABLE, case_name, case_of
+from mutator.rules.register import Register
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
 
 _KEY = (b"",)  # all elements have the same key
 
@@ -91,7 +94,7 @@ def decide_key(
     before: Held | None,
     mutations: Sequence[Mutation],
     *,
-    full: bool = False,
+    register: Register = LAST_WINS,
     now: int = 0,
     expire_before: int | None = None,
     horizon: Any = None,
@@ -100,14 +103,14 @@ def decide_key(
 ) -> Decided:
     """Decide about a key as the run did.
 
-    before: what the master held; None: not known. full: the feed was a snapshot. now, expire_before: commit times in
+    before: what the master held; None: not known. now, expire_before: commit times in
     ms. is_complete: no other mutation of the run can have had the key. absences: as in ``merge_bucket``.
     """
     ordered = sorted(mutations, key=lambda one: one.place)
     if not is_complete:
-        return Decided(tuple(_unknown(one, ordered[-1]) for one in ordered), None, None, before, None)
+        return Decided(tuple(_unknown(register, one, ordered[-1]) for one in ordered), None, None, before, None)
     if before is None:
-        return _without_before(ordered)
+        return _without_before(register, ordered)
     tally, buried = Tally(), list[Tombstone]()
     rows = list(
         merge_bucket(
@@ -115,7 +118,7 @@ def decide_key(
             tally,
             buried.append,
             now=now,
-            full=full,
+            register=register,
             horizon=horizon,
             expire_before=expire_before,
             absences=absences,
@@ -128,7 +131,7 @@ def decide_key(
     after = _after(before, winner, rows, buried)
     notes = tuple(name for name in NOTES if counts[name])
     possible: tuple[str, ...] = ()
-    line: str | None = _line(before, winner, full, absences)
+    line: str | None = register.line(*met_by(register, before, ordered, absences))
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
     outcomes = [superseded(one, ordered[-1]) for one in ordered[:-1]]
@@ -145,8 +148,8 @@ def refined(decided: Decided, after: Held) -> Decided:
     results = _results(after, last.mutation)
     found = {
         decision.winner
-        for (_, kind, _, _), decision in TRUTH_TABLE.items()
-        if kind == kind_of(last.mutation) and decision.result in results and decision.winner in last.possible
+        for decision in LAST_WINS.decisions(kind_of(last.mutation))
+        if decision.result in results and decision.winner in last.possible
     }
     possible = tuple(name for name in last.possible if name in found) or last.possible
     only = possible[0] if len(possible) == 1 else None
@@ -201,37 +204,37 @@ def order_met(before: Held, full: bool, absences: Mapping[int, Any]) -> Any:
     return met_order(before.order, before.committed, absences)
 
 
-def _line(before: Held, winner: Mutation | None, full: bool, absences: Mapping[int, Any]) -> str:
-    """Return the line of the truth table that decided."""
-    if winner is None:
-        return case_name(case_of(before.kind, "absent" if full else "none", older=False, same=False))
-    older = before.kind != "nothing" and order_met(before, full, absences) > winner.order
-    same = before.kind == "record" and not winner.is_delete and before.content == winner.content
-    return case_name(case_of(before.kind, kind_of(winner), older=older, same=same))
+def met_by(
+    register: Register, before: Held, mutations: Sequence[Mutation], absences: Mapping[int, Any]
+) -> tuple[rules.Folded | None, rules.Old]:
+    """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
+    rows = [rules.Mutation(one.place, one.is_delete, one.content) for one in mutations]
+    old = rules.Old(before.kind, order_met(before, register.full, absences), before.content)
+    return register.fold_key(rows) if rows else None, old
 
 
 def kind_of(mutation: Mutation) -> str:
-    """Return the kind of a mutation, as the truth table has it."""
+    """Return the kind of a mutation, as registers name it."""
     return "delete" if mutation.is_delete else "upsert"
 
 
-def _without_before(ordered: Sequence[Mutation]) -> Decided:
+def _without_before(register: Register, ordered: Sequence[Mutation]) -> Decided:
     """Return what is known without what the master held."""
     if not ordered:
         return Decided((), None, None, None, None)
     winner = ordered[-1]
     outcomes = [superseded(one, winner) for one in ordered[:-1]]
-    return Decided((*outcomes, Outcome(winner, None, _possible(winner))), None, None, None, None)
+    return Decided((*outcomes, Outcome(winner, None, possible_outcomes(winner, register))), None, None, None, None)
 
 
-def _unknown(one: Mutation, highest: Mutation) -> Outcome:
+def _unknown(register: Register, one: Mutation, highest: Mutation) -> Outcome:
     """Return the outcome of a mutation of a run whose other mutations are not all known."""
     if one is not highest:
         return superseded(one, highest)
-    return Outcome(one, None, (*_possible(one), "superseded"))
+    return Outcome(one, None, (*possible_outcomes(one, register), "superseded"))
 
 
-def _possible(winner: Mutation) -> tuple[str, ...]:
-    """Return the outcomes that a winner can have, in the order of ``FEED_OUTCOMES``."""
-    found = {decision.winner for (_, kind, _, _), decision in TRUTH_TABLE.items() if kind == kind_of(winner)}
+def possible_outcomes(winner: Mutation, *registers: Register) -> tuple[str, ...]:
+    """Return the outcomes that a winner can have, by ``FEED_OUTCOMES``. registers: that may have decided."""
+    found = {decision.winner for register in registers for decision in register.decisions(kind_of(winner))}
     return tuple(name for name in FEED_OUTCOMES if name in found)

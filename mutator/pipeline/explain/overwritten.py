@@ -8,8 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.pipeline.explain.key_decisions import Decided, Held, Mutation, Outcome, kind_of, order_met, superseded
-from mutator.rules.truth_table import FEED_OUTCOMES, REPLACED_TABLE, TRUTH_TABLE, decide_replaced
+from mutator.pipeline.explain.key_decisions import (
+    Decided,
+    Held,
+    Mutation,
+    Outcome,
+    met_by,
+    possible_outcomes,
+    superseded,
+)
+from mutator.rules.last_wins import LAST_WINS, REPLACED
+from mutator.rules.register import RECORD, Old
 
 
 def decide_overwritten(before: Held | None, mutations: Sequence[Mutation], absences: Mapping[int, Any]) -> Decided:
@@ -20,12 +29,11 @@ def decide_overwritten(before: Held | None, mutations: Sequence[Mutation], absen
     winner = ordered[-1]
     lost = [superseded(one, winner) for one in ordered[:-1]]
     if before is None or (before.kind != "nothing" and before.partition != winner.partition):
-        return Decided((*lost, Outcome(winner, None, _possible(winner))), None, None, before, None)
-    older = before.kind != "nothing" and order_met(before, False, absences) > winner.order
-    same = before.kind == "record" and not winner.is_delete and before.content == winner.content
-    decision = decide_replaced(before.kind, kind_of(winner), older=older, same=same)
-    content = "" if before.kind != "record" or winner.is_delete else ", same bytes" if same else ", other bytes"
-    line = f"replaced partition: {before.kind}, {kind_of(winner)}{content}"
+        return Decided(
+            (*lost, Outcome(winner, None, possible_outcomes(winner, LAST_WINS, REPLACED))), None, None, before, None
+        )
+    met = met_by(REPLACED, before, ordered, absences)
+    decision, line = REPLACED.meet_key(*met), REPLACED.line(*met)
     outcomes = (*lost, Outcome(winner, decision.winner))
     return Decided(outcomes, line, decision.master, before, _after(decision.result, before, winner))
 
@@ -35,7 +43,7 @@ def absent(decided: Decided) -> Decided:
     before, after = decided.before, decided.after
     if decided.outcomes or before is None or after is None or (before.kind, after.kind) != ("record", "tombstone"):
         return decided
-    return replace(decided, line="replaced partition: record, none", master="deleted by absence")
+    return replace(decided, line=REPLACED.line(None, Old(RECORD)), master="deleted by absence")
 
 
 def _after(result: str, before: Held, winner: Mutation) -> Held:
@@ -49,9 +57,3 @@ def _after(result: str, before: Held, winner: Mutation) -> Held:
         return before
     order = before.order if result == "bury record" else winner.order
     return Held("tombstone", order, partition=before.partition)
-
-
-def _possible(winner: Mutation) -> tuple[str, ...]:
-    tables = (*TRUTH_TABLE.items(), *REPLACED_TABLE.items())
-    found = {decision.winner for (_, kind, _, _), decision in tables if kind == kind_of(winner)}
-    return tuple(name for name in FEED_OUTCOMES if name in found)

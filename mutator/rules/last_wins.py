@@ -1,0 +1,180 @@
+"""Last wins: of each key's mutations the one with the highest precedence is left, and the truth table decides about it.
+
+The fold is a semigroup: mutations may be folded in any grouping, in the map task and again in the reducer, with the
+same winners, counts and notes. Tied, for example, combines as (top, winner, mixed): of two folds of one key the higher
+top wins; where the tops are equal, the key is mixed if either fold is mixed or their winners differ.
+
+>>> upsert, old = Mutation((5, -1, 0, 0, b"k,new"), False, b"k,new"), Old(RECORD, 4, b"k,old")
+>>> LAST_WINS.meet_key(LAST_WINS.fold_key([upsert]), old).winner, LAST_WINS.meet_key(None, old).master
+('updated', 'kept')
+>>> REPLACED.meet_key(None, old).master, SNAPSHOT.meet_key(None, old).master
+('deleted by absence', 'deleted by absence')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.key_hash import Hashes
+from mutator.rules.order_columns import flags
+from mutator.rules.register import NOTHING, RECORD, Bag, Folded, Mutation, Old, Olds, Register
+from mutator.rules.sort_order import hash_order
+from mutator.rules.truth_table import REPLACED_TABLE, TRUTH_TABLE, Case, Decision, case_name, case_of
+
+_COMPARED = 1 << 17  # mutations whose keys and precedence are compared at a time
+
+
+@dataclass(frozen=True, eq=False)
+class LastWins(Register):
+    """The register that leaves the last mutation of each key. A truth table decides about it."""
+
+    table: Mapping[Case, Decision]
+    full: bool = False
+    place: str = ""  # where it decides, for people
+
+    @property
+    def replacing(self) -> Register:
+        """The register of replaced partitions."""
+        return REPLACED
+
+    @property
+    def buries_absent(self) -> bool:
+        """Whether a record that has no mutation is deleted by absence."""
+        return self.meet_key(None, Old(RECORD)).master != "kept"
+
+    def __reduce__(self) -> str:
+        return next(name for name, register in globals().items() if register is self)
+
+    def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
+        """Return the winner of each key.
+
+        Rows are sorted by the 64-bit hash of their key; keys are compared only where hashes are equal.
+        """
+        hashes = bag.column("hashes")
+        order = hash_order(hashes)
+        again = np.zeros(len(order) + 1, np.bool_)
+        again[1:-1] = hashes[order[1:]] == hashes[order[:-1]]
+        several = again[1:] | again[:-1]  # shares its hash with another
+        if not several.any():
+            return order, {}
+        alone, rest = order[~several], order[several]
+        found = [_last_of_several(bag, rest[part]) for part in _slices(hashes[rest])]
+        winners = np.concatenate([alone, *(last for last, _ in found)])
+        remarks = {name: np.concatenate([part[name] for _, part in found]) for name in found[0][1]}
+        order = hash_order(hashes[winners])
+        changed = {name: np.concatenate([bag.rows(name, alone), column])[order] for name, column in remarks.items()}
+        return winners[order], changed
+
+    def meet(self, deletes: Flags, olds: Olds) -> Iterator[tuple[Decision, Ints]]:
+        """Yield each case of the truth table that occurs; it is looked up once, and decides about all of its keys."""
+        codes = deletes.astype(np.int8) | olds.older.astype(np.int8) << 1 | olds.same.astype(np.int8) << 2
+        for code in np.unique(codes):
+            winner = "delete" if code & 1 else "upsert"
+            case = case_of(self.table, olds.kind, winner, older=bool(code & 2), same=bool(code & 4))
+            yield self.table[case], np.flatnonzero(codes == code)
+
+    def fold_key(self, mutations: Iterable[Mutation]) -> Folded:
+        """Leave the last mutation of one key."""
+        last: Mutation | None = None
+        count, mixed, upserts = 0, False, False
+        for one in mutations:
+            if last is None or one.place[:2] != last.place[:2]:
+                mixed = False
+            elif one[1:] != last[1:]:
+                mixed = True
+            last, count, upserts = one, count + 1, upserts or not one.is_delete
+        assert last is not None
+        return Folded(last, count, mixed, upserts)
+
+    def meet_key(self, folded: Folded | None, old: Old) -> Decision:
+        """Look up one key in the truth table."""
+        return self.table[self._case(folded, old)]
+
+    def line(self, folded: Folded | None, old: Old) -> str:
+        """Return the name of the line of the truth table that decided."""
+        known, winner, older, same = self._case(folded, old)
+        return self.place + case_name((known, winner, None if self.place else older, same))
+
+    def _case(self, folded: Folded | None, old: Old) -> Case:
+        if folded is None:
+            return case_of(self.table, old.kind, "absent" if self.full else "none", older=False, same=False)
+        last = folded.last
+        older = old.kind != NOTHING and old.order > last.order
+        same = old.kind == RECORD and not last.is_delete and old.row == last.row
+        return case_of(self.table, old.kind, "delete" if last.is_delete else "upsert", older=older, same=same)
+
+    def decisions(self, kind: str) -> Iterator[Decision]:
+        """Yield the decisions of the truth table about an upsert, or about a delete."""
+        return (decision for (_, winner, _, _), decision in self.table.items() if winner == kind)
+
+
+LAST_WINS = LastWins(TRUTH_TABLE)
+SNAPSHOT = LastWins(TRUTH_TABLE, full=True)
+REPLACED = LastWins(REPLACED_TABLE, place="replaced partition: ")
+
+
+def _slices(hashes: Hashes) -> Iterator[slice]:
+    """Cut sorted hashes between two that differ, so that few mutations are compared at a time."""
+    start = 0
+    while start < len(hashes):
+        last = min(start + _COMPARED, len(hashes)) - 1
+        end = int(np.searchsorted(hashes, hashes[last], side="right"))
+        yield slice(start, end)
+        start = end
+
+
+def _last_of_several(bag: Bag, rows: Ints) -> tuple[Ints, dict[str, Any]]:
+    """Return the winner of each key, one of the rows, and its columns counts, mixed and upserts.
+
+    rows: mutations in the order of their hashes; so are the winners.
+    """
+    by = [*bag.precedence(rows), groups_of_keys(bag.rows("hashes", rows), bag.keys(rows))]
+    sort = np.lexsort(by)
+    equal = np.ones(len(sort) - 1, np.bool_)
+    for column in by:
+        equal &= column[sort[1:]] == column[sort[:-1]]
+    if equal.any():  # files of one name in several directories, or rows of a table: the row's bytes decide
+        # Equal rows are one mutation, of the last file: which one decides nothing but the outcomes by file.
+        contents = np.zeros(len(rows), np.int64)
+        tied = sort[np.append(equal, False) | np.append(False, equal)]
+        contents[tied] = bag.content_ranks(rows[tied])
+        sort = np.lexsort([bag.rows("inputs", rows), contents, *by])
+    *_, sequence, order, key = (column[sort] for column in by)
+    begins = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+    lengths = np.diff(np.append(begins, len(sort)))
+    ends = begins + lengths - 1
+    winner = np.repeat(ends, lengths)
+    top = (order == order[winner]) & (sequence == sequence[winner])
+    mixed = bag.rows("mixed", rows)[sort] & top
+    # Contents are compared only with those that have the winner's order value and sequence.
+    rivals = np.flatnonzero(top & (winner != np.arange(len(sort))))
+    if len(rivals):
+        mixed[rivals] |= bag.differ(rows[sort[rivals]], rows[sort[winner[rivals]]])
+    return rows[sort[ends]], {
+        "counts": np.add.reduceat(bag.rows("counts", rows)[sort], begins),
+        "mixed": np.logical_or.reduceat(mixed, begins),
+        "upserts": np.logical_or.reduceat(bag.rows("upserts", rows)[sort], begins),
+    }
+
+
+def groups_of_keys(hashes: Hashes, keys: Sequence[Any]) -> Ints:
+    """Return a number for each row, equal for equal keys and ascending with the hash. hashes: sorted."""
+    begins = np.zeros(len(hashes), np.bool_)
+    begins[1:] = hashes[1:] != hashes[:-1]
+    number: Ints = np.cumsum(begins)
+    differ = np.zeros(max(len(hashes) - 1, 0), np.bool_)
+    for column in keys:
+        differ |= flags(pc.not_equal(column[1:], column[:-1]))
+    differ &= ~begins[1:]
+    if not differ.any():
+        return number
+    # Two keys with one hash: nearly impossible by chance, but they may have been constructed.
+    known: dict[tuple[Any, ...], int] = {}
+    values = zip(number.tolist(), *(column.to_pylist() for column in keys), strict=True)
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)

@@ -1,0 +1,139 @@
+"""The contract of a register: what the mutations of a key become.
+
+A run has one register, and everything that decides about keys asks it: both engines, every join, partitions, the apply
+of a table and its second decisions, and explain.
+
+    fold   a bag of mutations -> a bag of them, in any grouping and any number of times
+    meet   what the fold left of a key, and what the place has of it -> a decision
+
+Both have two forms. ``fold`` and ``meet`` take columns of many keys, ``fold_key`` and ``meet_key`` those of one: the
+textbook form, which the records engine and explain use. ``last_wins`` has the registers of this program.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.truth_table import Decision
+
+RECORD, TOMBSTONE, NOTHING = "record", "tombstone", "nothing"  # kinds of what a place has of a key
+
+
+class Bag(Protocol):
+    """Mutations as columns. rows: an int64 array of their numbers."""
+
+    def column(self, name: str) -> Any:
+        """Return a whole column: hashes, inputs, orders, deletes, counts, mixed, upserts, …"""
+
+    def rows(self, name: str, rows: Ints) -> Any:
+        """Return some rows of a column."""
+
+    def keys(self, rows: Ints) -> Sequence[Any]:
+        """Return the key columns of some rows."""
+
+    def precedence(self, rows: Ints) -> Sequence[Any]:
+        """Return numbers by which rows of one key compare, the most significant, the order value, last."""
+
+    def content_ranks(self, rows: Ints) -> Ints:
+        """Return numbers that compare as the bytes of the rows do: the last part of the precedence."""
+
+    def differ(self, some: Ints, others: Ints) -> Flags:
+        """Return whether the operations or contents of two rows differ."""
+
+
+@dataclass(frozen=True)
+class Olds:
+    """What a place has of some keys, one element a key, compared with the last mutation of the key."""
+
+    kind: str  # RECORD, TOMBSTONE or NOTHING
+    older: Flags  # the mutation's order value is lower
+    same: Flags  # the mutation is an upsert with the bytes of the record
+
+    def chosen(self, rows: Any) -> Olds:
+        """Return some of them. rows: their numbers."""
+        return Olds(self.kind, self.older[rows], self.same[rows])
+
+
+class Mutation(NamedTuple):
+    """One mutation. place: its precedence, the order value first."""
+
+    place: tuple[Any, ...]
+    is_delete: bool
+    row: bytes
+
+    @property
+    def order(self) -> Any:
+        """The order value."""
+        return self.place[0]
+
+
+class Folded(NamedTuple):
+    """The mutations of one key after a fold."""
+
+    last: Mutation
+    mutations: int  # before the fold
+    mixed: bool  # those with the order value and sequence of the last one are not all the same
+    upserts: bool  # one of them is an upsert
+
+
+class Old(NamedTuple):
+    """What a place has of one key. order: that a mutation of the run meets."""
+
+    kind: str
+    order: Any = None
+    row: bytes = b""
+
+
+class Register(ABC):
+    """What the mutations of a key become. Immutable, and the same in every process."""
+
+    full: bool = False  # the feed is a snapshot
+
+    @property
+    @abstractmethod
+    def replacing(self) -> Register:
+        """The register that decides in partitions that the feed replaces."""
+
+    @abstractmethod
+    def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
+        """Return the mutations that are left of each key, and those of their columns that differ.
+
+        The first are row numbers, by hash. The others are counts, mixed and upserts; none where each key has one
+        mutation.
+        """
+
+    @abstractmethod
+    def meet(self, deletes: Flags, olds: Olds) -> Iterator[tuple[Decision, Ints]]:
+        """Yield each decision about some keys, and the numbers of its keys. deletes: of their last mutations."""
+
+    @abstractmethod
+    def fold_key(self, mutations: Iterable[Mutation]) -> Folded:
+        """Fold the mutations of one key, in the order of their precedence; there is at least one."""
+
+    @abstractmethod
+    def meet_key(self, folded: Folded | None, old: Old) -> Decision:
+        """Decide about one key. folded: None if the feed has no mutation of it."""
+
+    @property
+    @abstractmethod
+    def buries_absent(self) -> bool:
+        """Whether a record that has no mutation is deleted by absence."""
+
+    def absent(self, replaced: Flags | None) -> Any:
+        """Return ``buries_absent`` of some records. replaced: which are in replaced partitions; None: none is."""
+        own = self.buries_absent
+        return own if replaced is None else np.where(replaced, self.replacing.buries_absent, own)
+
+    @abstractmethod
+    def line(self, folded: Folded | None, old: Old) -> str:
+        """Return the rule that decided about one key, for people."""
+
+    @abstractmethod
+    def decisions(self, kind: str) -> Iterator[Decision]:
+        """Yield all decisions that a last mutation can lead to. kind: upsert or delete."""
