@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,3 +131,12 @@ def _binaries(offsets: Ints, data: Any) -> Any:
     return pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
+
+
+def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]]) -> Any:
+    """Return a pa.Array with other values at some places. changes: places, and their values."""
+    for places, others in changes:
+        rows = np.arange(len(values))
+        rows[places] = len(values) + np.arange(len(places))
+        values = pa.concat_arrays([values, others]).take(pa.array(rows))
+    return values

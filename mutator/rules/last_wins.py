@@ -4,11 +4,11 @@ The fold is a semigroup: mutations may be folded in any grouping, in the map tas
 same winners, counts and notes. Tied, for example, combines as (top, winner, mixed): of two folds of one key the higher
 top wins; where the tops are equal, the key is mixed if either fold is mixed or their winners differ.
 
->>> upsert, old = Mutation((5, -1, 0, 0, b"k,new"), False, b"k,new"), Old(RECORD, 4, b"k,old")
->>> LAST_WINS.meet_key(LAST_WINS.fold_key([upsert]), old).winner, LAST_WINS.meet_key(None, old).master
-('updated', 'kept')
->>> REPLACED.meet_key(None, old).master, SNAPSHOT.meet_key(None, old).master
-('deleted by absence', 'deleted by absence')
+>>> upsert, old = ((5, -1, 0, 0, b"k,new"), (False, b"k,new")), Old(RECORD, 4, b"k,old")
+>>> LAST_WINS.meet_key(LAST_WINS.fold_key([upsert]), old).decision.winner
+'updated'
+>>> [one.meet_key(None, old).decision.master for one in (LAST_WINS, SNAPSHOT, REPLACED)]
+['kept', 'deleted by absence', 'deleted by absence']
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags
-from mutator.rules.register import NOTHING, RECORD, Bag, Folded, Mutation, Old, Olds, Register
+from mutator.rules.register import NOTHING, RECORD, Bag, Events, Folded, KeyMet, Met, Mutation, Old, Olds, Register
 from mutator.rules.sort_order import hash_order
 from mutator.rules.truth_table import REPLACED_TABLE, TRUTH_TABLE, Case, Decision, case_name, case_of
 
@@ -46,7 +46,7 @@ class LastWins(Register):
     @property
     def buries_absent(self) -> bool:
         """Whether a record that has no mutation is deleted by absence."""
-        return self.meet_key(None, Old(RECORD)).master != "kept"
+        return self.meet_key(None, Old(RECORD)).decision.master != "kept"
 
     def __reduce__(self) -> str:
         return next(name for name, register in globals().items() if register is self)
@@ -71,30 +71,30 @@ class LastWins(Register):
         changed = {name: np.concatenate([bag.rows(name, alone), column])[order] for name, column in remarks.items()}
         return winners[order], changed
 
-    def meet(self, deletes: Flags, olds: Olds) -> Iterator[tuple[Decision, Ints]]:
-        """Yield each case of the truth table that occurs; it is looked up once, and decides about all of its keys."""
-        codes = deletes.astype(np.int8) | olds.older.astype(np.int8) << 1 | olds.same.astype(np.int8) << 2
+    def meet(self, events: Events, olds: Olds) -> Iterator[Met]:
+        """Look up each case of the truth table that occurs once; it decides about all of its keys."""
+        codes = events.deletes.astype(np.int8) | olds.older.astype(np.int8) << 1 | olds.same.astype(np.int8) << 2
         for code in np.unique(codes):
             winner = "delete" if code & 1 else "upsert"
             case = case_of(self.table, olds.kind, winner, older=bool(code & 2), same=bool(code & 4))
-            yield self.table[case], np.flatnonzero(codes == code)
+            yield Met(self.table[case], np.flatnonzero(codes == code))
 
-    def fold_key(self, mutations: Iterable[Mutation]) -> Folded:
+    def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
         """Leave the last mutation of one key."""
-        last: Mutation | None = None
+        place: tuple[Any, ...] = ()
+        content = False, b""
         count, mixed, upserts = 0, False, False
-        for one in mutations:
-            if last is None or one.place[:2] != last.place[:2]:
+        for one, value in mutations:
+            if one[:2] != place[:2]:
                 mixed = False
-            elif one[1:] != last[1:]:
+            elif value != content:
                 mixed = True
-            last, count, upserts = one, count + 1, upserts or not one.is_delete
-        assert last is not None
-        return Folded(last, count, mixed, upserts)
+            place, content, count, upserts = one, value, count + 1, upserts or not value[0]
+        return Folded(Mutation(place, *content), count, mixed, upserts)
 
-    def meet_key(self, folded: Folded | None, old: Old) -> Decision:
+    def meet_key(self, folded: Folded | None, old: Old) -> KeyMet:
         """Look up one key in the truth table."""
-        return self.table[self._case(folded, old)]
+        return KeyMet(self.table[self._case(folded, old)])
 
     def line(self, folded: Folded | None, old: Old) -> str:
         """Return the name of the line of the truth table that decided."""

@@ -48,16 +48,47 @@ class Bag(Protocol):
 
 
 @dataclass(frozen=True)
+class Events:
+    """What a fold left of some keys, one element a key: the mutations of a key follow each other in the bag."""
+
+    bag: Bag
+    first: Ints
+    last: Ints
+
+    @property
+    def deletes(self) -> Flags:
+        """Whether the last mutation is a delete."""
+        found: Flags = self.bag.rows("deletes", self.last)
+        return found
+
+    def chosen(self, keys: Ints) -> Events:
+        """Return those of some keys. keys: their numbers."""
+        return Events(self.bag, self.first[keys], self.last[keys])
+
+
+@dataclass(frozen=True)
 class Olds:
     """What a place has of some keys, one element a key, compared with the last mutation of the key."""
 
     kind: str  # RECORD, TOMBSTONE or NOTHING
     older: Flags  # the mutation's order value is lower
     same: Flags  # the mutation is an upsert with the bytes of the record
+    orders: Any = None  # None unless the register reads rows
+    rows: Any = None  # of records, as they are written; likewise
 
-    def chosen(self, rows: Any) -> Olds:
-        """Return some of them. rows: their numbers."""
-        return Olds(self.kind, self.older[rows], self.same[rows])
+    def chosen(self, keys: Ints) -> Olds:
+        """Return those of some keys. keys: their numbers."""
+        orders, rows = (None if column is None else column.take(keys) for column in (self.orders, self.rows))
+        return Olds(self.kind, self.older[keys], self.same[keys], orders, rows)
+
+
+class Met(NamedTuple):
+    """What became of some keys."""
+
+    decision: Decision
+    keys: Ints  # their numbers
+    rows: Any = None  # that are written, a pa.Array; None: those of the last mutations
+    orders: Any = None  # that records get, or tombstones; None: likewise
 
 
 class Mutation(NamedTuple):
@@ -80,6 +111,7 @@ class Folded(NamedTuple):
     mutations: int  # before the fold
     mixed: bool  # those with the order value and sequence of the last one are not all the same
     upserts: bool  # one of them is an upsert
+    left: tuple[Mutation, ...] = ()  # by their precedence; none: only the last one is
 
 
 class Old(NamedTuple):
@@ -90,10 +122,21 @@ class Old(NamedTuple):
     row: bytes = b""
 
 
+class KeyMet(NamedTuple):
+    """What became of one key."""
+
+    decision: Decision
+    row: bytes | None = None  # that is written; None: that of the last mutation
+    order: Any = None  # that the record gets, or the tombstone; None: likewise
+
+
 class Register(ABC):
     """What the mutations of a key become. Immutable, and the same in every process."""
 
     full: bool = False  # the feed is a snapshot
+    leaves_one: bool = True  # a fold leaves one mutation of a key
+    by_order: bool = False  # each order value of a key has a record or tombstone of its own
+    reads_rows: bool = False  # it must see the order values and rows of records: a table does not read them otherwise
 
     @property
     @abstractmethod
@@ -109,15 +152,18 @@ class Register(ABC):
         """
 
     @abstractmethod
-    def meet(self, deletes: Flags, olds: Olds) -> Iterator[tuple[Decision, Ints]]:
-        """Yield each decision about some keys, and the numbers of its keys. deletes: of their last mutations."""
+    def meet(self, events: Events, olds: Olds) -> Iterator[Met]:
+        """Decide about some keys; each is in one of the results."""
 
     @abstractmethod
-    def fold_key(self, mutations: Iterable[Mutation]) -> Folded:
-        """Fold the mutations of one key, in the order of their precedence; there is at least one."""
+    def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
+        """Fold the mutations of one key, in the order of their precedence; there is at least one.
+
+        mutations: (precedence, (is delete, row)), as the records engine has them.
+        """
 
     @abstractmethod
-    def meet_key(self, folded: Folded | None, old: Old) -> Decision:
+    def meet_key(self, folded: Folded | None, old: Old) -> KeyMet:
         """Decide about one key. folded: None if the feed has no mutation of it."""
 
     @property

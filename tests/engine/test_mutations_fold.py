@@ -269,7 +269,8 @@ def test_matches_equal_those_of_a_dict(bag, master, space):
     winners = Winners(plan_of(), folded, Tally())
     column = pa.array([key[0] for key in master], pa.large_binary())
     places = {value: place for place, value in enumerate(folded.keys[0].to_pylist())}
-    rows, found = winners.match(hashes_of(master, space), lambda chosen: [column.take(pa.array(chosen))])
+    keys = lambda chosen: [column.take(pa.array(chosen))]  # noqa: E731
+    rows, found = winners.match(hashes_of(master, space), keys, lambda chosen: pa.nulls(len(chosen)))
     expected = [(row, places[key[0]]) for row, key in enumerate(master) if key[0] in places]
     assert list(zip(rows.tolist(), found.tolist(), strict=True)) == expected
 

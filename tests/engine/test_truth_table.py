@@ -233,8 +233,9 @@ def test_row(case, monkeypatch):
     decisions = []
 
     def spy(*args):
-        decisions.append(decide(*args))
-        return decisions[-1]
+        met = decide(*args)
+        decisions.append(met.decision)
+        return met
 
     decide = LastWins.meet_key
     monkeypatch.setattr(LastWins, "meet_key", spy)

@@ -118,7 +118,7 @@ def own(row: Row) -> str:
 def decided(case: Case, register: Register = REPLACED) -> Decision:
     last = Mutation((case.new, -1, 0, 0, b""), case.winner == "delete", b"m" if case.same else b"w")
     folded = None if case.winner == "none" else Folded(last, 1, False, case.winner == "upsert")
-    return register.meet_key(folded, Old(case.known, case.old, b"m"))
+    return register.meet_key(folded, Old(case.known, case.old, b"m")).decision
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -137,10 +137,12 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: F
         return None
     likely = block.block.likely(winners.firsts) if winners.firsts else None
     if likely is None:
-        rows, positions = winners.match(block.hashes, block.keys)
+        rows, positions = winners.match(block.hashes, block.keys, block.orders)
     else:
         hashes = block.known(lambda: block.block.hashes(likely))
-        rows, positions = winners.match(hashes, lambda chosen: block.keys(likely[chosen]))
+        own = likely
+        keys, orders = (lambda chosen: block.keys(own[chosen])), (lambda chosen: block.orders(own[chosen]))
+        rows, positions = winners.match(hashes, keys, orders)
         rows = likely[rows]
     out = _dropped_in(block, dropped)
     if len(out):
@@ -153,15 +155,8 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: F
     actions = winners.meet_rows(positions, block.orders(rows), records, of_rows)
     gone = np.flatnonzero(actions == GONE)
     winners.bury(positions[gone])
-    index = pa.array(positions)
-    return pa.table(
-        {
-            "row": pa.array(rows),
-            "action": pa.array(actions),
-            "order": winners.found.orders.take(index),
-            "written": winners.found.written.take(index),
-        }
-    )
+    orders, written = winners.left(positions)
+    return pa.table({"row": pa.array(rows), "action": pa.array(actions), "order": orders, "written": written})
 
 
 def _dropped_in(block: MasterBlock, dropped: Ints) -> Ints:
@@ -248,13 +243,13 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
             if len(rows):
                 orders = (own_orders if plan.register.full else raised_orders)(plan, table.take(pa.array(rows)))
                 stay[rows[winners.found.moves[positions] == LEAVES]] = False  # it is revived in another partition
-                replaced = np.full(len(rows), output.replaced)
-                for decision, chosen in winners.meet_tombstones(positions, orders, replaced):
+                replaced = np.ones(len(rows), np.bool_) if output.replaced else None
+                for decision, chosen, *_ in winners.meet_tombstones(positions, orders, replaced):
                     if decision.result == "write":
                         stay[rows[chosen]] = False
                         winners.insert(positions[chosen])
                     elif decision.result == "touch tombstone":
-                        raised = winners.found.orders.take(pa.array(positions[chosen]))
+                        raised, _ = winners.left(positions[chosen])
                         table = _touched(plan, table, rows[chosen], raised)
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
 

@@ -43,6 +43,7 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
     if not len(repeated):
         return np.zeros(0, np.int64)
     keys = key_names(plan.key_width)
+    same_in = [*keys, "order"] if plan.register.by_order else keys  # columns by which rows are duplicates
     names = [*keys, "order", "sequence", *(["content"] if plan.master_is_table else []), "row"]
     spool = SortedSpool(names, plan.set_aside, stack)
     for one in blocks():
@@ -64,7 +65,7 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
         if before is not None:
             table = pa.concat_tables([before, table]).combine_chunks()
         same = np.ones(table.num_rows - 1, np.bool_)  # the key of a row is that of the next row
-        for name in keys:
+        for name in same_in:
             column = table.column(name).combine_chunks()
             same &= flags(pc.equal(column[1:], column[:-1]))
         dropped.append(table.column("row").to_numpy()[:-1][same])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
 
 from mutator.engine.blocks.mutations import Columns, Mutations
 from mutator.engine.blocks.rows_in_place import RowsInPlace
 from mutator.formats.blocks.block_type import unequal
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints
-from mutator.rules.order_columns import ranks
+from mutator.rules.order_columns import flags, ranks
 
 
 def fold(plan: Plan, found: Mutations) -> Mutations:
@@ -46,6 +50,22 @@ def _emptied(parts: list[Mutations]) -> Columns:
     columns = Columns(parts)
     parts.clear()
     return columns
+
+
+def last_of_keys(found: Mutations) -> tuple[Mutations, Ints, Ints]:
+    """Return the last mutation of each key, with the remarks on all, and the numbers of the first and the last ones.
+
+    found: as a fold left them, so that those of a key follow each other.
+    """
+    begins = np.ones(len(found), np.bool_)
+    begins[1:] = found.hashes[1:] != found.hashes[:-1]
+    for column in found.keys:
+        begins[1:] |= flags(pc.not_equal(column[1:], column[:-1]))
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(found))[: len(first)] - 1
+    counts = np.add.reduceat(found.counts, first)
+    mixed, upserts = (np.logical_or.reduceat(column, first) for column in (found.mixed, found.upserts))
+    return replace(found.take(last), counts=counts, mixed=mixed, upserts=upserts), first, last
 
 
 class BlockBag:

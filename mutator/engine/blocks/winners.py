@@ -8,17 +8,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
-from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, key_columns, key_names
+from mutator.engine.blocks.fold import BlockBag, last_of_keys
+from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, key_columns, key_names
 from mutator.engine.blocks.spool import BATCH
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import SPELLED_OTHERWISE, Tally
 from mutator.formats.blocks.block_type import Hashes, unequal
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column, to_texts, to_value
 from mutator.rules.order_units import units_of
-from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Olds
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Events, Met, Olds
 from mutator.rules.sort_order import key_order
 from mutator.rules.truth_table import Decision
 
@@ -33,6 +34,13 @@ class Winners:
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range | None = None) -> None:
         """Take the winners of a task. parts: the numbers of their hash parts; None if the feed is not divided."""
+        self._bag = BlockBag(plan, Columns([found]))
+        self._ends: tuple[Ints, Ints] | None = None  # first and last mutation of each key; None: it has one
+        if not plan.register.leaves_one:
+            found, first, last = last_of_keys(found)
+            self._ends = first, last
+        self._left: list[tuple[Ints, Any, Any]] = []  # other rows and order values than those of winners
+        self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
         self.mixed = found.mixed.copy()
@@ -61,18 +69,23 @@ class Winners:
 
     def match_table(self, table: Any) -> tuple[Ints, Ints]:
         """Match the tombstones of a pa.Table that has key columns and "hash"."""
-        keys, hashes = key_columns(table), table.column("hash").to_numpy()
+        columns, hashes = key_columns(table), table.column("hash").to_numpy()
+        if self.plan.register.by_order:
+            columns.append(own_orders(self.plan, table))
         rows = np.flatnonzero(self._seen[self._slots(hashes)])
-        return self._match(rows, hashes, lambda rows: [key.take(pa.array(rows)) for key in keys])
+        return self._match(rows, hashes, lambda rows: [column.take(pa.array(rows)) for column in columns])
 
-    def match(self, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
+    def match(self, hashes: Hashes, keys: Callable[[Ints], Any], orders: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
         """Return the numbers of the records that have a winner, ascending, and the number of each one's winner.
 
-        hashes: of the keys, one per row. keys: returns the key columns of the rows with some numbers.
+        hashes: of the keys, one per row. keys, orders: return the key columns and order values of the rows with some
+        numbers.
         """
         rows = np.flatnonzero(self._seen[self._slots(hashes)])
         if self.others and len(rows):
             self.others.look(hashes, rows, keys)
+        if self.plan.register.by_order:
+            return self._match(rows, hashes, lambda rows: [*keys(rows), orders(rows)])
         return self._match(rows, hashes, keys)
 
     def _match(self, rows: Ints, hashes: Hashes, keys: Callable[[Ints], Any]) -> tuple[Ints, Ints]:
@@ -125,36 +138,58 @@ class Winners:
         replaced = None if replaced is None else replaced[rows]
         older = self.older(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        decided = self.decide_rows(positions, older, same, flags(pc.equal(old_orders, orders)), replaced)
+        seen = (old_orders, old_rows) if self.plan.register.reads_rows else ()
+        olds = Olds(RECORD, older, same, *seen)
+        decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
         self.note_late(orders, old_orders, decided == KEEP)
         actions[rows] = decided
         return actions
 
-    def decide_rows(
-        self, positions: Ints, older: Flags, same: Flags, level: Flags, replaced: Flags | None = None
-    ) -> Ints:
+    def decide_rows(self, positions: Ints, olds: Olds, level: Flags, replaced: Flags | None = None) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
 
-        positions: numbers of the winners. older: the winner is older than the record. same: the winner is an upsert
-        with equal bytes. level: the order values are equal. replaced: as in ``meet_rows``.
+        positions: numbers of the winners. level: the order values are equal. replaced: as in ``meet_rows``.
         """
         self.met[positions] = True
         actions = np.zeros(len(positions), np.int64)
-        self.mixed[positions] |= level & ~same
-        for decision, chosen in self._decided(positions, Olds(RECORD, older, same), replaced):
+        self.mixed[positions] |= level & ~olds.same
+        for decision, chosen, *_ in self._decided(positions, olds, replaced):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, positions[chosen])
         return actions
 
-    def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[tuple[Decision, Ints]]:
-        """Yield each decision about some winners, and the numbers of its keys."""
-        deletes, register = self.found.deletes[positions], self.plan.register
+    def left(self, positions: Ints) -> tuple[Any, Any]:
+        """Return the order values and the rows that some winners leave, once it is decided about them."""
+        index = pa.array(positions)
+        orders, rows = self.found.orders.take(index), self.found.written.take(index)
+        for numbers, new_orders, new_rows in self._left:
+            at = np.full(len(self.found), -1)
+            at[numbers] = np.arange(len(numbers))
+            places = np.flatnonzero(at[positions] >= 0)
+            which = pa.array(at[positions[places]])
+            orders = exchanged(orders, [(places, new_orders.take(which))])
+            rows = exchanged(rows, [(places, new_rows.take(which))])
+        return orders, rows
+
+    def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
+        """Let some winners meet what is there."""
+        for met in self._met_by(self._events(positions), olds, replaced):
+            if met.rows is not None:
+                self._left.append((positions[met.keys], met.orders, met.rows))
+            yield met
+
+    def _events(self, positions: Ints) -> Events:
+        first, last = (positions, positions) if self._ends is None else (end[positions] for end in self._ends)
+        return Events(self._bag, first, last)
+
+    def _met_by(self, events: Events, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
+        register = self.plan.register
         if replaced is None:
-            yield from register.meet(deletes, olds)
+            yield from register.meet(events, olds)
             return
-        for one, rows in ((register, np.flatnonzero(~replaced)), (register.replacing, np.flatnonzero(replaced))):
-            for decision, chosen in one.meet(deletes[rows], olds.chosen(rows)):
-                yield decision, rows[chosen]
+        for one, keys in ((register, np.flatnonzero(~replaced)), (register.replacing, np.flatnonzero(replaced))):
+            for met in one.meet(events.chosen(keys), olds.chosen(keys)):
+                yield met._replace(keys=keys[met.keys])
 
     def older(self, old_orders: Any, orders: Any) -> Flags:
         """Return which winners are older than the records or tombstones that they meet; note the order values."""
@@ -173,9 +208,7 @@ class Winners:
         none = np.zeros(0, np.int64)
         return np.concatenate([*self._met, none]), np.flatnonzero(self.mixed), np.concatenate([*self._buried, none])
 
-    def meet_tombstones(
-        self, positions: Ints, old_orders: Any, replaced: Flags | None = None
-    ) -> list[tuple[Decision, Ints]]:
+    def meet_tombstones(self, positions: Ints, old_orders: Any, replaced: Flags | None = None) -> list[Met]:
         """Decide about tombstones and their winners, and count them; return the rows of each case.
 
         positions: numbers of the winners. old_orders: order values of the tombstones. replaced: as in ``meet_rows``.
@@ -187,10 +220,11 @@ class Winners:
         stays = self.found.moves[positions] != LEAVES
         self.mixed[positions] |= flags(pc.equal(old_orders, orders)) & ~deletes & stays
         decided = []
-        olds = Olds(TOMBSTONE, older, np.zeros(len(positions), np.bool_))
-        for decision, every in self._decided(positions, olds, replaced):
-            chosen = every[stays[every]]
-            decided.append((decision, chosen))
+        seen = (old_orders,) if self.plan.register.reads_rows else ()
+        olds = Olds(TOMBSTONE, older, np.zeros(len(positions), np.bool_), *seen)
+        for met in self._decided(positions, olds, replaced):
+            decision, chosen = met.decision, met.keys[stays[met.keys]]
+            decided.append(Met(decision, chosen))
             self._count(decision, positions[chosen])
             if decision.winner == "late":
                 late = np.zeros(len(positions), np.bool_)
@@ -215,7 +249,7 @@ class Winners:
         rest = rest[moves != ARRIVES]
         none = np.zeros(len(rest), np.bool_)
         insert = bury = rest[:0]
-        for decision, chosen in self._decided(rest, Olds(NOTHING, none, none), None):
+        for decision, chosen, *_ in self._decided(rest, Olds(NOTHING, none, none), None):
             self._count(decision, rest[chosen])
             if decision.result == "write":
                 insert = rest[chosen]
@@ -265,21 +299,22 @@ class Winners:
         With "arrives" if changed rows are written: whether the record comes from another partition.
         """
         found = self.found
-        columns = [*found.keys, pa.array(found.hashes), found.written, found.orders]
+        columns = [*found.keys, pa.array(found.hashes)]
         names = [*key_names(len(found.keys)), "hash", "row", "order"]
         if self.plan.changes is not None:
-            columns.append(pa.array(found.moves == ARRIVES))
             names.append("arrives")
         for positions in self._by_key(self._inserted):
             index = pa.array(positions)
-            yield pa.table([column.take(index) for column in columns], names)
+            orders, rows = self.left(positions)
+            arrives = [pa.array(found.moves[positions] == ARRIVES)] if self.plan.changes is not None else []
+            yield pa.table([*(column.take(index) for column in columns), rows, orders, *arrives], names)
 
     def buried(self) -> Iterator[Any]:
         """Yield the new tombstones, by key, as ``tombstone_table`` returns them."""
         for positions in self._by_key(self._buried):
             index = pa.array(positions)
             keys = [column.take(index) for column in self.found.keys]
-            orders = self.found.orders.take(index)
+            orders, _ = self.left(positions)
             yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now)
 
     def _by_key(self, positions: Sequence[Ints]) -> Iterator[Ints]:
@@ -309,7 +344,7 @@ class Winners:
     def _equal(self, keys: Any, positions: Ints) -> Flags:
         index = pa.array(positions)
         equal = np.ones(len(positions), np.bool_)
-        for column, known in zip(keys, self.found.keys, strict=True):
+        for column, known in zip(keys, self._identity, strict=True):
             equal &= flags(pc.equal(column, known.take(index)))
         return equal
 

@@ -29,10 +29,11 @@ import pyarrow.compute as pc
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import Files
 from mutator.engine.blocks.carry import wanted_filters_of
+from mutator.engine.blocks.fold import BlockBag
 from mutator.engine.blocks.hash_parts import Parts
 from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
-from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Mutations, directory_column
+from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, directory_column
 from mutator.engine.blocks.read_blocks import tombstones
 from mutator.engine.blocks.winners import Winners, own_orders, raised_orders
 from mutator.engine.malloc import keep_freed_memory
@@ -51,7 +52,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.order_columns import flags
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import lacks_value
-from mutator.rules.register import RECORD, TOMBSTONE, Olds
+from mutator.rules.register import RECORD, TOMBSTONE, Events, Olds
 from mutator.storage.compression import CorruptStream
 
 NOWHERE = ""  # the directory of tombstones without a partition
@@ -142,6 +143,7 @@ class _Search:
         """Yield all routes. own: the directory of each winner. located: what the search found."""
         found = self._found
         moves, mixed = found.moves.copy(), found.mixed.copy()
+        bag = BlockBag(self._plan, Columns([found]))
         leaving: list[tuple[str, Ints]] = []
         for part in located:
             numbers = part.numbers
@@ -150,8 +152,8 @@ class _Search:
             register = register.replacing if self._plan.replaces(part.directory) else register
             older, same = flags(pc.greater(part.orders, order)), np.zeros(len(numbers), np.bool_)
             stays = own[numbers] == part.directory
-            for decision, chosen in register.meet(found.deletes[numbers], Olds(part.kind, older, same)):
-                stays[chosen] |= decision.result != "write"
+            for decision, keys, *_ in register.meet(Events(bag, numbers, numbers), Olds(part.kind, older, same)):
+                stays[keys] |= decision.result != "write"
             own[numbers[stays]] = part.directory
             gone = numbers[~stays]
             if not len(gone):
@@ -245,7 +247,7 @@ def _rows(plan: Reading, splits: list[Split], winners: Winners) -> Iterator[tupl
 
     found = []
     for block in from_files(plan, splits, done):
-        rows, positions = winners.match(block.hashes, block.keys)
+        rows, positions = winners.match(block.hashes, block.keys, block.orders)
         if len(rows):
             found.append((positions, block.orders(rows)))
     source, text = plan.inputs[0].source, checksum_of(plan, 0, receipts)

@@ -16,7 +16,7 @@ from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.tally import Tally
 from mutator.rules.absences import met_order
 from mutator.rules.last_wins import LAST_WINS
-from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Mutation, Old, Register
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Folded, Old, Register
 from mutator.rules.truth_table import Decision
 
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
@@ -51,14 +51,14 @@ def merge_bucket(
     master, then inserted rows by key.
     """
     decided = Counter[Decision]()
-    for key, group in groupby(elements, key=_key):
+    for key, group in _by_order(elements) if register.by_order else groupby(elements, key=_key):
         record, tombstone, folded, duplicates = _collect(group, tally.counts, register)
         old = Old(NOTHING)
         if record is not None:
             old = Old(RECORD, record[0][0], record[1])
         elif tombstone is not None:
             old = Old(TOMBSTONE, tombstone[0] if register.full else met_order(*tombstone, absences))
-        decision = register.meet_key(folded, old)
+        decision, new_row, new_order = register.meet_key(folded, old)
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision.winner, horizon)
@@ -76,16 +76,21 @@ def merge_bucket(
         result = decision.result
         if duplicates:
             tally.note("duplicate IDs", key)
+        if folded is not None:
+            new_row = folded.last.row if new_row is None else new_row
+            new_order = folded.last.order if new_order is None else new_order
         if changed is not None and result in ("write", "bury", "bury record") and (record or result == "write"):
             before = None if record is None else old.row
-            changed(before, winner.row if result == "write" else None)  # type: ignore[union-attr]
+            changed(before, new_row if result == "write" else None)
         if result in ("keep", "touch", "write"):
             # An updated row replaces its record where the record is.
-            position = (INSERTED, key) if record is None else (SURVIVOR, *record[0][2:4], *record[0][5:])
-            row = winner.row if result == "write" else old.row  # type: ignore[union-attr]
-            yield position, (row, old.order if result == "keep" else winner.order)  # type: ignore[union-attr]
+            place = (new_order,) if register.by_order else ()
+            position = (INSERTED, key, *place) if record is None else (SURVIVOR, *record[0][2:4], *record[0][5:])
+            row = new_row if result == "write" else old.row
+            assert row is not None
+            yield position, (row, old.order if result == "keep" else new_order)
             continue
-        order, committed = _buried(result, tombstone, old.order, winner, now)
+        order, committed = _buried(result, tombstone, old.order, new_order, now)
         if expire_before is not None and committed < expire_before:
             tally.expire(1, met_order(order, committed, absences))
         else:
@@ -116,7 +121,7 @@ def _collect(
             tombstone = (value[0], value[1])
             counts["tombstones in"] += 1
         else:  # the mutations come last
-            mutations = (Mutation(place, *value) for (_, _, _, place), value in chain([element], group))
+            mutations = ((place, value) for (_, _, _, place), value in chain([element], group))
             return record, tombstone, register.fold_key(mutations), duplicates
     return record, tombstone, None, duplicates
 
@@ -144,20 +149,33 @@ def _note_winner(tally: Tally, key: Key, folded: Folded, old: Old, outcome: str 
 
 
 def _buried(
-    result: str, tombstone: tuple[Any, int] | None, order: Any, winner: Mutation | None, now: int
+    result: str, tombstone: tuple[Any, int] | None, old_order: Any, new_order: Any, now: int
 ) -> tuple[Any, int]:
-    """Return the order value and commit time of a key's tombstone. order: of the record or tombstone it had before."""
+    """Return the order value and commit time of a key's tombstone.
+
+    old_order: of the record or tombstone that it had before. new_order: of the decision.
+    """
     if result == "bury record":
-        return order, now
-    if result == "keep tombstone":
-        assert tombstone is not None
-        return tombstone
-    assert winner is not None
+        return old_order, now
     if result == "bury":
-        return winner.order, now
+        return new_order, now
     assert tombstone is not None
+    if result == "keep tombstone":
+        return tombstone
     # The same delete again changes nothing, so it does not make the tombstone newer.
-    return winner.order, now if winner.order > tombstone[0] else tombstone[1]
+    return new_order, now if new_order > tombstone[0] else tombstone[1]
+
+
+def _by_order(elements: Iterable[Element]) -> Iterator[tuple[Key, Iterator[Element]]]:
+    """Yield the elements of each key that have one order value."""
+
+    def order(element: Element) -> Any:
+        (_, _, side, precedence), value = element
+        return value[0] if side == read_records.TOMBSTONE else precedence[0]
+
+    for key, group in groupby(elements, key=_key):
+        for _, found in groupby(sorted(group, key=order), key=order):
+            yield key, found
 
 
 def _key(element: Element) -> Key:

@@ -39,18 +39,19 @@ from mutator.engine.versions.apart import apart, together
 from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.met_rows import MetRows, exchanged, known_orders, known_tombstone_orders
+from mutator.engine.versions.met_rows import MetRows, known_orders, known_tombstone_orders
 from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.block_type import unequal
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints, chosen
+from mutator.rules.byte_columns import Flags, Ints, chosen, exchanged
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags, to_texts
 from mutator.rules.order_units import units_of
 from mutator.rules.partition_paths import values_of
+from mutator.rules.register import RECORD, Olds
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.rules.sort_order import number_order
 
@@ -204,7 +205,7 @@ class Meeting:
             new = orders.take(pa.array(rows))
             older[rows] = winners.older(old, new)
             level[rows] = flags(pc.equal(old, new)) & is_own
-        actions = winners.decide_rows(met.numbers, older, same, level, replaced)
+        actions = winners.decide_rows(met.numbers, Olds(RECORD, older, same), level, replaced)
         if len(rows):
             winners.note_late(new, old, actions[rows] == KEEP)
         self._late[met.numbers[actions == KEEP]] = True
@@ -290,7 +291,7 @@ class Meeting:
         numbers, replaced = met.numbers[fresh], self._replaced(met.partitions[fresh])
         own, orders = known_tombstone_orders(self._plan, met, fresh, self._replaced(met.partitions))
         hidden = []
-        for decision, rows in winners.meet_tombstones(numbers, orders, replaced):
+        for decision, rows, *_ in winners.meet_tombstones(numbers, orders, replaced):
             self._late[numbers[rows]] = decision.winner == "late"
             if decision.result == "write":
                 hidden.append(rows)

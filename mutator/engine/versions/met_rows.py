@@ -19,7 +19,7 @@ from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.order_columns import flags, from_texts, met_orders, to_column
 from mutator.rules.row_hash import RowHashes
 
@@ -169,12 +169,3 @@ def _or_highs(met: MetRows, rows: Ints, replaced: Flags | None, read: Callable[[
     own[:] = False
     own[competing] = True
     return orders, own
-
-
-def exchanged(values: Any, changes: Sequence[tuple[Ints, Any]]) -> Any:
-    """Return a pa.Array with other values at some places. changes: places, and their values."""
-    for places, others in changes:
-        rows = np.arange(len(values))
-        rows[places] = len(values) + np.arange(len(places))
-        values = pa.concat_arrays([values, others]).take(pa.array(rows))
-    return values

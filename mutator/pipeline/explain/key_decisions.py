@@ -208,7 +208,7 @@ def met_by(
     register: Register, before: Held, mutations: Sequence[Mutation], absences: Mapping[int, Any]
 ) -> tuple[rules.Folded | None, rules.Old]:
     """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
-    rows = [rules.Mutation(one.place, one.is_delete, one.content) for one in mutations]
+    rows = [(one.place, (one.is_delete, one.content)) for one in mutations]
     old = rules.Old(before.kind, order_met(before, register.full, absences), before.content)
     return register.fold_key(rows) if rows else None, old
 

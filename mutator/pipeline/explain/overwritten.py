@@ -33,7 +33,7 @@ def decide_overwritten(before: Held | None, mutations: Sequence[Mutation], absen
             (*lost, Outcome(winner, None, possible_outcomes(winner, LAST_WINS, REPLACED))), None, None, before, None
         )
     met = met_by(REPLACED, before, ordered, absences)
-    decision, line = REPLACED.meet_key(*met), REPLACED.line(*met)
+    decision, line = REPLACED.meet_key(*met).decision, REPLACED.line(*met)
     outcomes = (*lost, Outcome(winner, decision.winner))
     return Decided(outcomes, line, decision.master, before, _after(decision.result, before, winner))
 

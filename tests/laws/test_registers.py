@@ -1,0 +1,130 @@
+"""The seam of registers: toys that need more than last wins keep the laws, on a directory, in both engines.
+
+Each world is a feed of a few mutations, merged at once and cut into runs; both must give what the model gives.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mutator
+from mutator.dataset.side_columns import read_tombstones
+from mutator.plan import run_plan
+from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
+from tests.laws.toy_registers import History, TwoFields, decided
+from tests.support import local_engine
+from tests.support.no_limits import NO_LIMITS
+from tests.support.small_runs import known
+
+SETTINGS = {
+    "id.field.ordinals": "0",
+    "temporal.ordering.field.ordinal": "1",
+    "op.code.field.ordinal": "2",
+    "op.code.in.master": "false",
+    "num.reducer": "2",
+    "split.bytes": "60",
+    **NO_LIMITS,
+}
+KEYS = ["a", "b", "c", "d"]
+ENGINES = ["blocks", "records"]
+Row = tuple[str, int, str, str, str]  # key, order value, op code, fields
+State = tuple[list[str], list[tuple[str, int]]]  # rows, tombstones
+
+
+def world(rng: random.Random) -> list[Row]:
+    """Return mutations, no two of a key with one order value."""
+    orders = {key: rng.sample(range(2, 12), rng.randint(0, 5)) for key in KEYS}
+    rows = []
+    for key, order in [(one, order) for one in KEYS for order in orders[one]]:
+        op = rng.choice("UUUD")
+        fields = rng.choice([("x", "y"), ("x", "~"), ("~", "y"), ("", "~"), ("z", "z")]) if op == "U" else ("", "")
+        rows.append((key, order, op, *fields))
+    rng.shuffle(rows)
+    return rows
+
+
+def merged(work: Path, runs: list[list[Row]], engine: str, on: Callable[..., Any] = local_engine.mutate) -> State:
+    """Merge runs one after the other into a master of two records; return what it has afterwards."""
+    master = work / "master"
+    master.mkdir(parents=True)
+    for number, key in enumerate(KEYS[:2]):
+        (master / f"{number}.txt").write_text(f"{key},1,m,m,1,1\n")
+    for number, rows in enumerate(runs):
+        feed = work / f"feed{number}"
+        feed.mkdir()
+        for part in range(2):
+            lines = (f"{key},{order},{op},{a},{b},,\n" for key, order, op, a, b in rows[part::2])
+            (feed / f"f{part}.txt").write_text("".join(lines))
+        output = work / f"out{number}"
+        on(SETTINGS, master=master, feed=feed, output=output, engine=engine)
+        master = output
+    rows = [line for path in master.glob("part-*") for line in path.read_text().splitlines()]
+    buried = [(key[0].decode(), int(order)) for key, order, _ in tombstones_in(master)]
+    return sorted(rows), sorted(buried)
+
+
+def tombstones_in(output: Path) -> Iterator[Any]:
+    for part in known(output).beside if (output / "_mutator").exists() else ():
+        if part.role == "tombstones":
+            with Path(output, part.path).open("rb") as stream:
+                yield from read_tombstones(stream)
+
+
+def all_events(rows: list[Row]) -> State:
+    """Return what a history must have."""
+    first = [f"{key},1,m,m,1,1" for key in KEYS[:2]]
+    upserts = [f"{key},{order},{a},{b},," for key, order, op, a, b in rows if op == "U"]
+    return sorted(first + upserts), sorted((key, order) for key, order, op, *_ in rows if op == "D")
+
+
+def last_fields(rows: list[Row]) -> State:
+    """Return what a register of two fields must have: each mutation meets what all earlier ones left."""
+    state: dict[str, tuple[str, int, bytes]] = {key: (RECORD, 1, f"{key},1,m,m,1,1".encode()) for key in KEYS[:2]}
+    for key, order, op, a, b in sorted(rows, key=lambda row: row[1]):
+        kind, old, row = state.get(key, (NOTHING, None, None))
+        mutation = Mutation((order,), op == "D", f"{key},{order},{a},{b},,".encode())
+        decision, new, at = decided(kind, old, row, [mutation])
+        if decision.result in ("bury", "touch tombstone", "keep tombstone"):
+            state[key] = TOMBSTONE, at, b""
+        elif decision.result != "keep":
+            state[key] = RECORD, at, new
+    kept = [row.decode() for kind, _, row in state.values() if kind == RECORD]
+    return sorted(kept), sorted((key, order) for key, (kind, order, _) in state.items() if kind == TOMBSTONE)
+
+
+TOYS = [(History(), all_events), (TwoFields(), last_fields)]
+
+
+@pytest.fixture(params=TOYS, ids=["history", "two fields"])
+def model(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Give all plans a toy register, and return what it must give."""
+    register, expected = request.param
+    monkeypatch.setattr(run_plan, "LAST_WINS", register)
+    return expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_any_cut_into_runs_gives_what_the_model_gives(model: Any, engine: str, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    for number in range(8):
+        rows = world(rng)
+        cuts = sorted(rng.sample(range(len(rows) + 1), min(2, len(rows))))
+        runs = [rows[start:end] for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+        expected = model(rows)
+        work = tmp_path / str(number)
+
+        assert merged(work / "whole", [rows], engine) == expected
+        assert merged(work / "cut", runs, engine) == expected, runs
+        assert merged(work / "again", [*runs, rows], engine) == expected
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_spark_gives_what_the_model_gives(model: Any, engine: str, sc: Any, tmp_path: Path) -> None:
+    rows = world(random.Random(3))
+    assert merged(tmp_path, [rows[:4], rows[4:]], engine, on=partial(mutator.mutate, sc)) == model(rows)

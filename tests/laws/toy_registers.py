@@ -1,0 +1,195 @@
+"""Two toy registers, which show that the contract of registers is wide enough: of two fields, and of all events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mutator.rules.byte_columns import Ints
+from mutator.rules.last_wins import LastWins, groups_of_keys
+from mutator.rules.register import (
+    NOTHING,
+    RECORD,
+    TOMBSTONE,
+    Bag,
+    Events,
+    Folded,
+    KeyMet,
+    Met,
+    Mutation,
+    Old,
+    Olds,
+    Register,
+)
+from mutator.rules.sort_order import hash_order
+from mutator.rules.truth_table import TRUTH_TABLE, Decision
+
+UNSET = "~"
+FIELDS = (0, 1)
+LOWEST = -1
+
+
+class History(LastWins):
+    """Keeps all events of a key: a record or a tombstone for each order value, of which the last mutation wins."""
+
+    by_order = True
+
+    def __init__(self) -> None:
+        super().__init__(TRUTH_TABLE)
+
+    def __reduce__(self) -> Any:
+        return History, ()
+
+    def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
+        return super().fold(ByOrder(bag))
+
+
+class ByOrder:
+    """A bag whose order values are a part of the keys."""
+
+    def __init__(self, bag: Bag) -> None:
+        self._bag = bag
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bag, name)
+
+    def keys(self, rows: Ints) -> Sequence[Any]:
+        return [*self._bag.keys(rows), self._bag.rows("orders", rows)]
+
+
+class TwoFields(Register):
+    """Each mutation sets one of two fields, or both, and each field has the value of the last one that set it.
+
+    A row is ``key,order,first,second,order of the first,order of the second``; a ``~`` is an unset field. A delete
+    clears both. A patch of an unknown record inserts it.
+    """
+
+    leaves_one = False
+    reads_rows = True
+
+    def __reduce__(self) -> Any:
+        return TwoFields, ()
+
+    @property
+    def replacing(self) -> Register:
+        raise NotImplementedError
+
+    @property
+    def buries_absent(self) -> bool:
+        return False
+
+    def line(self, folded: Folded | None, old: Old) -> str:
+        return "two fields"
+
+    def decisions(self, kind: str) -> Iterator[Decision]:
+        return iter(())
+
+    def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
+        hashes = bag.column("hashes")
+        order = hash_order(hashes)
+        by = [*bag.precedence(order), groups_of_keys(hashes[order], bag.keys(order))]
+        order, key = order[np.lexsort([bag.content_ranks(order), *by])], np.sort(by[-1])
+        counts, found, left = bag.column("counts").copy(), [], 0
+        deletes, rows = bag.rows("deletes", order), bag.rows("written", order).to_pylist()
+        for start, end in _runs(key):
+            kept = [start + number for number in _kept(deletes[start:end], rows[start:end])]
+            others = [number for number in range(start, end) if number not in kept]
+            counts[order[end - 1]] += counts[order[others]].sum()
+            left += len(others)
+            found += kept
+        chosen = order[found]
+        return chosen, {"counts": counts[chosen]} if left else {}
+
+    def meet(self, events: Events, olds: Olds) -> Iterator[Met]:
+        found: dict[Decision, list[Any]] = {}
+        rows = [None] * len(events.last) if olds.rows is None else olds.rows.to_pylist()
+        orders = [None] * len(events.last) if olds.orders is None else olds.orders.to_pylist()
+        for number, (first, last) in enumerate(zip(events.first.tolist(), events.last.tolist(), strict=True)):
+            every = np.arange(first, last + 1)
+            columns = (events.bag.rows(name, every).tolist() for name in ("deletes",))
+            written, own = (events.bag.rows(name, every).to_pylist() for name in ("written", "orders"))
+            mutations = [Mutation((order,), *one) for order, *one in zip(own, *columns, written, strict=True)]
+            decision, row, order = decided(olds.kind, orders[number], rows[number], mutations)
+            found.setdefault(decision, []).append((number, row or written[-1], order))
+        for decision, results in found.items():
+            numbers, new_rows, new_orders = zip(*results, strict=True)
+            columns = pa.array(new_rows, pa.large_binary()), pa.array(new_orders, pa.int64())
+            yield Met(decision, np.array(numbers), *columns)
+
+    def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
+        found = [Mutation(place, *value) for place, value in mutations]
+        kept = _kept([one.is_delete for one in found], [one.row for one in found])
+        upserts = any(not one.is_delete for one in found)
+        return Folded(found[-1], len(found), False, upserts, tuple(found[number] for number in kept))
+
+    def meet_key(self, folded: Folded | None, old: Old) -> KeyMet:
+        if folded is None:
+            result = Decision("keep", None, "kept") if old.kind == RECORD else Decision("keep tombstone", None, None)
+            return KeyMet(result)
+        return KeyMet(*decided(old.kind, old.order, old.row, folded.left))
+
+
+def decided(
+    kind: str, order: Any, row: bytes | None, mutations: Sequence[Mutation]
+) -> tuple[Decision, bytes | None, Any]:
+    """Return the decision about a key, the row and the order value that it leaves. mutations: by their precedence."""
+    key = (row or mutations[0].row).split(b",")[0].decode()
+    before: tuple[Any, ...] | None = None
+    fields, alive, last = [(LOWEST, ""), (LOWEST, "")], kind == RECORD, LOWEST
+    if kind == RECORD:
+        assert row is not None
+        values = row.decode().rstrip("\n").split(",")
+        fields = [(int(values[4 + number]), values[2 + number]) for number in FIELDS]
+        last, before = order, (*(value for _, value in fields),)
+    elif kind == TOMBSTONE:
+        fields, last = [(order, "")] * 2, order
+    known = fields[:]
+    for one in mutations:
+        values = one.row.decode().rstrip("\n").split(",")
+        now = one.order
+        if not alive and kind != NOTHING and now < last:
+            continue
+        sent = [""] * 2 if one.is_delete else values[2:4]
+        for number in FIELDS:
+            if sent[number] != UNSET and now >= fields[number][0]:
+                fields[number] = now, sent[number]
+        alive = alive and now < last if one.is_delete else True
+        last, kind = max(last, now), RECORD if alive else TOMBSTONE
+    after = (*(value for _, value in fields),) if alive else None
+    late = mutations[-1].order < (LOWEST if order is None else order)
+    was = RECORD if before is not None else NOTHING if order is None else TOMBSTONE
+    line = ",".join([key, str(last), *(value for _, value in fields), *(str(at) for at, _ in fields)])
+    new_row = line.encode() + (b"\n" if mutations[0].row.endswith(b"\n") else b"")
+    if was == RECORD and alive:
+        if after != before:
+            return Decision("write", "updated", "replaced"), new_row, last
+        outcome = "late" if late else "no-op"
+        if fields == known and last == order:
+            return Decision("keep", outcome, "kept"), None, last
+        return Decision("write", outcome, "kept"), new_row, last
+    if was == RECORD:
+        return Decision("bury", "deleted", "removed"), None, last
+    if alive:
+        return Decision("write", "inserted", None), new_row, last
+    if was == NOTHING:
+        return Decision("bury", "delete of unknown", None), None, last
+    return Decision("keep tombstone" if late else "touch tombstone", "late" if late else "no-op", None), None, last
+
+
+def _kept(deletes: Sequence[bool], rows: Sequence[bytes]) -> list[int]:
+    """Return the numbers of the mutations of a key that still decide about a field, or are the last of their kind."""
+    kept = set()
+    for number in reversed(range(len(rows))):
+        sent = rows[number].rstrip(b"\n").split(b",")[2:4]
+        parts = {"delete", *FIELDS} if deletes[number] else {"row", *(f for f in FIELDS if sent[f] != UNSET.encode())}
+        if parts - {part for one in kept for part in one[1]}:
+            kept.add((number, frozenset(parts)))
+    return sorted(number for number, _ in kept)
+
+
+def _runs(key: Ints) -> Iterator[tuple[int, int]]:
+    begins = np.flatnonzero(np.concatenate((np.ones(min(1, len(key)), np.bool_), key[1:] != key[:-1])))
+    return zip(begins.tolist(), [*begins[1:].tolist(), len(key)], strict=True)
