@@ -147,8 +147,8 @@ class Register(ABC):
     def fold(self, bag: Bag) -> tuple[Ints, dict[str, Any]]:
         """Return the mutations that are left of each key, and those of their columns that differ.
 
-        The first are row numbers, by hash. The others are counts, mixed and upserts; none where each key has one
-        mutation.
+        The first are row numbers, by hash; those of a key follow each other, by their precedence. The others are
+        counts, mixed and upserts; none where nothing was folded. Counts must add up to those of the bag.
         """
 
     @abstractmethod

@@ -15,12 +15,15 @@ import pytest
 
 import mutator
 from mutator.dataset.side_columns import read_tombstones
+from mutator.dataset.versions.opening import open_snapshot
 from mutator.plan import run_plan
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
+from mutator.table.table import Table
 from tests.laws.toy_registers import History, TwoFields, decided
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
+from tests.support.versioned import left_of
 
 SETTINGS = {
     "id.field.ordinals": "0",
@@ -122,6 +125,33 @@ def test_any_cut_into_runs_gives_what_the_model_gives(model: Any, engine: str, t
         assert merged(work / "whole", [rows], engine) == expected
         assert merged(work / "cut", runs, engine) == expected, runs
         assert merged(work / "again", [*runs, rows], engine) == expected
+
+
+def applied(work: Path, runs: list[list[Row]]) -> State:
+    """Apply runs one after the other to a table of two records; return what it has afterwards."""
+    settings = {"key": "id", "order_by": "at", "op": "op", "header": True, "num.reducer": "2", **NO_LIMITS}
+    work.mkdir(parents=True)
+    table = Table.create(str(work / "table"), settings)
+    first: list[Any] = [(key, 1, "U", "m", "m", "1", "1") for key in KEYS[:2]]
+    for number, rows in enumerate([first, *runs]):
+        lines = (",".join(map(str, (*row, "", "")[:7])) + "\n" for row in rows)
+        (work / f"{number}.csv").write_text("id,at,op,first,second,at1,at2\n" + "".join(lines))
+        table.apply(str(work / f"{number}.csv"))
+    left = left_of(open_snapshot(table.path), {}, width=1)
+    buried = [(key[0].decode(), int(order)) for key, order in left.tombstones]
+    return sorted(",".join(value or "" for value in row.values()) for row in left.rows), sorted(buried)
+
+
+def test_a_table_gives_what_the_model_gives(model: Any, tmp_path: Path) -> None:
+    rng = random.Random(11)
+    for number in range(6):
+        rows = world(rng)
+        cut = len(rows) // 2
+        expected = model(rows)
+
+        assert applied(tmp_path / f"{number}" / "whole", [rows] if rows else []) == expected
+        runs = [run for run in (rows[:cut], rows[cut:], rows) if run]
+        assert applied(tmp_path / f"{number}" / "cut", runs) == expected
 
 
 @pytest.mark.parametrize("engine", ENGINES)

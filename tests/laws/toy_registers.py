@@ -93,7 +93,7 @@ class TwoFields(Register):
         by = [*bag.precedence(order), groups_of_keys(hashes[order], bag.keys(order))]
         order, key = order[np.lexsort([bag.content_ranks(order), *by])], np.sort(by[-1])
         counts, found, left = bag.column("counts").copy(), [], 0
-        deletes, rows = bag.rows("deletes", order), bag.rows("written", order).to_pylist()
+        deletes, rows = bag.rows("deletes", order), texts_of(bag.rows("written", order))
         for start, end in _runs(key):
             kept = [start + number for number in _kept(deletes[start:end], rows[start:end])]
             others = [number for number in range(start, end) if number not in kept]
@@ -105,19 +105,19 @@ class TwoFields(Register):
 
     def meet(self, events: Events, olds: Olds) -> Iterator[Met]:
         found: dict[Decision, list[Any]] = {}
-        rows = [None] * len(events.last) if olds.rows is None else olds.rows.to_pylist()
+        rows = [None] * len(events.last) if olds.rows is None else texts_of(olds.rows)
+        form = events.bag.rows("written", events.last[:1]).type
         orders = [None] * len(events.last) if olds.orders is None else olds.orders.to_pylist()
         for number, (first, last) in enumerate(zip(events.first.tolist(), events.last.tolist(), strict=True)):
             every = np.arange(first, last + 1)
-            columns = (events.bag.rows(name, every).tolist() for name in ("deletes",))
-            written, own = (events.bag.rows(name, every).to_pylist() for name in ("written", "orders"))
-            mutations = [Mutation((order,), *one) for order, *one in zip(own, *columns, written, strict=True)]
+            written, own = texts_of(events.bag.rows("written", every)), events.bag.rows("orders", every).to_pylist()
+            columns = zip(own, events.bag.rows("deletes", every).tolist(), written, strict=True)
+            mutations = [Mutation((at,), is_delete, text) for at, is_delete, text in columns]
             decision, row, order = decided(olds.kind, orders[number], rows[number], mutations)
             found.setdefault(decision, []).append((number, row or written[-1], order))
         for decision, results in found.items():
             numbers, new_rows, new_orders = zip(*results, strict=True)
-            columns = pa.array(new_rows, pa.large_binary()), pa.array(new_orders, pa.int64())
-            yield Met(decision, np.array(numbers), *columns)
+            yield Met(decision, np.array(numbers), rows_of(new_rows, form), pa.array(new_orders, pa.int64()))
 
     def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
         found = [Mutation(place, *value) for place, value in mutations]
@@ -130,6 +130,22 @@ class TwoFields(Register):
             result = Decision("keep", None, "kept") if old.kind == RECORD else Decision("keep tombstone", None, None)
             return KeyMet(result)
         return KeyMet(*decided(old.kind, old.order, old.row, folded.left))
+
+
+def texts_of(rows: Any) -> list[bytes]:
+    """Return rows of a block as delimited text."""
+    found = rows.to_pylist()
+    if not pa.types.is_struct(rows.type):
+        return found
+    return [",".join(value or "" for value in row.values()).encode() for row in found]
+
+
+def rows_of(texts: Sequence[bytes], form: Any) -> Any:
+    """Return rows of a type, given their text."""
+    if not pa.types.is_struct(form):
+        return pa.array(texts, form)
+    names = [field.name for field in form]
+    return pa.array([dict(zip(names, text.decode().split(","), strict=True)) for text in texts], form)
 
 
 def decided(

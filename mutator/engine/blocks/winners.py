@@ -1,6 +1,7 @@
 """Winners meet the records and tombstones of their keys, a block at a time, as the register of the run decides."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Winners:
 
     def __init__(self, plan: Plan, found: Mutations, tally: Tally, parts: range | None = None) -> None:
         """Take the winners of a task. parts: the numbers of their hash parts; None if the feed is not divided."""
-        self._bag = BlockBag(plan, Columns([found]))
+        self.folded, self._bag = found, BlockBag(plan, Columns([found]))
         self._ends: tuple[Ints, Ints] | None = None  # first and last mutation of each key; None: it has one
         if not plan.register.leaves_one:
             found, first, last = last_of_keys(found)
@@ -43,6 +44,7 @@ class Winners:
         self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
+        self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
         self.mixed = found.mixed.copy()
         self._met: list[Ints] = []
         self._inserted: list[Ints] = []
@@ -141,7 +143,7 @@ class Winners:
         seen = (old_orders, old_rows) if self.plan.register.reads_rows else ()
         olds = Olds(RECORD, older, same, *seen)
         decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
-        self.note_late(orders, old_orders, decided == KEEP)
+        self.note_late(orders, old_orders, self.late[positions])
         actions[rows] = decided
         return actions
 
@@ -156,6 +158,8 @@ class Winners:
         for decision, chosen, *_ in self._decided(positions, olds, replaced):
             actions[chosen] = _ACTIONS[decision.result]
             self._count(decision, positions[chosen])
+            if (decision.result, decision.master) == ("write", "kept"):
+                self.tally.counts["rows rewritten"] += len(chosen)
         return actions
 
     def left(self, positions: Ints) -> tuple[Any, Any]:
@@ -170,6 +174,13 @@ class Winners:
             orders = exchanged(orders, [(places, new_orders.take(which))])
             rows = exchanged(rows, [(places, new_rows.take(which))])
         return orders, rows
+
+    def settle(self) -> bool:
+        """Give the winners the order values and rows that they leave; return whether these are others."""
+        if self._left:
+            orders, rows = self.left(np.arange(len(self.found)))
+            self.found = replace(self.found, orders=orders, rows=rows, written=rows)
+        return bool(self._left)
 
     def _decided(self, positions: Ints, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         """Let some winners meet what is there."""
@@ -226,13 +237,10 @@ class Winners:
             decision, chosen = met.decision, met.keys[stays[met.keys]]
             decided.append(Met(decision, chosen))
             self._count(decision, positions[chosen])
-            if decision.winner == "late":
-                late = np.zeros(len(positions), np.bool_)
-                late[chosen] = True
-                self.note_late(orders, old_orders, late)
             if decision.winner == "inserted":
                 self.note("revived", positions[chosen])
                 self.note_horizon(positions[chosen])
+        self.note_late(orders, old_orders, self.late[positions])
         return decided
 
     def meet_nothing(self) -> tuple[Ints, Ints]:
@@ -336,6 +344,8 @@ class Winners:
 
     def _count(self, decision: Decision, positions: Ints) -> None:
         self.tally.count(decision, len(positions))
+        if decision.winner == "late" and decision.result in ("keep", "keep tombstone"):
+            self.late[positions] = True
         self.tally.won.add(decision.winner, self.found.inputs[positions])
 
     def _slots(self, hashes: Hashes) -> Any:

@@ -1,7 +1,8 @@
 """Merge the winners of a feed with the live rows of a versioned table, of which only few are read.
 
 version_steps     an apply as map, shuffle and reduce
-apply_task        the reduce task: winners meet live rows by the truth table
+apply_task        the reduce task: winners in, delta files out
+meeting           winners meet live rows, as the register decides
 key_search        the live rows with the keys of winners (keys_by_bucket; met_rows: their order values and contents)
 live_rows         rows of live files, and entries of their key indexes (kept_indexes, earlier_forms, old_values)
 delta_files       the files that a version adds (index_files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,10 @@ class RowsOfFile:
     positions: Ints
     partitions: Ints
     highs: Any  # highest order value of each row's extent
+
+    def chosen(self, rows: Ints) -> RowsOfFile:
+        """Return some of the rows. rows: ascending."""
+        return replace(self, highs=self.highs.take(pa.array(rows)), **_columns_of(self, rows))
 
     def row_hashes(self, rows: Ints) -> RowHashes:
         """Return the row hashes of some rows."""
@@ -81,6 +85,11 @@ class RowsOfSmallFiles:
     highs: Any  # order values of the rows
     hashes: RowHashes
 
+    def chosen(self, rows: Ints) -> RowsOfSmallFiles:
+        """Return some of the rows. rows: ascending."""
+        highs, files, hashes = self.highs.take(pa.array(rows)), self.files[rows], self.hashes[rows]
+        return replace(self, highs=highs, files=files, hashes=hashes, **_columns_of(self, rows))
+
     def row_hashes(self, rows: Ints) -> RowHashes:
         """Return the row hashes of some rows."""
         return self.hashes[rows]
@@ -115,6 +124,10 @@ class RowsOfSmallFiles:
 
 
 MetRows = RowsOfFile | RowsOfSmallFiles
+
+
+def _columns_of(met: MetRows, rows: Ints) -> dict[str, Any]:
+    return {name: getattr(met, name)[rows] for name in ("numbers", "entries", "positions", "partitions")}
 
 
 def known_orders(plan: Reading, met: MetRows, rows: Ints, replaced: Flags | None) -> tuple[Any, Flags]:

@@ -27,10 +27,11 @@ from mutator.engine.blocks.winners import Winners
 from mutator.engine.receipts import Key, MergeReceipt, Receipts
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import file_name
-from mutator.engine.versions.apply_task import DecidedRows, Meeting, WrittenRows, write
+from mutator.engine.versions.apply_task import WrittenRows
 from mutator.engine.versions.common_keys import OwnHashes, Place, Rebuilder, Rebuilt, common_keys
 from mutator.engine.versions.delta_files import ApplyTarget, DeltaWriter
 from mutator.engine.versions.live_rows import LiveRows
+from mutator.engine.versions.meeting import DecidedRows, Meeting, write
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_columns import to_texts
 
@@ -123,6 +124,9 @@ class SecondDecisions:
         keys = keys.chosen([number for number, place in enumerate(keys.places()) if place not in self._known])
         if len(self._known) + len(keys) > _MOST:
             return False
+        register = self._plan.register
+        if len(keys) and (register.by_order or not register.leaves_one):
+            return False  # a winner that was written may be made of several mutations, or one of several of its key
         if len(keys) and self._plan.operation in OVERWRITES:
             return False  # ``self._target`` does not have the partitions that it replaces, so it starts over
         if len(keys):
