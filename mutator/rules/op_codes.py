@@ -239,6 +239,9 @@ def _shown(code: bytes) -> str:
     return code[:SHOWN_BYTES].decode("utf-8", "backslashreplace") + ("..." if len(code) > SHOWN_BYTES else "")
 
 
+_DELETE_IN_MASTER, _UNKNOWN = "marks a delete in the master", "is not a known code"
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpCodeRules:
     """How a run reads op codes; the layouts of all block types begin with these rules."""
@@ -250,6 +253,16 @@ class OpCodeRules:
     marks_deletes: bool = False  # any value in the op code field is a delete
     deletes: bool = False  # every row is a delete (a delete file)
     deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
+
+    def fault(self, code: bytes) -> str | None:
+        """Return why a row with a code is a reject; None if it is not.
+
+        >>> OpCodeRules(delete_codes=frozenset({b"D"}), deletes_allowed=False).fault(b"D")
+        'marks a delete in the master'
+        """
+        if code in self.delete_codes:
+            return None if self.deletes_allowed else _DELETE_IN_MASTER
+        return None if self.upsert_codes is None or code in self.upsert_codes else _UNKNOWN
 
     def is_no_mutation(self, code: bytes) -> bool:
         """Return whether a row with a code is no mutation of a record; the codes of truncates stop the run later."""

@@ -125,15 +125,11 @@ def _order_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], Any] | None:
 
 
 def _op_code_reader(layout: RowLayout) -> Callable[[bytes], bool]:
-    field, delete_codes, upsert_codes = layout.op_field, layout.delete_codes, layout.upsert_codes
-
     def is_delete_in(code: bytes) -> bool:
-        is_delete = code in delete_codes
-        if is_delete and not layout.deletes_allowed:
-            raise Unreadable(f"field {field} (op code) marks a delete in the master: {quoted(code)}")
-        if not is_delete and upsert_codes is not None and code not in upsert_codes:
-            raise Unreadable(f"field {field} (op code) is not a known code: {quoted(code)}")
-        return is_delete
+        fault = layout.fault(code)
+        if fault is not None:
+            raise Unreadable(f"field {layout.op_field} (op code) {fault}: {quoted(code)}")
+        return code in layout.delete_codes
 
     return is_delete_in
 

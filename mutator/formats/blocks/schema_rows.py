@@ -65,13 +65,12 @@ class RowRules(OpCodeRules):
             return np.full(count, self.deletes), np.zeros(count, np.bool_), None
         codes, name = OpCodes.of_array(canonical(column)), self.op_field
         codes = codes.presence() if self.marks_deletes else codes
-        delete = codes.among(self.delete_codes)
-        if not self.deletes_allowed:
-            bad_rows.note(delete, f"field {name} (op code) marks a delete in the master")
-        if self.upsert_codes is not None:
-            unknown = ~delete & ~codes.among(self.upsert_codes)
-            bad_rows.note(unknown, f"field {name} (op code) is not a known code")
-        return delete, codes.where(self.is_no_mutation), codes
+        faults = dict(zip(codes.values, map(self.fault, codes.values), strict=True))
+        for why in {*faults.values()} - {None}:
+            bad_rows.note(
+                codes.among({code for code in faults if faults[code] == why}), f"field {name} (op code) {why}"
+            )
+        return codes.among(self.delete_codes), codes.where(self.is_no_mutation), codes
 
     def partitions_of(self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> RowPartitions | None:
         """Return the partitions of rows, None if the file lacks a source; note rows without a partition that they need.

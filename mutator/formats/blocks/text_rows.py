@@ -347,10 +347,7 @@ def _plain(table: LineTable, layout: RowLayout) -> Any:
 
 def _operations(op: ByteColumn, codes: OpCodes, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:
     """Return which rows are deletes, and which have an allowed op code."""
-    delete = codes.among(layout.delete_codes)
-    good = np.ones(len(codes), np.bool_) if layout.deletes_allowed else ~delete
-    if layout.upsert_codes is not None:
-        good &= delete | codes.among(layout.upsert_codes)
+    delete, good = codes.among(layout.delete_codes), codes.where(lambda code: layout.fault(code) is None)
     if layout.cut_op:
         gone = _with_one_delimiter(op, lines)
         good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1
