@@ -120,7 +120,7 @@ def run(
             exported = {"why": why, "rows": made.rows, "bytes": made.bytes}
         report = _merge_and_import(trip, entry)
     seconds = round(time.monotonic() - started, 3)
-    return replace(report, text=without_secrets(base), exported=exported, seconds=seconds)
+    return replace(report, copy=without_secrets(base), exported=exported, seconds=seconds)
 
 
 def _text_base(table: BridgeTable, base: str) -> TextBase:

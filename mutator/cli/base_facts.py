@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.errors import MutatorError
 
 if TYPE_CHECKING:
-    from mutator.pipeline.base_report import BaseReport
+    from mutator.pipeline.reports.base_report import BaseReport
     from mutator.pipeline.version_point import VersionPoint
     from mutator.workflow.directory.results import BaseRunStatus
     from mutator.workflow.to_table.table_results import TableRunStatus
@@ -44,7 +44,7 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
 
 def base_report(base: str, table: str | None, status: BaseRunStatus | TableRunStatus) -> BaseReport:
     """Return the report of a base. table: path of its target, if that is a table."""
-    from mutator.pipeline.base_report import BaseReport
+    from mutator.pipeline.reports.base_report import BaseReport
 
     if table is None:
         from mutator.workflow.directory.version_points import latest_points

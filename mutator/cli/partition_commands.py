@@ -40,7 +40,7 @@ def _partition(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
 
 def _json(split: SplitFeed, arguments: argparse.Namespace) -> str:
-    from mutator.pipeline.report_lines import reject_members
+    from mutator.pipeline.report import reject_members
 
     record = split.record
     report = {

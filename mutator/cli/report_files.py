@@ -70,7 +70,7 @@ class ReportFiles:
         self._metrics: str | None = getattr(arguments, "metrics", None)
         self.warnings: list[str] = []
         if self._html is not None:
-            from mutator.pipeline.html_report import page
+            from mutator.pipeline.reports import page
 
             page.check_installed("--html")
         if self._metrics is not None:

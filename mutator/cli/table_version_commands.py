@@ -22,7 +22,7 @@ from mutator.cli.table_output_commands import TABLE, VERSION_TYPE, listing
 from mutator.config import parsers
 from mutator.errors import error
 from mutator.errors.display import text_of
-from mutator.pipeline.text_tables import aligned
+from mutator.pipeline.reports.sections import aligned
 from mutator.rules.version_names import read_name
 
 if TYPE_CHECKING:

@@ -1,43 +1,37 @@
-"""The report of a run, as text for people and as JSON for programs."""
+"""The report of ``mutator run``."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+from html import escape
 from typing import Any
 
 from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
+from mutator.engine.receipts import Key
 from mutator.errors import error
-from mutator.errors.display import OUT, counted, text_of, with_warnings, without_secrets
+from mutator.errors.display import OUT, counted, key_text, one_line, with_warnings, without_secrets
 from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files
 from mutator.frames.dataset import Dataset
 from mutator.frames.rejected import Rejects
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.html_report.notebook import html_of
 from mutator.pipeline.kept_out import without_values
-from mutator.pipeline.report_lines import (
-    feed_files_of,
-    ignored_lines,
-    late_orders,
-    merge_warnings,
-    outcome_lines,
-    reject_lines,
-    reject_members,
-    remark_lines,
-    samples_of,
-)
+from mutator.pipeline.merge_warnings import merge_warnings
+from mutator.pipeline.reports.merge_report import HIDDEN, REMARKS, Changes, MergeReport, Own
+from mutator.pipeline.reports.pictures import feed_sum, master_sum
 from mutator.pipeline.step_times import StepTimes
-from mutator.pipeline.text_tables import aligned, listed
 from mutator.plan.inspect.survey import Survey
+from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.runner_choice import RunnerChoice
 from mutator.rules.changes import changed_counts
+from mutator.rules.order_values import order_text
 
-_PARTITIONS = 20  # shown as text; the JSON has them all
+_CELL = "padding: 1px 12px 1px 0; text-align: left; vertical-align: top"
+_NUMBER = "padding: 1px 24px 1px 0; text-align: right; font-variant-numeric: tabular-nums"
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(MergeReport):
     """The report of a run, or of a dry run.
 
     ``counts`` has the number of rows of each outcome, ``result`` the merged rows, ``rejects`` the rejected ones.
@@ -92,75 +86,77 @@ class Report:
             raise error("result.none")
         return written
 
-    def json(self) -> str:
-        """Return the report as a JSON document.
-
-        Its ``counts`` have a member for each name of the accounting, even if it is 0.
-        """
-        return json.dumps(asdict(self), indent=1)
-
     def __str__(self) -> str:
         return with_warnings(self.text(), self.warnings)
 
     def _repr_html_(self) -> str:
-        return html_of(self)
+        return _html_of(self)
 
-    def html(self) -> str:
-        """Return the report as a page of HTML. Raises ConfigError where Jinja2 is not installed."""
-        from mutator.pipeline.html_report.run_page import run_page  # an extra
+    def own(self) -> Own:
+        """Return what no other report of a merge says, or says like this."""
+        expired = counted(self.counts["expired"], "tombstone")
+        horizon = f"the horizon is {self.horizon or 'the lowest order value'}"
+        buckets = "none" if self.buckets is None else f"{self.buckets:,}"
+        written = f"{counted(self.files, 'file')}, {counted(self.bytes, 'byte')}"
+        taken = f"{counted(self.carried, 'file')}, {counted(self.unread_bytes, 'byte')} unread"
+        changed = counted(sum(changed_counts(self.counts).values()), "changed row")
+        plan: list[tuple[str, str, bool]] = [
+            ("engine", self.engine, True),
+            ("join", f"{self.join}: {self.reason}", True),
+            ("buckets", "by partition" if self.partitions is not None else buckets, True),
+            ("read tasks", f"{self.tasks:,}", True),
+            ("runner", str(self.runner), self.runner is not None),
+            ("written", written, not self.dry_run),
+            ("taken over", taken, self.carried > 0),
+            ("expired", f"{expired}; {horizon}", self.counts["expired"] > 0),
+        ]
+        files = counted(len(self.feed_files), "feed file")
+        return Own(
+            title=f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}",
+            page_title=f"{'Dry run of' if self.dry_run else 'Merge of'} {files} into {self.master}",
+            result="new master",
+            facts=[("run", self.run), ("master", self.master), ("feed", self.feed), ("output", self.output)],
+            plan=[(name, value) for name, value, is_shown in plan if is_shown],
+            plan_lines=self._plan_lines(),
+            lists=(
+                ("skipped, consumed before", "Feed files that an earlier run had merged", self.consumed),
+                ("ignored, hidden or unfinished", HIDDEN, self.ignored),
+                ("removed, left by a killed run", "Files of a killed run, which were removed", self.litter),
+            ),
+            done=self._done(),
+            changes=self._changes,
+            changes_lines=[f"{changed}: {self.changes}"] if self.changes else [],
+            expired=[f"{expired} expired; {horizon}"] if self.counts["expired"] else [],
+        )
 
-        return run_page(self).html()
-
-    def text(self) -> str:
-        """Return the report as lines for a terminal."""
-        n = self.counts
-        lines = [f"run {self.run}{' (dry run: nothing was written)' if self.dry_run else ''}"]
-        lines += [f"  master {self.master}", *(f"  feed   {path}" for path in self.feed), f"  output {self.output}"]
+    def _plan_lines(self) -> list[str]:
         buckets = "no buckets" if self.buckets is None else counted(self.buckets, "bucket")
         if self.partitions is not None:
             buckets = "buckets by partition"
         shape = f"{self.engine} engine, {self.join} join, {buckets}, {counted(self.tasks, 'read task')}"
-        lines += [f"  plan   {shape}: {self.reason}"]
+        lines = [f"  plan   {shape}: {self.reason}"]
         lines += [f"  runner {self.runner}"] if self.runner is not None else []
-        lines += self._write_line()
-        lines += [f"  note   {note}" for note in self.notes]
-        lines += ["", *outcome_lines(n), ""]
-        if self.partitions:
-            lines += [*_table(self.partitions), ""]
-        lines += remark_lines(n, self.samples)
-        if n["expired"]:
-            horizon = self.horizon or "the lowest order value"
-            lines.append(f"{counted(n['expired'], 'tombstone')} expired; the horizon is {horizon}")
-        lines += reject_lines(self.rejects)
-        if self.rejected_file:
-            lines.append(f"all rejected rows: {self.rejected_file}")
-        if self.changes:
-            lines.append(f"{counted(sum(changed_counts(n).values()), 'changed row')}: {self.changes}")
-        lines += [f"kept out: {self.kept_out}"] if self.kept_out is not None else []
-        lines += ignored_lines(n)
-        for what, paths in (
-            ("skipped, consumed before", self.consumed),
-            ("ignored, hidden or unfinished", self.ignored),
-            ("removed, left by a killed run", self.litter),
-        ):
-            lines += listed(what, paths)
-        if self.dry_run:
-            lines.append(f"would write {counted(n['output rows'], 'row')}; {self.seconds:.1f} s")
-        else:
-            lines.append(
-                f"wrote {counted(n['output rows'], 'row')} in {counted(self.files, 'file')} "
-                f"({counted(self.bytes, 'byte')}){self._carried()}; "
-                f"{self.seconds:.1f} s"
-            )
-        return text_of(lines)
-
-    def _write_line(self) -> list[str]:
-        """Return the line on an overwrite."""
         if self.operation == "apply":
-            return []
+            return lines
         whole = "the whole master is replaced"
         what = whole if self.replaced is None else f"{counted(len(self.replaced), 'partition')} replaced"
-        return [f"  write  {self.operation}: {what}"]
+        return [*lines, f"  write  {self.operation}: {what}"]
+
+    def _changes(self) -> Changes:
+        """Return samples of the changed rows, for a page."""
+        from mutator.pipeline.reports.row_samples import changed_rows  # loads the block types of all formats
+
+        if self.dry_run:
+            return Changes()
+        written: Dataset | None = vars(self)["_written"]
+        found = changed_rows(self.output if written is None else written.path, hide=self.kept_out is not None)
+        return Changes(found or (), are_missing=found is None and self.changed > 0)
+
+    def _done(self) -> str:
+        rows = counted(self.counts["output rows"], "row")
+        if self.dry_run:
+            return f"would write {rows}"
+        return f"wrote {rows} in {counted(self.files, 'file')} ({counted(self.bytes, 'byte')}){self._carried()}"
 
     def _carried(self) -> str:
         """Return the clause on the files that were carried over, with the bytes of the files beside them."""
@@ -223,9 +219,10 @@ def report_of(
     """Return the report of a run. given: master, feed and output as the user wrote them, without secrets."""
     result = without_values(plan, result)
     rejected = next((part.path for part in made.beside if part.role == "rejected"), None)
-    strategy = plan.strategy
+    strategy, members = plan.strategy, members_of(plan, survey, result, runner)
     return Report(
         **given,
+        **members | {"rejects": Rejects(members["rejects"])},
         run=plan.run,
         dry_run=dry_run,
         engine=strategy.engine,
@@ -234,8 +231,6 @@ def report_of(
         buckets=strategy.buckets,
         tasks=len(plan.tasks),
         counts=made.commit.counts,
-        samples=samples_of(result.samples),
-        rejects=Rejects({side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()}),
         files=len(made.files),
         bytes=sum(part.bytes for part in made.files),
         carried=result.carried,
@@ -245,19 +240,13 @@ def report_of(
         operation=plan.operation,
         replaced=_replaced(plan, result),
         rejected_file=f"{given['output']}/{rejected}" if rejected else None,
-        consumed=tuple(without_secrets(source.path) for source in survey.consumed),
-        ignored=tuple(map(without_secrets, survey.ignored)),
         litter=tuple(map(without_secrets, litter)),
         notes=_texts(plan, (*plan.notes, *_search_notes(result))),
         warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
         horizon=made.commit.horizon if plan.shown.order else OUT,
         seconds=times.total,
-        runner=None if runner is None else runner.text(),
         steps=times.seconds,
-        feed_files=feed_files_of(result),
-        late=late_orders(plan, result),
         changes=f"{given['output']}/{DIRECTORY}/{CHANGES}" if change_files(made) else None,
-        kept_out=plan.shown.kept_out,
     )
 
 
@@ -265,10 +254,97 @@ def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(plain(plan.audience(without_secrets(text))) for text in texts)
 
 
-def _table(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Show the first partitions as a table."""
-    names = list(partitions[0])
-    shown = [names, *([f"{one[name]:,}" if name != "partition" else one[name] for name in names] for one in partitions)]
-    lines = aligned(shown[: _PARTITIONS + 1], right=range(1, len(names)))
-    more = len(partitions) - _PARTITIONS
-    return [*lines, f"and {counted(more, 'more partition')}"] if more > 0 else lines
+def members_of(plan: Plan, survey: Survey, result: Result, runner: RunnerChoice | None) -> dict[str, Any]:
+    """Return the fields that are the same for every merge. result: without the values that are kept out."""
+    return {
+        "samples": samples_of(result.samples),
+        "rejects": {side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
+        "consumed": tuple(without_secrets(source.path) for source in survey.consumed),
+        "ignored": tuple(map(without_secrets, survey.ignored)),
+        "runner": None if runner is None else runner.text(),
+        "feed_files": _feed_files_of(result),
+        "late": _late_orders(plan, result),
+        "kept_out": plan.shown.kept_out,
+    }
+
+
+def samples_of(samples: Mapping[str, Sequence[Key]]) -> dict[str, list[str]]:
+    """Return the sample keys of each remark, as text."""
+    return {name: [key_text(key) for key in keys] for name, keys in samples.items() if name in REMARKS}
+
+
+def reject_members(path: str, offset: int, line: int, position: str, reason: str, row: bytes) -> Mapping[str, Any]:
+    """Return a rejected row as the JSON of a report has it."""
+    text = row.decode("utf-8", "backslashreplace")
+    return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}
+
+
+def _feed_files_of(result: Result) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "path": without_secrets(source.shown_path),
+            "sequence": source.sequence,
+            "bytes": source.bytes,
+            "rows": rows,
+            "rejected": rejected,
+            "ignored": ignored,
+            "outcomes": outcomes,
+        }
+        for source, rows, rejected, ignored, outcomes in result.read
+    ]
+
+
+def _late_orders(plan: Reading, result: Result) -> dict[str, str | None] | None:
+    if result.late is None:
+        return None
+    return {name: order_text(plan.rows.order_type, value) for name, value in result.late._asdict().items()}
+
+
+def _html_of(report: Report) -> str:
+    """Return a report as HTML: its paths, the counts that are not 0, the first rejects, notes and warnings."""
+    n = report.counts
+    head = f"run {report.run}" + (" (dry run: nothing was written)" if report.dry_run else "")
+    rows = [
+        *_row("master", report.master),
+        *(row for part in report.feed for row in _row("feed", part)),
+        *_row("output", report.output),
+    ]
+    sides = [[(one.name, one.rows), *one.some] for one in (feed_sum(n), master_sum(n))]
+    sides[1] += [("output rows", n["output rows"])]
+    sides[1] += [("tombstones", n["tombstones out"])] if n["tombstones out"] else []
+    counts = []
+    for number in range(max(map(len, sides))):
+        cells = [_count(*column[number]) if number < len(column) else "<td></td><td></td>" for column in sides]
+        counts.append(f"<tr>{''.join(cells)}</tr>")
+    return "\n".join(
+        [
+            '<div style="font-size: 90%">',
+            f"<div>{_text(head)}</div>",
+            f'<table style="border: none"><tbody>{"".join(rows)}</tbody></table>',
+            f'<table style="border: none"><tbody>{"".join(counts)}</tbody></table>',
+            *(f"<div>{_text(line)}</div>" for line in _lines(report)),
+            "</div>",
+        ]
+    )
+
+
+def _lines(report: Report) -> Iterator[str]:
+    for rows in report.rejects.values():
+        for row in rows:
+            yield f"rejected: {row['path']}: {row['place']}: {row['reason']}"
+    yield from (f"note: {note}" for note in report.notes)
+    yield from (f"warning: {warning}" for warning in report.warnings)
+    done = "would write" if report.dry_run else "wrote"
+    yield f"{done} {counted(report.counts['output rows'], 'row')}; {report.seconds:.1f} s"
+
+
+def _row(name: str, value: str) -> Iterator[str]:
+    yield f'<tr><th style="{_CELL}">{_text(name)}</th><td style="{_CELL}">{_text(value)}</td></tr>'
+
+
+def _count(name: str, count: int) -> str:
+    return f'<th style="{_CELL}">{_text(name)}</th><td style="{_NUMBER}">{count:,}</td>'
+
+
+def _text(value: str) -> str:
+    return escape(one_line(value))

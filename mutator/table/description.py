@@ -18,12 +18,12 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import suppressed
 from mutator.errors.display import counted, text_of
-from mutator.pipeline.text_tables import aligned
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Fact, Facts, Section, aligned, said
 from mutator.rules.partition_fields import text_of as text_of_fields
 from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 from mutator.storage import entries_of
 from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
-from mutator.table.printed_report import PrintedReport
 from mutator.table.scan import schema_of
 from mutator.table.tags import in_order
 
@@ -82,13 +82,13 @@ class Description(PrintedReport):
     tags: Mapping[str, int]  # name -> version
     settings: Mapping[str, Any]
 
-    def text(self) -> str:
-        """Return the description as lines for a terminal."""
+    def sections(self) -> Iterable[Section]:
+        """Return the facts of the table."""
         order = "file name" if self.order == "file name" else f"field {self.order}"
         partitioned = "no partitions"
         if self.partitioned_by is not None:
             partitioned = f"{self.partitioned_by} ({self.partitions:,})"
-        rows = [
+        rows: list[Fact] = [
             ("version", f"{self.version:,}, of {self.committed}; the earliest is {self.earliest_version:,}"),
             ("key", f"{', '.join(self.key) or _UNKNOWN}; unique in the {self.key_scope}"),
             ("order", order),
@@ -112,7 +112,7 @@ class Description(PrintedReport):
             *((f"tag {name}", f"version {number:,}") for name, number in self.tags.items()),
             *((f"column {name}", data_type) for name, data_type in self.columns.items()),
         ]
-        return text_of([f"table {self.path}", *(f"  {line}" for line in aligned(rows, right=()))])
+        return said(f"table {self.path}"), Section(blocks=[Facts(rows)])
 
 
 def versions_of(snapshot: Snapshot) -> Iterator[VersionEntry]:

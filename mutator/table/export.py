@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,14 +32,15 @@ from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.engine.versions.export_task import Exported, directories_of, fingerprint, write_units
 from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.errors import error
-from mutator.errors.display import counted, text_of
+from mutator.errors.display import counted
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, ended, said
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Reading
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
 from mutator.table.apply import OpenRunner
 from mutator.table.prepare import manifest_of, prepare
-from mutator.table.printed_report import PrintedReport
 from mutator.table.version_times import time_text
 
 _FORM = ("mutator table export", 1)
@@ -63,13 +64,15 @@ class ExportReport(PrintedReport):
     litter: tuple[str, ...]  # of killed runs, removed
     seconds: float
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
+    def sections(self) -> Iterable[Section]:
+        """Return what was written where."""
         what = f"{counted(self.rows, 'row')} and {counted(self.tombstones, 'tombstone')}"
         done = f"wrote {counted(self.written, 'file')} ({counted(self.bytes, 'byte')}), kept {self.kept:,}"
-        lines = [f"exported version {self.version} of {self.table} to {self.output}: {what}"]
-        lines += [f"removed  {path} of a killed run" for path in self.litter]
-        return text_of([*lines, f"{done}; {self.seconds:.1f} s"])
+        title = f"exported version {self.version} of {self.table} to {self.output}: {what}"
+        return (
+            said(title, *(f"removed  {path} of a killed run" for path in self.litter)),
+            ended(done, self.seconds),
+        )
 
 
 @dataclass(frozen=True)

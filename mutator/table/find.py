@@ -27,7 +27,7 @@ from mutator.errors.display import text_of
 from mutator.formats.content import NotReadable
 from mutator.formats.values.json_text import to_json
 from mutator.pipeline.explain.key import Key, typed_key
-from mutator.pipeline.text_tables import aligned
+from mutator.pipeline.reports.sections import aligned
 from mutator.rules.key_hash import Hashes
 from mutator.table.earlier_files import EarlierFiles, earlier_files
 

@@ -1,35 +1,34 @@
-"""The report of an apply, as text for people and as JSON for programs."""
+"""The report of ``mutator table apply``."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from mutator.errors.display import counted, hidden_values, text_of, without_secrets
+from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import MutatorError
+from mutator.errors.display import counted, hidden_values, without_secrets
 from mutator.errors.parts import plain
 from mutator.pipeline.kept_out import shown_directories, without_values
-from mutator.pipeline.report_lines import (
-    feed_files_of,
-    ignored_lines,
-    late_orders,
-    merge_warnings,
-    outcome_lines,
-    reject_lines,
-    reject_members,
-    remark_lines,
-    samples_of,
-)
-from mutator.pipeline.text_tables import listed
+from mutator.pipeline.merge_warnings import merge_warnings
+from mutator.pipeline.report import members_of
+from mutator.pipeline.reports.merge_report import HIDDEN, Changes, MergeReport, Own
+from mutator.pipeline.reports.sections import Fact, said
 from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
-from mutator.table.compact_report import CompactionReport
-from mutator.table.printed_report import PrintedReport
+from mutator.table.changes import changes_of
+from mutator.table.upkeep_reports import CompactionReport
+
+MOST_CHANGED = 1_000  # changed rows of a version, above which none are read: to find them, whole row groups are read
+_CHANGED = ("feed inserted", "feed updated", "master removed", "master deleted by absence")
 
 
 @dataclass(frozen=True)
-class ApplyReport(PrintedReport):
+class ApplyReport(MergeReport):
     """What an apply did, or what a dry run would do. ``counts`` has the number of rows of each outcome."""
 
     table: str
@@ -59,35 +58,53 @@ class ApplyReport(PrintedReport):
     late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
     kept_out: str | None = None  # values that the report may not show, in words
 
-    def html(self) -> str:
-        """Return the report as a page of HTML. Raises ConfigError where Jinja2 is not installed."""
-        from mutator.table.apply_page import apply_page  # an extra
+    partitions, steps = None, MappingProxyType[str, float]({})  # of a run alone
 
-        return apply_page(self).html()
-
-    def text(self) -> str:
-        """Return the report as lines for a terminal."""
-        n = self.counts
+    def own(self) -> Own:
+        """Return what no other report of a merge says, or says like this."""
         verbs = ("would still be", "would become") if self.dry_run else ("is still", "is now")
-        verb = verbs[self.is_new]
-        lines = [f"table {self.table} {verb} version {self.version}"]
-        lines += [f"  feed   {path}" for path in self.feed]
-        lines += [f"  runner {self.runner}"] if self.runner is not None else []
-        lines += [f"  note   {note}" for note in self.notes]
-        lines += ["", *outcome_lines(n), "", *remark_lines(n, self.samples), *reject_lines(self.rejects)]
-        lines += [f"all rejected rows: {self.rejected_file}"] if self.rejected_file else []
-        lines += [f"kept out: {self.kept_out}"] if self.kept_out is not None else []
-        lines += ignored_lines(n)
-        lines += self._replaced_lines()
-        lines += listed("skipped, consumed before", self.consumed)
-        lines += listed("ignored, hidden or unfinished", self.ignored)
-        if self.dry_run:
-            lines.append(f"dry run: nothing was written; {self.seconds:.1f} s")
-        else:
-            lines.append(f"added {counted(self.files, 'file')} ({counted(self.bytes, 'byte')}); {self.seconds:.1f} s")
-        if self.compaction is not None:
-            lines += ["", *self.compaction.text().splitlines()]
-        return text_of(lines)
+        plan: list[Fact] = [] if self.runner is None else [("runner", self.runner)]
+        if not self.dry_run:
+            plan.append(("written", f"{counted(self.files, 'file')}, {counted(self.bytes, 'byte')}"))
+        plan += [] if self.compaction is None else [("compacted", f"version {self.compaction.version}")]
+        files = counted(len(self.feed_files), "feed file")
+        done = f"added {counted(self.files, 'file')} ({counted(self.bytes, 'byte')})"
+        return Own(
+            title=f"table {self.table} {verbs[self.is_new]} version {self.version}",
+            page_title=f"{'Dry run of applying' if self.dry_run else 'Apply'} {files} to {self.table}",
+            result=f"version {self.version}",
+            facts=[("run", self.run), ("table", self.table), ("version", f"{self.version:,}"), ("feed", self.feed)],
+            plan=plan,
+            plan_lines=[] if self.runner is None else [f"  runner {self.runner}"],
+            lists=(
+                ("skipped, consumed before", "Feed files that an earlier version has", self.consumed),
+                ("ignored, hidden or unfinished", HIDDEN, self.ignored),
+            ),
+            done="dry run: nothing was written" if self.dry_run else done,
+            changes=self._changes,
+            replaced=self._replaced_lines(),
+            more=() if self.compaction is None else (said(""), *self.compaction.sections()),
+        )
+
+    def _changes(self) -> Changes:
+        """Return samples of the changed rows; none where they cannot be read any more, which a page does without."""
+        # So few rows that reading them takes less time than the apply. An overwrite writes an equal row again.
+        names = _CHANGED if self.operation == "apply" else (*_CHANGED, "feed no-op")
+        if sum(self.counts[name] for name in names) > MOST_CHANGED:
+            table = shlex.quote(without_secrets(self.table))
+            command = f"mutator table changes {table} --from {self.version - 1} --to {self.version}"
+            return Changes() if self.dry_run else Changes(most=MOST_CHANGED, command=command)
+        if self.dry_run or not self.is_new:
+            return Changes()
+        from mutator.pipeline.reports.row_samples import samples_of  # loads the block types of all formats
+
+        try:
+            after = open_snapshot(self.table, self.version)
+            keys = [] if after.state.spec is None else after.state.spec["key"]["fields"]
+            batches = changes_of(self.table, self.version - 1, after, net=True)
+            return Changes(samples_of(batches, keys, can_pair=True, hide=self.kept_out is not None))
+        except (MutatorError, OSError):
+            return Changes()
 
     def _replaced_lines(self) -> list[str]:
         """Return what an overwrite replaced."""
@@ -114,6 +131,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
     with nullcontext() if plan.shown.rows else hidden_values():
         warnings = [*plan.warnings, *merge_warnings(plan, survey, result)]
     return ApplyReport(
+        **members_of(plan, survey, result, applied.runner),
         table=table,
         version=applied.snapshot.version.number,
         is_new=version is not None,
@@ -122,23 +140,15 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         dry_run=dry_run,
         feed=tuple(map(without_secrets, feed)),
         counts=applied.counts,
-        samples=samples_of(result.samples),
-        rejects={side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
         rejected_file=f"{table}/{rejected}" if rejected else None,
         files=len(added),
         bytes=sum(one.bytes for one in added),
         replaced=None if partitions is None else shown_directories(plan, partitions),
         files_removed=0 if replaced is None else len(replaced.removed),
         lost=0 if replaced is None else replaced.lost,
-        consumed=tuple(without_secrets(source.path) for source in survey.consumed),
-        ignored=tuple(map(without_secrets, survey.ignored)),
         notes=_texts(plan, plan.notes),
         warnings=_texts(plan, warnings),
         seconds=round(applied.seconds, 3),
-        runner=None if applied.runner is None else applied.runner.text(),
-        feed_files=feed_files_of(result),
-        late=late_orders(plan, result),
-        kept_out=plan.shown.kept_out,
     )
 
 

@@ -12,19 +12,24 @@ from mutator.table.apply import OpenRunner
 from mutator.table.arguments import age_in, checks_names, duration_in, filter_in, name_in, number_in, version_in
 from mutator.table.clean import DEAD, GRACE, Cleanup, clean_table
 from mutator.table.clean_plan import Retention
-from mutator.table.clean_report import CleaningReport, report_of_cleaning
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
-from mutator.table.compact_report import CompactionReport, report_of_compaction
 from mutator.table.conditions import Where
 from mutator.table.open_table import OpenTable
 from mutator.table.reader_place import bookmarked, changes_since, known_bookmark
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
 from mutator.table.restore import restore_table
-from mutator.table.restore_report import RestoreReport, report_of_restore
 from mutator.table.rows import Rows
 from mutator.table.runners import run_here
 from mutator.table.tags import in_order, number_of, tagged, untagged
+from mutator.table.upkeep_reports import (
+    CleaningReport,
+    CompactionReport,
+    RestoreReport,
+    report_of_cleaning,
+    report_of_compaction,
+    report_of_restore,
+)
 from mutator.table.verification import TableVerification
 from mutator.table.verify import verify_table
 

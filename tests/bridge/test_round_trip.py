@@ -69,13 +69,13 @@ def test_feed_is_merged_and_later_exports_are_skipped(in_memory, file_format):
     assert (first.changed, first.partitions, first.kind) == (True, None, file_format)
     assert bridged.rows() == [(1, "a", 100), (2, "two", 200), *BEFORE[2:], (5, "five", 200)]
     assert all(path.suffix == f".{file_format}" for path in data_files(bridged.table))
-    assert "the table was overwritten in one step" in first.shown()
+    assert "the table was overwritten in one step" in first.text()
 
     bridged.feed("del_2.txt", "1,,300\n")
     second = bridged.run()
 
     assert second.exported is None
-    assert "export skipped: the text copy is that of the table as it is" in second.shown()
+    assert "export skipped: the text copy is that of the table as it is" in second.text()
     assert second.merged.consumed == (str(bridged.inbox / "ups_1.txt"),)
     assert bridged.rows() == [(2, "two", 200), *BEFORE[2:], (5, "five", 200)]
     assert bridged.litter() == []
@@ -90,7 +90,7 @@ def test_table_is_not_touched_where_no_row_changes(flat, rows):
     report = flat.run({"reject.policy": "quarantine"})
 
     assert not report.changed
-    assert "the table stays as it is: no row has changed" in report.shown()
+    assert "the table stays as it is: no row has changed" in report.text()
     assert state(flat.table) == before
     assert sorted(os.listdir(flat.root)) == ["copy", "feed", "table"]
     assert flat.litter() == []
@@ -164,7 +164,7 @@ def test_only_partitions_that_change_get_new_files(parted):
     assert {name: inode for name, inode in after.items() if "dt=c" not in name} == {
         name: inode for name, inode in before.items() if "dt=c" not in name
     }
-    assert "overwrote 1 partition in one step" in report.shown()
+    assert "overwrote 1 partition in one step" in report.text()
     assert {part.path for part in known(parted.table).files} == set(after)
     assert sum(part.rows for part in known(parted.table).files) == 7
 

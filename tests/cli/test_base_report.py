@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from mutator.cli import main
-from mutator.pipeline.html_report.trend import bars, steps
+from mutator.pipeline.reports.pictures import bars, steps
 from tests.support.cluster import SAMPLE
 from tests.support.html_page import check
 from tests.support.sample_pages import base_sample

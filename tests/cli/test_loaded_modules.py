@@ -29,7 +29,7 @@ FORMATS = {
     *("fastavro", "cramjam", "pyarrow.orc", "pyarrow.csv", "pyarrow.dataset"),
     *("mutator.formats.files.avro", "mutator.formats.blocks.avro_rows", "mutator.formats.blocks.column_rows"),
 }
-PAGES = {"jinja2", "markupsafe", "prometheus_client", "openlineage", "mutator.pipeline.html_report.page"}
+PAGES = {"jinja2", "markupsafe", "prometheus_client", "openlineage", "mutator.pipeline.reports.page"}
 ENGINES = {"multiprocessing", "mutator.engine.records", "mutator.engine.partitions", "mutator.engine.spark"}
 CONFIG = ("--config", SAMPLE / "bumu.properties")
 

@@ -6,15 +6,16 @@ import contextlib
 import re
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
 
 import mutator
 from mutator.cli import main
-from mutator.pipeline.html_report.cut import cut
-from mutator.pipeline.html_report.flow import flow_of
+from mutator.pipeline.reports.pictures import flow_of
+from mutator.pipeline.reports.printed import PageReport
+from mutator.pipeline.reports.sections import Facts, Section, Table, cut
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 from tests.support.cluster import SAMPLE
 from tests.support.html_page import check
@@ -159,6 +160,29 @@ def test_a_merge_of_nothing_has_a_picture():
     assert flow.feed.segments == flow.master.segments == flow.ribbons == ()
 
 
+def test_a_section_is_written_once_for_text_and_page():
+    @dataclass(frozen=True)
+    class Shops(PageReport):
+        rows: tuple[tuple[str, str], ...]
+
+        def sections(self):
+            table = Table([("shop", "path"), ("rows", "n")], [cut(self.rows, 2, "shop")])
+            return (
+                Section("Last in the page", [Facts([("feed", ("a", "b"))])], rank=1),
+                Section("Shops", [table], name="shops"),
+            )
+
+        def head(self):
+            return "Shops", ["Two of them."], [("3", "shops")]
+
+    report = Shops((("Cork", "12"), ("<Lyon>", "3"), ("Porto", "4")))
+    page = check(report.html()).text
+
+    assert report.text().split("\n") == ["  feed  a", "  feed  b", "shop    rows", "Cork      12", "<Lyon>     3"]
+    assert "Two of them. 3 shops Shops shop rows Cork 12 <Lyon> 3 1 of 3 shops is left out. Last" in page
+    assert "Last in the page feed a feed b" in page
+
+
 def test_what_is_left_out_is_counted():
     assert cut(range(5), 5, "row").left_out == ""
     assert cut(range(7), 5, "row", "the last ones").left_out == "2 of 7 rows are left out: the last ones"
@@ -186,7 +210,7 @@ def test_a_bug_of_the_page_is_a_warning(tmp_path, capsys, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("mutator.pipeline.html_report.merge_page.page_of", broken)
+    monkeypatch.setattr("mutator.pipeline.reports.page.page_of", broken)
 
     assert run(tmp_path, tmp_path / "page.html") == 0
     assert "not written: " in capsys.readouterr().err

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import mutator
-from mutator.pipeline.base_report import BaseReport
+from mutator.pipeline.reports.base_report import BaseReport
 from mutator.pipeline.version_point import VersionPoint
 
 _SHOPS = ("Bergen", "Cork", "Lyon", "Porto", "Turin")

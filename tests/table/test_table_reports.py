@@ -13,7 +13,8 @@ import pytest
 from mutator import config
 from mutator.cli import main
 from mutator.errors import MutatorError
-from mutator.table import apply, apply_page
+from mutator.table import apply
+from mutator.table import report as table_report
 from mutator.table.images import ImageReader
 from mutator.table.table import Table
 from tests.support import local_engine
@@ -84,7 +85,7 @@ def test_a_page_of_many_updates_has_samples_of_them(table: Table, tmp_path: Path
 
 
 def test_a_page_of_many_changes_reads_no_rows(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply_page, "MOST_CHANGED", 3)
+    monkeypatch.setattr(table_report, "MOST_CHANGED", 3)
     few = table.apply(feed_of(tmp_path, "second", "1,6,c\n2,6,c\n3,6,c\n")).html()
     equal = table.apply(feed_of(tmp_path, "equal", "1,6,c\n2,6,c\n3,6,c\n4,6,c\n")).html()
     assert (len(samples(few)), len(samples(equal))) == (3, 1)

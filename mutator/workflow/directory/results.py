@@ -11,8 +11,8 @@ from mutator.dataset.commits import Commit
 from mutator.dataset.version_log import UNCHANGED, members_of
 from mutator.errors.display import counted, text_of
 from mutator.errors.exceptions import SET_ASIDE_CODE
-from mutator.pipeline.base_report import listed_feed
-from mutator.pipeline.text_tables import aligned, listed
+from mutator.pipeline.reports.base_report import listed_feed
+from mutator.pipeline.reports.sections import aligned, listed
 from mutator.rules import file_names
 from mutator.rules.truth_table import records_deleted
 from mutator.workflow.directory.bad_files import COUNT, FailedFile

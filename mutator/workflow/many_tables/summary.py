@@ -11,7 +11,7 @@ from typing import Any
 
 from mutator.errors.display import counted, text_of
 from mutator.errors.exceptions import SET_ASIDE_CODE
-from mutator.pipeline.text_tables import aligned
+from mutator.pipeline.reports.sections import aligned
 from mutator.rules.truth_table import records_deleted
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.

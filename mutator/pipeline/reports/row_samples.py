@@ -1,7 +1,8 @@
-"""Samples of changed rows: the fields of a row before and after, and which of them the run changed."""
+"""Samples of rows on a page: changed rows, with their fields before and after, and rejected rows, with the reasons."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,7 +16,9 @@ from mutator.errors.display import OUT
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, change_files, schema_of_changes
-from mutator.pipeline.html_report.cut import cut_text
+from mutator.frames.rejected import parsed_rows
+from mutator.pipeline.kept_out import without_value
+from mutator.pipeline.reports.sections import cut_text
 from mutator.rules.changes import CHANGE, FIELD_NAMES
 from mutator.storage import located
 
@@ -24,6 +27,7 @@ _FIELDS = 12  # of a row
 _TEXT = 60  # characters of a value
 _EACH = 6  # rows of each kind
 _READ = 20_000  # rows that are looked at
+_REJECTS = 8 << 20  # bytes of a file of rejected rows that are read, at most
 _HALVES = 64  # rows that wait for their other half: the first ones, and as many of the last ones
 
 
@@ -149,3 +153,46 @@ def _text(value: Any, *, hide: bool) -> str | bytes:
     if value is None:
         return "NULL"
     return value if isinstance(value, bytes) else cut_text(str(value), _TEXT)
+
+
+@dataclass(frozen=True)
+class RejectedRows:
+    """Rejected rows. rows: mappings with path, line, offset, reason, and ``row``, its bytes."""
+
+    rows: Sequence[Mapping[str, Any]]
+    reasons: Sequence[tuple[str, int]]  # without the values in them, the most frequent first
+    counted: int  # rows that ``reasons`` are of
+
+
+def rejected_rows(path: str | None, samples: Mapping[str, Sequence[Mapping[str, Any]]], most: int) -> RejectedRows:
+    """Return the first rejected rows. path: of the file that has all of them. samples: instead, if there is none.
+
+    most: rows to be shown.
+    """
+    found = _rejects_of(path) if path is not None else []
+    if not found:
+        found = [
+            {
+                "file": row["path"],
+                "line": row["line"],
+                "offset": row["offset"],
+                "reason": row["reason"],
+                "row": row["row"],
+            }
+            for rows in samples.values()
+            for row in rows
+        ]
+    reasons = Counter(without_value(row["reason"]) for row in found)
+    return RejectedRows(found[:most], reasons.most_common(), len(found))
+
+
+def _rejects_of(path: str) -> list[dict[str, Any]]:
+    try:
+        storage, full = located(path)
+        with storage.open(full) as stream:
+            content = stream.read(_REJECTS + 1)
+    except (MutatorError, OSError):  # a report does without them
+        return []
+    if len(content) > _REJECTS:
+        content = content[: content.rfind(b"\n", 0, _REJECTS) + 1] or content  # the last row is not whole
+    return list(parsed_rows(content))

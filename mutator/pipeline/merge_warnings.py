@@ -1,14 +1,18 @@
-"""Warnings on a feed that is empty, or nearly all late, or has few IDs: a setting may be wrong."""
+"""The warnings that are known only after a merge: most of them say that a setting may be wrong."""
 
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from mutator.engine.lost_files import lost_parts
 from mutator.engine.receipts import LateOrders
-from mutator.engine.tally import SPELLED_OTHERWISE
+from mutator.engine.tally import DELETE_WITHOUT_PARTITION, SPELLED_OTHERWISE
 from mutator.errors.display import counted, key_text, value_in_quotes
 from mutator.errors.parts import FIRST_MASTER, MASTER, setting
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.op_codes import op_code_warnings
+from mutator.pipeline.order_units import future_warnings
+from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
 from mutator.plan.reading import Reading
@@ -19,16 +23,68 @@ from mutator.rules.order_values import order_text
 
 _FEW = 10
 _MOST = 0.9
+_MATCHED = ("updated", "no-op", "late")
 
 
-def empty_feed_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
+def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
+    """Yield the warnings that are known only after a merge."""
+    yield from _lost_warnings(plan, result)
+    yield from _unmatched_deletes(plan, result)
+    yield from op_code_warnings(plan, result)
+    yield from _empty_feed(plan, survey, result)
+    yield from _late_warnings(plan, result)
+    yield from _spelling_warnings(plan, result)
+    yield from future_warnings(plan, result)
+    yield from _tied_warnings(plan, result)
+    yield from _superseded_warnings(plan, survey, result)
+    for side, samples in result.rejects.items():
+        yield from (f"rejected rows: {hint}" for hint in reject_hints(plan, survey, side, samples))
+
+
+def _lost_warnings(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield a warning for the damaged files that an overwrite replaced."""
+    parts = lost_parts(plan, result.lost)
+    if parts:
+        rows = sum(part.rows for part in parts if part.is_data)
+        first = f"{parts[0].path}: {result.lost[parts[0].path]}"
+        others = "" if len(parts) == 1 else f"; and {counted(len(parts) - 1, 'other')}"
+        yield (
+            f"damaged files were replaced ({first}{others}): the IDs of their {counted(rows, 'record')} are unknown, "
+            "so late mutations may insert them again"
+        )
+
+
+def _unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
+    """Yield warnings on deletes that found no record, where that is probably a mistake."""
+    counts = result.counts
+    unknown = counts["feed delete of unknown"] - counts["inserted and deleted"]
+    live = counts["master rows"] - counts["master duplicate"] - counts["master rejected"]
+    found_none = live and not counts["feed deleted"]
+    if not plan.delete_files:  # deletes by op code are among rows that insert, update or delete
+        found_none = found_none and unknown > _FEW and not any(counts[f"feed {name}"] for name in _MATCHED)
+    if found_none and unknown > 0:
+        yield (
+            f"{first_few(plan.delete_files) or 'deletes by op code'}: no record was deleted, and the master does not "
+            f"have {counted(unknown, 'ID')} of these deletes: compare them with the master's (quotes, blanks, a header "
+            "line, the order of the ID fields)"
+        )
+    if found := counts[DELETE_WITHOUT_PARTITION]:
+        shown = "; ".join(map(key_text, result.samples[DELETE_WITHOUT_PARTITION]))
+        yield (
+            f"{counted(found, 'delete')} without a value of a partition field found no record, for example {shown}: "
+            "with key.scope=partition, a delete removes a record of its own partition only, so deletes need their "
+            "partition fields; key.scope=table finds records by their ID alone"
+        )
+
+
+def _empty_feed(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     """Yield a warning if the files of the feed have no rows."""
     if survey.feed and not result.counts["feed rows"]:
         names = first_few([source.name for source in survey.feed])
         yield f"no row in {names}: the feed counts as merged{'' if plan.touches_all else ', and no record changes'}"
 
 
-def late_warnings(plan: Reading, result: Result) -> Iterator[str]:
+def _late_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning if nearly all winners of a feed are late."""
     n, late = result.counts, result.counts["feed late"]
     winners = n["feed rows"] - n["feed rejected"] - n["feed superseded"]
@@ -43,7 +99,7 @@ def late_warnings(plan: Reading, result: Result) -> Iterator[str]:
     )
 
 
-def tied_warnings(plan: Reading, result: Result) -> Iterator[str]:
+def _tied_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning if nearly all mutations of known records have the order values of these."""
     n = result.counts
     met = n["feed updated"] + n["feed deleted"]
@@ -57,7 +113,7 @@ def tied_warnings(plan: Reading, result: Result) -> Iterator[str]:
     )
 
 
-def spelling_warnings(plan: Plan, result: Result) -> Iterator[str]:
+def _spelling_warnings(plan: Plan, result: Result) -> Iterator[str]:
     """Yield a warning if IDs of records were inserted in another spelling."""
     samples = result.samples.get(SPELLED_OTHERWISE, ())
     if not samples or any(plan.audience(DIFFER) in warning for warning in plan.warnings):
@@ -87,7 +143,7 @@ def _unit(order: Any) -> str | None:
     return epoch_unit(order) if isinstance(order, int | Decimal) else None
 
 
-def superseded_warnings(plan: Reading, survey: Survey, result: Result) -> Iterator[str]:
+def _superseded_warnings(plan: Reading, survey: Survey, result: Result) -> Iterator[str]:
     """Yield a warning if a master is begun with a feed that has several rows of nearly each ID."""
     n = result.counts
     if n["master rows"] or n["tombstones read"] or n["feed superseded"] <= _FEW:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mutator.errors import error
 from mutator.errors.display import one_line
 from mutator.errors.version import VERSION
-from mutator.pipeline.html_report.cut import cut_text
+from mutator.pipeline.reports.sections import Drawn, Section, cut_text, short_text, size_text, time_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -24,10 +25,21 @@ def check_installed(what: str) -> None:
         raise error("extra", what=what, package="Jinja2", extra="report") from None
 
 
-def page_of(template: str, **values: Any) -> str:
-    """Return a page. template: its name in ``templates/``."""
+def page_of(title: str, leads: Iterable[str], figures: Iterable[tuple[str, str]], sections: Iterable[Section]) -> str:
+    """Return a page. leads: sentences below the title. figures: values, and their names."""
     check_installed("a report as HTML")
-    return _environment().get_template(template).render(version=VERSION, **values)
+    shown = [
+        (section, [_with_macro(block) for block in section.blocks])
+        for section in sections
+        if section.title or section.blocks
+    ]
+    template = _environment().get_template("page.html")
+    return template.render(version=VERSION, title=title, leads=leads, figures=figures, sections=shown)
+
+
+def _with_macro(block: Any) -> tuple[str, Any]:
+    """Return the macro of ``templates/parts.html`` that shows a block, and the value that it shows."""
+    return (block.macro, block.value()) if isinstance(block, Drawn) else (type(block).__name__.lower(), block)
 
 
 @cache
@@ -35,7 +47,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("mutator.pipeline.html_report"),
+        loader=PackageLoader("mutator.pipeline.reports"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -57,20 +69,6 @@ def _number(value: float) -> str:
     return f"{value:,}"
 
 
-def short_text(value: int) -> str:
-    """Write a large number with few digits.
-
-    >>> short_text(950), short_text(12_345), short_text(3_400_000), short_text(999_600), short_text(9_960)
-    ('950', '12k', '3.4M', '1.0M', '10k')
-    """
-    size = float(value)
-    for unit in ("", "k", "M", "G", "T"):
-        if round(size) < 1000 or unit == "T":  # 999.6k is 1.0M
-            break
-        size /= 1000
-    return f"{size:.1f}{unit}" if unit and round(size, 1) < 10 else f"{size:.0f}{unit}"
-
-
 def _percent(share: float) -> str:
     """Write a share; one that is not quite nothing or everything does not look so.
 
@@ -82,38 +80,6 @@ def _percent(share: float) -> str:
     if 0.999 < share < 1:
         return ">99.9 %"
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
-
-
-def size_text(count: int) -> str:
-    """Write a number of bytes.
-
-    >>> size_text(900), size_text(1_234_567), size_text(999_960)
-    ('900 bytes', '1.2 MB', '1.0 MB')
-    """
-    size, unit = float(count), "bytes"
-    for larger in ("kB", "MB", "GB", "TB"):
-        if round(size, 1) < 1000:  # 999.96 kB is 1.0 MB
-            break
-        size, unit = size / 1000, larger
-    return f"{count:,} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
-
-
-def time_text(seconds: float) -> str:
-    """Write a duration.
-
-    >>> time_text(0.004), time_text(12.34), time_text(4000), time_text(200_000), time_text(0.9999)
-    ('4 ms', '12.3 s', '1 h 6 min', '2 d 7 h', '1.0 s')
-    """
-    if round(1000 * seconds) < 1000:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours = minutes // 60
-    large, small = (f"{hours} h", f"{minutes % 60} min") if hours < 48 else (f"{hours // 24} d", f"{hours % 24} h")
-    return large if small.startswith("0 ") else f"{large} {small}"
 
 
 def _bytes(row: bytes | str) -> Any:

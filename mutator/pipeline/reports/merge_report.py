@@ -1,0 +1,330 @@
+"""The report of a merge: what is common to ``mutator run`` and ``mutator table apply``, section by section."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from mutator.errors.display import counted
+from mutator.pipeline.reports.pictures import feed_sum, flow_of, master_sum, output_sum, tombstone_sum
+from mutator.pipeline.reports.printed import PageReport
+from mutator.pipeline.reports.sections import (
+    MOST_TEXTS,
+    Cut,
+    Drawn,
+    Fact,
+    Facts,
+    Section,
+    Sentence,
+    Table,
+    Texts,
+    cut,
+    ended,
+    listed,
+    said,
+    size_text,
+    time_text,
+)
+from mutator.rules.truth_table import FEED_OUTCOMES
+
+_FILES = 100  # of a page
+_PARTITIONS = 100  # of a page
+_SHOWN_PARTITIONS = 20  # on a terminal; the JSON has them all
+_REJECTS = 50  # of a page
+_EVERY_ROW = "Every row that was read is in one of the outcomes below."
+_DECIDED_TWICE = (
+    "The other outcomes are not known for each file: another writer committed meanwhile, so that some rows were "
+    "decided twice."
+)
+_WIDE, _NARROW = 900, 330  # units of the picture
+_IN_TITLE = ("run", "table", "version")  # facts that the first line of the text has
+HIDDEN = "Files with hidden names or names of unfinished files, which were ignored"
+REMARKS = {  # count -> noun, and the rest of a line
+    "tied": ("tied key", ": mutations with the highest order value that differ"),
+    "inserted and deleted": ("key", " inserted and deleted within this feed"),
+    "revived": ("key", " inserted again after a remembered delete"),
+    "duplicate IDs": ("ID", " with more than one row in the master, of which the last was kept"),
+    "below horizon": ("insert", " older than the newest expired tombstone"),
+}
+_STEPS = {  # step -> its work
+    "survey": "lists the inputs, and reads their first rows",
+    "plan": "chooses the splits, the join and the engine",
+    "merge": "starts the runner; then reads, shuffles, merges and writes rows, which overlap and are timed as one",
+    "check": "adds up the counts, and compares them with the files that were written",
+    "publish": "makes the result visible",
+}
+
+
+class Changes(NamedTuple):
+    """Samples of changed rows for a page, or the reason why it has none."""
+
+    samples: Sequence[Any] = ()
+    are_missing: bool = False  # the run did not write its changed rows
+    most: int = 0  # changed rows of a page with samples; more are left out
+    command: str = ""  # prints all of them, if they are left out
+
+
+class Own(NamedTuple):
+    """What the report of a run and that of an apply say each in its own way."""
+
+    title: str  # first line of the text
+    page_title: str
+    result: str  # its name on a page
+    facts: Sequence[Fact]  # what was merged
+    plan: Sequence[Fact]  # how it was merged, on a page
+    plan_lines: Sequence[str]  # the same on a terminal
+    lists: Sequence[tuple[str, str, Sequence[str]]]  # of files: what they are, on a terminal and on a page
+    done: str  # what was written, for the last line
+    changes: Callable[[], Changes]  # for a page
+    changes_lines: Sequence[str] = ()  # where all of them are
+    expired: Sequence[str] = ()  # tombstones
+    replaced: Sequence[str] = ()  # by an overwrite
+    more: Sequence[Section] = ()  # what followed the merge
+
+
+class MergeReport(PageReport):
+    """What a merge did, or what a dry run would do. The classes of both reports have these fields, beside others."""
+
+    dry_run: bool
+    counts: Mapping[str, int]
+    samples: Mapping[str, list[str]]
+    rejects: Mapping[str, Sequence[Mapping[str, Any]]]
+    rejected_file: str | None
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+    feed_files: Sequence[Mapping[str, Any]]
+    late: Mapping[str, str | None] | None
+    kept_out: str | None
+    partitions: Sequence[Mapping[str, Any]] | None
+    steps: Mapping[str, float]
+
+    @property
+    def changed(self) -> int:
+        """The number of records that were inserted, updated or deleted."""
+        names = ("feed inserted", "feed updated", "feed deleted", "master deleted by absence")
+        return sum(self.counts.get(name, 0) for name in names)
+
+    def sections(self) -> Iterable[Section]:
+        """Return the sections, in the order of the text."""
+        own, kept_out = self.own(), [] if self.kept_out is None else [f"kept out: {self.kept_out}"]
+        return (
+            said(own.title),
+            _about(own),
+            _plan(self, own),
+            _warnings(self),
+            _outcomes(self, own.result),
+            _feed_files(self),
+            _partitions(self),
+            _remarks(self),
+            said(*own.expired),
+            _rejects(self),
+            Section(blocks=[Drawn("changes", own.changes)], lines=own.changes_lines),
+            _steps(self),
+            said(*kept_out, *_ignored_lines(self.counts), *own.replaced),
+            *(said(*listed(what, paths)) for what, _, paths in own.lists),
+            ended(own.done, self.seconds),
+            *own.more,
+        )
+
+    def head(self) -> tuple[str, Iterable[str], Iterable[tuple[str, str]]]:
+        """Return the title of the page, the sentences below it, and its first figures."""
+        n = self.counts
+        leads = ["Dry run: nothing was written." if self.dry_run else _EVERY_ROW]
+        leads += [] if self.kept_out is None else [f"Some values are not shown: {self.kept_out}."]
+        figures = [
+            (n.get("feed rows", 0), "feed rows"),
+            (self.changed, "records changed"),
+            (n["feed late"], "late rows"),
+            (_rejected(n), "rejected rows"),
+            (n.get("output rows", 0), f"rows {'would be' if self.dry_run else 'now'}"),
+        ]
+        shown = [(f"{value:,}", name) for value, name in figures]
+        return self.own().page_title, leads, [*shown, (time_text(self.seconds), "duration")]
+
+    @abstractmethod
+    def own(self) -> Own:
+        """Return what the report of a run and that of an apply say each in its own way."""
+
+
+def _about(own: Own) -> Section:
+    """Return the section on what was merged."""
+    facts = Facts(own.facts)
+    lines = [f"  {name:<6} {value}" for name, value in facts.all if name not in _IN_TITLE]
+    return Section("Run", [facts], lines, "about", rank=3)
+
+
+def _plan(report: MergeReport, own: Own) -> Section:
+    """Return the section on how it was merged, with the notes."""
+    notes = cut(report.notes, MOST_TEXTS, "note")
+    blocks = [
+        Facts(own.plan),
+        *([Texts(notes, "Notes")] if notes else []),
+        *(Texts(cut(paths, MOST_TEXTS, "path"), heading, "mono") for _, heading, paths in own.lists if paths),
+    ]
+    lines = [*own.plan_lines, *(f"  note   {note}" for note in report.notes)]
+    return Section("Plan", blocks, lines, "plan", rank=2)
+
+
+def _warnings(report: MergeReport) -> Section:
+    """Return the section of warnings, which a terminal has in a stream of their own."""
+    found = cut(report.warnings, MOST_TEXTS, "warning")
+    return Section("Warnings", [Texts(found)] if found else (), (), "warnings", "warn")
+
+
+def _outcomes(report: MergeReport, result: str) -> Section:
+    """Return the section with the counts of all outcomes: in two columns, and as a picture."""
+    n = report.counts
+    feed, master, output = feed_sum(n), master_sum(n), output_sum(n)
+    left, right = (
+        [(one.name, one.rows), *((f"  {part.name}", part.rows) for part in one.parts)] for one in (feed, master)
+    )
+    right += [("output rows", output.rows), ("tombstones", n["tombstones out"])]
+    lines = [""]
+    for number in range(max(len(left), len(right))):
+        pairs = [column[number] for column in (left, right) if number < len(column)]
+        lines.append("    ".join(f"{name:<24}{count:>12,}" for name, count in pairs))
+
+    def sums() -> Any:
+        flows = flow_of(n, result, _WIDE), flow_of(n, result, _NARROW, narrow=True)
+        return SimpleNamespace(
+            feed=feed,
+            master=master,
+            output=output,
+            tombstones=tombstone_sum(n),
+            flows=flows,
+            ignored=n.get("feed ignored", 0) + n.get("master ignored", 0),
+        )
+
+    return Section("Outcomes", [Drawn("outcomes", sums)], [*lines, ""], "outcomes")
+
+
+def _feed_files(report: MergeReport) -> Section:
+    """Return the section with the outcomes of each feed file."""
+    files, n = report.feed_files, report.counts
+    known = all(file["outcomes"] is not None for file in files)
+    names = FEED_OUTCOMES if known else ("rejected",)
+
+    def table() -> Table:
+        shown = files  # those with most rows first if there are too many
+        if len(files) > _FILES:
+            shown = sorted(files, key=lambda one: (-one["rejected"], -one["rows"]))
+        found = cut(shown, _FILES, "feed file", "those without rejects that have the fewest rows")
+        columns = [("file", "path"), *((name, "n") for name in ("rows", *names, "ignored", "size"))]
+        rows = [
+            _row(
+                one["path"],
+                [one["rows"], *(one["rejected"] if name == "rejected" else one["outcomes"][name] for name in names)],
+                one["ignored"],
+                one["bytes"],
+            )
+            for one in found
+        ]
+        sums = [n.get("feed rows", 0), *(n[f"feed {name}"] for name in names)]
+        foot = _row("all files", sums, n["feed ignored"], sum(one["bytes"] for one in files)) if len(files) > 1 else ()
+        return Table(columns, [replace(found, items=rows)], foot, "tight")
+
+    blocks = [Drawn("table", table), *([] if known else [Sentence(_DECIDED_TWICE)])]
+    return Section("Feed files", blocks if files else (), (), "files")
+
+
+def _row(name: str, counts: Sequence[int], ignored: int, size: int) -> list[str]:
+    return [name, *(f"{count:,}" for count in (*counts, ignored)), size_text(size)]
+
+
+def _partitions(report: MergeReport) -> Section:
+    """Return the section with the counts of each partition."""
+    found = report.partitions or ()
+    names = list(found[0]) if found else []
+
+    columns = [(name, "n" if number else "path") for number, name in enumerate(names)]
+
+    def rows(shown: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+        return [[one["partition"], *(f"{one[name]:,}" for name in names[1:])] for one in shown]
+
+    def table() -> Table:
+        shown = found  # those with most changes if there are too many
+        if len(found) > _PARTITIONS:
+            most = sorted(found, key=lambda one: (-_changes(one), one["partition"]))[:_PARTITIONS]
+            directories = {one["partition"] for one in most}
+            shown = [one for one in found if one["partition"] in directories]
+        part = cut(rows(shown), _PARTITIONS, "partition", "those with the fewest changes", len(found))
+        return Table(columns, [part], unnamed="no partition")
+
+    if not found:
+        return Section("Partitions")
+    more = len(found) - _SHOWN_PARTITIONS
+    lines = Table(columns, [Cut(rows(found[:_SHOWN_PARTITIONS]))]).lines()
+    lines += [f"and {counted(more, 'more partition')}"] if more > 0 else []
+    return Section("Partitions", [Drawn("table", table)], [*lines, ""], "partitions")
+
+
+def _changes(partition: Mapping[str, Any]) -> int:
+    names = ("inserted", "updated", "deleted", "moved in", "moved out")
+    return sum(partition.get(name, 0) for name in names) or int(partition["rows"])
+
+
+def _remarks(report: MergeReport) -> Section:
+    """Return the section with sentences on keys, each with the smallest keys that it is true of."""
+    n = report.counts
+    found = [
+        (f"{counted(n[name], noun)}{rest}", report.samples.get(name, []))
+        for name, (noun, rest) in REMARKS.items()
+        if n.get(name)
+    ]
+    lines = [f"{sentence}, for example {'; '.join(keys)}" for sentence, keys in found]
+    shown = partial(SimpleNamespace, late=report.late, rows=n["feed late"], remarks=found)
+    is_empty = not found and not report.late
+    return Section(
+        "Ties, late rows and other remarks", () if is_empty else [Drawn("remarks", shown)], lines, name="remarks"
+    )
+
+
+def _rejects(report: MergeReport) -> Section:
+    """Return the section of rejected rows: the first ones, and on a page more of them, from the file that has all."""
+    samples, path = report.rejects, report.rejected_file
+    lines = [
+        f"rejected: {one['path']}: {one['place']}: {one['reason']}"
+        for side in ("master", "feed")
+        for one in samples.get(side, [])
+    ]
+    lines += [f"all rejected rows: {path}"] if path else []
+
+    def rows() -> Any:
+        from mutator.pipeline.reports.row_samples import rejected_rows
+
+        # In the memory of a Python caller, the file has no path that a reader could use.
+        of_caller = getattr(samples, "path", None)
+        readable = None if report.kept_out is not None else of_caller or path
+        shown = path if of_caller in (None, path) else None
+        return SimpleNamespace(
+            total=_rejected(report.counts), file=shown, **vars(rejected_rows(readable, samples, _REJECTS))
+        )
+
+    blocks = [Drawn("rejects", rows)] if _rejected(report.counts) else ()
+    return Section("Rejected rows", blocks, lines, "rejects", rank=1)
+
+
+def _rejected(counts: Mapping[str, int]) -> int:
+    return counts.get("feed rejected", 0) + counts.get("master rejected", 0)
+
+
+def _steps(report: MergeReport) -> Section:
+    """Return the section with the seconds of each step."""
+    found = [(step, _STEPS.get(step, ""), seconds) for step, seconds in report.steps.items()]
+    shown = partial(SimpleNamespace, steps=found, seconds=report.seconds)
+    return Section("Time of each step", [Drawn("steps", shown)] if found else (), (), "time", rank=1)
+
+
+def _ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line on blank and header lines, and one on rows that are no mutations."""
+    rows = counts.get("feed no mutations", 0)
+    lines = counts["feed ignored"] + counts["master ignored"] - rows
+    if lines:
+        yield f"{counted(lines, 'blank or header line')} ignored"
+    if rows:
+        yield f"{counted(rows, 'row')} ignored for the op code"
