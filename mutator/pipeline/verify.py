@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,10 +22,12 @@ from mutator.engine.runner import Runner, each_on
 from mutator.engine.split_content import checksum_of
 from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
-from mutator.errors.display import counted, key_text, printable, text_of
+from mutator.errors.display import counted, key_text, printable
 from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, said
 from mutator.pipeline.verify_rows import check_keys, key_reader, reading_of_dataset
 from mutator.plan.reading import Reading
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
@@ -51,7 +53,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(PrintedReport):
     """The size of a dataset, and its differences from its manifest."""
 
     path: str
@@ -73,20 +75,20 @@ class Verification:
         differences = [difference._asdict() for difference in self.differences]
         return {**vars(self), "differences": differences, "whole": not self.differences}
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
-        lines = [
-            (
-                f"{self.path}: {counted(self.files, 'data file')}, {counted(self.rows, 'row')}, "
-                f"{counted(self.bytes, 'byte')}, {counted(self.tombstones, 'tombstone')}"
-            )
-        ]
-        lines += [f"differs: {printable(difference.text(self.path))}" for difference in self.differences]
-        if not self.differences:
-            compared = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
-            compared += ", filters of keys" if self.filters else ""
-            lines.append(f"as its manifest says: {compared}")
-        return text_of(lines)
+    def sections(self) -> Iterable[Section]:
+        """Return the sizes, and the differences or what was compared."""
+        size = counted(self.files, "data file"), counted(self.rows, "row"), counted(self.bytes, "byte")
+        compared = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
+        compared += ", filters of keys" if self.filters else ""
+        return (
+            said(f"{self.path}: {', '.join(size)}, {counted(self.tombstones, 'tombstone')}"),
+            compared_with(self.path, self.differences, f"as its manifest says: {compared}"),
+        )
+
+
+def compared_with(path: str, differences: Sequence[Difference], same: str) -> Section:
+    """Return the section on a comparison. path: of what was compared. same: what to say without differences."""
+    return said(*([f"differs: {printable(one.text(path))}" for one in differences] or [same]))
 
 
 def verify(runner: Runner, path: str) -> Verification:

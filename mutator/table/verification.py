@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from mutator.errors.display import counted, printable, text_of
-from mutator.pipeline.verify import Difference
+from mutator.errors.display import counted, printable
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, said
+from mutator.pipeline.verify import Difference, compared_with
 from mutator.table.clean_removal import StrayFiles
+
+_SAME = "as its log says: files, checksums, key indexes, hidden rows, one row per key, counts, checkpoints"
 
 
 @dataclass(frozen=True)
-class TableVerification:
+class TableVerification(PrintedReport):
     """The size of a table, its differences from its log, and what was made again."""
 
     table: str
@@ -28,26 +33,17 @@ class TableVerification:
         """The differences, with paths relative to the table."""
         return tuple(map(str, self.differences))
 
-    def json(self) -> str:
-        """Return the result as JSON."""
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
         differences = [difference._asdict() for difference in self.differences]
-        stray = None if self.stray is None else vars(self.stray)
-        members = {**vars(self), "differences": differences, "stray": stray, "whole": not differences}
-        return json.dumps(members, indent=1)
+        return {**super().members(), "differences": differences, "whole": not differences}
 
-    def __str__(self) -> str:
-        return self.text()
-
-    def text(self) -> str:
-        """Return lines for a terminal."""
+    def sections(self) -> Iterable[Section]:
+        """Return what was repaired, the sizes, the differences or what was compared, and stray files."""
         size = counted(self.files, "file"), counted(self.records, "record"), counted(self.tombstones, "tombstone")
-        lines = [f"repaired: {one}" for one in self.repaired]
-        lines.append(f"{self.table}, version {self.version}: {', '.join(size)}")
-        lines += [f"differs: {printable(one.text(self.table))}" for one in self.differences]
-        if not self.differences:
-            lines.append(
-                "as its log says: files, checksums, key indexes, hidden rows, one row per key, counts, checkpoints"
-            )
-        if self.stray is not None and self.stray.files:
-            lines.append(printable(self.stray.text()))
-        return text_of(lines)
+        return (
+            said(*(f"repaired: {one}" for one in self.repaired)),
+            said(f"{self.table}, version {self.version}: {', '.join(size)}"),
+            compared_with(self.table, self.differences, _SAME),
+            said(*([] if self.stray is None or not self.stray.files else [printable(self.stray.text())])),
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.errors.display import counted, html_of_text, printable, text_of, with_warnings
+from mutator.errors.display import counted, printable
 from mutator.formats.blocks.block_type import unequal
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, schema_of_changes
+from mutator.pipeline.reports.printed import WarningReport
+from mutator.pipeline.reports.sections import Section, said
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags
 from mutator.rules.changes import AFTER, BEFORE, CHANGE, CHANGES, DELETE, FIELD_NAMES, INSERT
@@ -27,7 +29,7 @@ _LONG = 60  # characters of a value that are shown
 
 
 @dataclass(frozen=True)
-class Diff:
+class Diff(WarningReport):
     """The difference of two datasets. ``print`` shows what ``mutator diff`` prints."""
 
     old: str
@@ -58,14 +60,8 @@ class Diff:
         """Return the difference as a JSON document; values that JSON lacks are text."""
         return json.dumps(_json(self.members()), indent=1, ensure_ascii=False, allow_nan=False)
 
-    def __str__(self) -> str:
-        return with_warnings(self.text(), self.warnings)
-
-    def _repr_html_(self) -> str:
-        return html_of_text(str(self))
-
-    def text(self) -> str:
-        """Return lines for a terminal: a summary, then the first records."""
+    def sections(self) -> Iterable[Section]:
+        """Return a summary, then the first records."""
         n = Counter(self.counts)
         shown = [f"{counted(n['added'], 'record')} added", f"{n['removed']:,} removed", f"{n['changed']:,} changed"]
         lines = [", ".join(shown) + (f", {n['moved']:,} of them moved to another partition" if n["moved"] else "")]
@@ -77,12 +73,16 @@ class Diff:
         lines += [f"  {name} is a field of {self.old} alone, and not compared" for name in self.fields_removed]
         if self.skipped:
             lines.append(f"{counted(self.skipped, 'file')} with equal checksums not read")
-        for title, records in (("added", self.added), ("removed", self.removed)):
-            if records:
-                lines += ["", f"{title}:", *(line for one in records for line in _record(one, self.key))]
-        if self.changed:
-            lines += ["", "changed:", *(line for one in self.changed for line in _changed(one))]
-        return text_of(lines)
+        return (
+            said(*lines),
+            _listed("added", [line for one in self.added for line in _record(one, self.key)]),
+            _listed("removed", [line for one in self.removed for line in _record(one, self.key)]),
+            _listed("changed", [line for one in self.changed for line in _changed(one)]),
+        )
+
+
+def _listed(title: str, lines: Sequence[str]) -> Section:
+    return said(*(["", f"{title}:", *lines] if lines else []))
 
 
 def _record(one: Mapping[str, Any], key: Sequence[str]) -> Iterator[str]:

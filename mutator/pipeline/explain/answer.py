@@ -1,15 +1,16 @@
 """The answer to "why is this record what it is?", as text for a terminal and as JSON."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mutator.errors.display import counted, html_of_text, text_of, with_warnings
+from mutator.errors.display import counted
 from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.explained_feed import RejectedRow
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key_decisions import Decided, Held, Mutation, Outcome, order_met
+from mutator.pipeline.reports.printed import WarningReport
+from mutator.pipeline.reports.sections import Section, said
 from mutator.rules.order_values import order_text
 
 _MOST = 300  # characters of a row in the text
@@ -17,7 +18,7 @@ _LEFT_OUT = "(left out)"
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(WarningReport):
     """What is known of a key: what the place holds now, the runs that touched the key, and what is not known.
 
     ``print`` shows what ``mutator explain`` prints.
@@ -44,28 +45,19 @@ class Explanation:
         held = [one for state in (self.now, self.given) for one in (state or {}).values() if one.kind != "nothing"]
         return bool(held) or any(step.decided_any for step in self.steps)
 
-    def __str__(self) -> str:
-        return with_warnings(self.text(), self.warnings)
-
-    def _repr_html_(self) -> str:
-        return html_of_text(str(self))
-
-    def json(self) -> str:
-        """Return a JSON document."""
-        return json.dumps(
-            {
-                "place": self.place,
-                "kind": self.kind,
-                "key": dict(self.key),
-                "version": self.version,
-                "now": None if self.now is None else [self._held(name, one) for name, one in self.now.items()],
-                "given": None if self.given is None else [self._held(name, one) for name, one in self.given.items()],
-                "versions": [self._step(step) for step in self.steps],
-                "unknown": list(self.unknown),
-                "files": {"read": self.files_read, "excluded": self.files_excluded},
-            },
-            indent=1,
-        )
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        return {
+            "place": self.place,
+            "kind": self.kind,
+            "key": dict(self.key),
+            "version": self.version,
+            "now": None if self.now is None else [self._held(name, one) for name, one in self.now.items()],
+            "given": None if self.given is None else [self._held(name, one) for name, one in self.given.items()],
+            "versions": [self._step(step) for step in self.steps],
+            "unknown": list(self.unknown),
+            "files": {"read": self.files_read, "excluded": self.files_excluded},
+        }
 
     def _held(self, directory: str | None, one: Held | None) -> dict[str, Any] | None:
         if one is None:
@@ -140,30 +132,27 @@ class Explanation:
             "decided_by": one.part,
         }
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
+    def sections(self) -> Iterable[Section]:
+        """Yield what is held now, what was held at first, each run, and what is not known."""
         key = ", ".join(f"{name} {value}" for name, value in self.key.items())
-        lines = [
-            f"key      {key}",
-            f"in       {self.place}{'' if self.version is None else f', version {self.version}'}",
-        ]
+        version = "" if self.version is None else f", version {self.version}"
+        yield said(f"key      {key}", f"in       {self.place}{version}")
         if self.now is None:
-            lines.append("now      cannot be read, see below")
+            yield said("now      cannot be read, see below")
         for name, one in (self.now or {}).items():
-            lines += self._held_lines(name, one, "now      ")
+            yield said(*self._held_lines(name, one, "now      "))
         for name, one in (self.given or {}).items():
             if one.kind != "nothing":
-                lines += ["", "before the first run, in the given master", *self._held_lines(name, one, "  ")]
+                yield said("", "before the first run, in the given master", *self._held_lines(name, one, "  "))
         for step in self.steps:
-            lines += ["", *self._step_lines(step)]
+            yield said("", *self._step_lines(step))
         if not self.is_known:
-            lines += ["", "nothing is known of this key"]
+            yield said("", "nothing is known of this key")
         if self.unknown:
-            lines += ["", "not known", *(f"  {one}" for one in self.unknown)]
-        read = f"{counted(self.files_read, 'feed file')} read"
+            yield said("", "not known", *(f"  {one}" for one in self.unknown))
         why = "the key indexes of the table" if self.kind == "table" else "their filters"
         excluded = f", {self.files_excluded:,} excluded by {why}" if self.files_excluded else ""
-        return text_of([*lines, "", f"{read}{excluded}"])
+        yield said("", f"{counted(self.files_read, 'feed file')} read{excluded}")
 
     def _held_lines(self, name: str | None, one: Held, indent: str) -> Iterator[str]:
         where = one.partition if name is None else name

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from mutator.errors.display import text_of
+from mutator.errors.display import html_of_text, text_of, with_warnings
 from mutator.pipeline.reports.sections import Section
 
 
@@ -33,6 +33,18 @@ class PrintedReport(ABC):
 
     def __str__(self) -> str:
         return self.text()
+
+
+class WarningReport(PrintedReport):
+    """A report that is the answer of a Python call, and has its warnings."""
+
+    warnings: Sequence[str]
+
+    def __str__(self) -> str:
+        return with_warnings(self.text(), self.warnings)
+
+    def _repr_html_(self) -> str:
+        return html_of_text(str(self))
 
 
 class PageReport(PrintedReport):

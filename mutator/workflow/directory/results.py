@@ -1,9 +1,10 @@
 """The outcome of a run, the status and the history of a base: values, as text for a terminal and as JSON."""
 
 import json
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
@@ -12,13 +13,14 @@ from mutator.dataset.version_log import UNCHANGED, members_of
 from mutator.errors.display import counted, text_of
 from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.reports.base_report import listed_feed
-from mutator.pipeline.reports.sections import aligned, listed
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, aligned, listed, said
 from mutator.rules import file_names
 from mutator.rules.truth_table import records_deleted
 from mutator.workflow.directory.bad_files import COUNT, FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
 
-_UNSEEN = "cannot be seen, see below"
+UNSEEN = "cannot be seen, see below"
 _ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}
 _MODES = {
     "exchange": "in one atomic exchange",
@@ -30,7 +32,7 @@ _MODES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOutcome:
+class RunOutcome(PrintedReport):
     """The outcome of a run, whatever its target is."""
 
     base: str
@@ -46,13 +48,9 @@ class RunOutcome:
     report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
 
-    def json(self) -> str:
-        """Return a JSON document."""
-        return json.dumps(asdict(self), indent=1)
-
     def json_line(self) -> str:
         """Return the JSON document in one line."""
-        return json.dumps(asdict(self))
+        return json.dumps(self.members())
 
     @property
     def exit_code(self) -> int:
@@ -77,20 +75,16 @@ class RunOutcome:
         how = f"mutator workflow status {self.base} says why, and how to merge them"
         return [f"{counted(len(self.failed_files), 'feed file')} set aside, not merged: {names}; {how}"]
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
-        lines = [f"recovered: {action}" for action in self.recovered]
+    def sections(self) -> Iterator[Section]:
+        """Yield what was recovered, the merge, the version that it made, and the feed files that are in no version."""
+        yield said(*(f"recovered: {action}" for action in self.recovered))
         if self.report is not None:
-            lines += self.report.text().split("\n")
-        if self.version is None:
-            merged_before = f": {counted(len(self.skipped), 'feed file')} merged before" if self.skipped else ""
-            lines.append(f"nothing to merge{merged_before}")
-        else:
-            lines += self.made()
-        lines += listed("skipped, merged before", self.skipped if self.report is None else ())
-        lines += listed("set aside", [one.said for one in self.failed_files])
-        lines += listed("not claimed", [f"{name}: {why}" for name, why in self.waiting])
-        return text_of(lines)
+            yield from self.report.sections()
+        merged_before = f": {counted(len(self.skipped), 'feed file')} merged before" if self.skipped else ""
+        yield said(*([f"nothing to merge{merged_before}"] if self.version is None else self.made()))
+        yield said(*listed("skipped, merged before", self.skipped if self.report is None else ()))
+        yield said(*listed("set aside", [one.said for one in self.failed_files]))
+        yield said(*listed("not claimed", [f"{name}: {why}" for name, why in self.waiting]))
 
     def made(self) -> list[str]:
         """Return lines on the version that the run made."""
@@ -132,13 +126,48 @@ class BaseRunOutcome(RunOutcome):
         return [f"version {self.version} became the master {how}"]
 
 
-@dataclass(frozen=True)
-class BaseRunStatus:
-    """The status of a base: its run, its version, and the feed files that wait."""
+class BaseStatus(PrintedReport):
+    """The status of a base: its run, its version, and the feed files that wait. Both kinds have these fields."""
 
     base: str
     running: Owner | None  # the process at work now
     # None in these members: it cannot be seen, and a problem says why.
+    ready: tuple[str, ...] | None
+    waiting: tuple[tuple[str, str], ...] | None
+    recovered: tuple[str, ...]
+    problems: tuple[str, ...]
+    failed: FailedRun | None  # the last run, if it failed
+    failed_files: tuple[FailedFile, ...]  # feed files that were set aside
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        return asdict(cast(Any, self), dict_factory=json_members)
+
+    def sections(self) -> Iterable[Section]:
+        """Return the state of the base, that of its target, the feed, and problems."""
+        state = "needs attention, see below" if self.problems else "idle"
+        if (who := self.running) is not None:
+            state = f"at work: {who.run}, process {who.process} on {who.host}, since {who.since}"
+        return (
+            said(f"base     {self.base}", f"state    {state}"),
+            self.target(),
+            _feed(self.ready, self.waiting, self.failed),
+            _set_aside(self.failed_files),
+            said(*(f"recovered: {action}" for action in self.recovered)),
+            said(*(f"problem: {problem}" for problem in self.problems)),
+        )
+
+    @abstractmethod
+    def target(self) -> Section:
+        """Return the section on the target and its version."""
+
+
+@dataclass(frozen=True)
+class BaseRunStatus(BaseStatus):
+    """The status of a base whose target is a master."""
+
+    base: str
+    running: Owner | None
     version: Commit | None  # the latest
     made: Commit | None  # the one that made or restored the master
     master: str | None
@@ -146,65 +175,49 @@ class BaseRunStatus:
     waiting: tuple[tuple[str, str], ...] | None
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
-    failed: FailedRun | None = None  # the last run, if it failed
-    failed_files: tuple[FailedFile, ...] = ()  # feed files that were set aside
+    failed: FailedRun | None = None
+    failed_files: tuple[FailedFile, ...] = ()
     oldest_check: tuple[str, str | None] | None = None  # file of the master that was checked longest ago, and when
 
-    def json(self) -> str:
-        """Return a JSON document."""
-        members = asdict(replace(self, version=None, made=None), dict_factory=json_members)
-        for name, version in (("version", self.version), ("made", self.made)):
-            members[name] = None if version is None else members_of(version)
-        return json.dumps(members, indent=1)
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        versions = {"version": self.version, "made": self.made}
+        known = {name: None if one is None else members_of(one) for name, one in versions.items()}
+        return asdict(replace(self, version=None, made=None), dict_factory=json_members) | known
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
+    def target(self) -> Section:
+        """Return the section on the master and its version."""
         made, latest = self.made, self.version
-        lines = [f"base     {self.base}"]
-        if self.running is not None:
-            who = self.running
-            lines.append(f"state    at work: {who.run}, process {who.process} on {who.host}, since {who.since}")
-        elif self.problems:
-            lines.append("state    needs attention, see below")
-        else:
-            lines.append("state    idle")
-        if made is None or latest is None:
-            lines.append(f"version  {_UNSEEN}")
-        elif made.number:
-            lines.append(f"version  {made.number}, {counted(made.records, 'row')}, {made.action}, {made.committed}")
-        else:
-            lines.append("version  none yet: the master is the given one")
+        version = UNSEEN
+        if made is not None and latest is not None:
+            version = f"{made.number}, {counted(made.records, 'row')}, {made.action}, {made.committed}"
+            version = version if made.number else "none yet: the master is the given one"
+        lines = [f"version  {version}"]
         if latest is not None and latest.action in UNCHANGED:
             lines.append(f"         version {latest.number} only says that run {latest.run} {_ENDS[latest.action]}")
-        lines.append(f"master   {self.master or _UNSEEN}")
+        lines.append(f"master   {self.master or UNSEEN}")
         if self.oldest_check is not None:
             path, checked = self.oldest_check
             lines.append(f"checked  longest ago: {checked or 'never'}, {path}")
-        lines += feed_lines(self.ready, self.waiting, self.failed)
-        lines += failed_lines(self.failed_files)
-        lines += [f"recovered: {action}" for action in self.recovered]
-        lines += [f"problem: {problem}" for problem in self.problems]
-        return text_of(lines)
+        return said(*lines)
 
 
-def feed_lines(
-    ready: Sequence[str] | None, waiting: Sequence[tuple[str, str]] | None, failed: FailedRun | None
-) -> list[str]:
-    """Return lines of a status on the feed files of a base. None: they cannot be seen."""
+def _feed(ready: Sequence[str] | None, waiting: Sequence[tuple[str, str]] | None, failed: FailedRun | None) -> Section:
+    """Return the section on the feed files of a base. None: they cannot be seen."""
     if ready is None or waiting is None:
-        return [f"feed     {_UNSEEN}"]
+        return said(f"feed     {UNSEEN}")
     again = failed.feed if failed is not None else ()
     tried = [_tried(names, again) for names in (ready, [name for name, _ in waiting])]
     head = f"feed     {counted(len(ready), 'file')} ready{tried[0]}, {len(waiting):,} waiting{tried[1]}"
-    return [head, *listed_feed(ready, waiting, again)]
+    return said(head, *listed_feed(ready, waiting, again))
 
 
-def failed_lines(files: Sequence[FailedFile]) -> list[str]:
-    """Return lines of a status on the feed files that were set aside; none without any."""
+def _set_aside(files: Sequence[FailedFile]) -> Section:
+    """Return the section on the feed files that were set aside."""
     again = [one.path for one in files if one.merged]
     left = len(files) - len(again)
     lines = [f"failed   {counted(left, 'file')} set aside, see below"] if left else []
-    return lines + listed("set aside, and merged since it was delivered again; remove it", again)
+    return said(*lines, *listed("set aside, and merged since it was delivered again; remove it", again))
 
 
 def _tried(names: Sequence[str], failed: Sequence[str]) -> str:

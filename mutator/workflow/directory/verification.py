@@ -1,6 +1,6 @@
 """Compare a whole base with its log: every entry, every kept dataset, every merged feed file. Repair its manifests."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,9 @@ from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest, repair
 from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
-from mutator.errors.display import counted, printable, text_of
+from mutator.errors.display import counted, printable
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, said
 from mutator.pipeline.verify import Verification
 from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
@@ -26,7 +28,7 @@ _LOCK_TIMEOUT = 60.0  # seconds
 
 
 @dataclass(frozen=True)
-class BaseVerification:
+class BaseVerification(PrintedReport):
     """The size of a base, and its differences from its log."""
 
     path: str
@@ -54,17 +56,18 @@ class BaseVerification:
             "whole": not self.problems,
         }
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
+    def sections(self) -> Iterator[Section]:
+        """Yield the sizes, the differences from the log or what was compared, each dataset, and cures."""
         archived = f"{counted(self.feed_files, 'merged feed file')} in archive/"
         archived += f"; {self.feed_removed:,} more {'was' if self.feed_removed == 1 else 'were'} removed from there"
         archived = archived if self.feed_removed else archived.partition(";")[0]
-        lines = [f"{self.path}: {counted(self.versions, 'version')}, {archived}"]
-        lines += [f"differs: {printable(problem)}" for problem in self.own_problems]
-        if not self.own_problems:
-            lines.append(f"as its log says: entries, master{', archived feed files' if self.feed_files else ''}")
-        lines += [line for one in self.datasets for line in one.text().split("\n")]
-        return text_of([*lines, *self._cures()])
+        yield said(f"{self.path}: {counted(self.versions, 'version')}, {archived}")
+        differences = [f"differs: {printable(problem)}" for problem in self.own_problems]
+        same = f"as its log says: entries, master{', archived feed files' if self.feed_files else ''}"
+        yield said(*(differences or [same]))
+        for one in self.datasets:
+            yield from one.sections()
+        yield said(*self._cures())
 
     def _cures(self) -> list[str]:
         """Return a line for each dataset that differs. No dataset is removed that is in use, or may be."""

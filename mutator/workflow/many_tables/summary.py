@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from mutator.errors.display import counted, text_of
+from mutator.errors.display import counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
-from mutator.pipeline.reports.sections import aligned
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Cut, Section, Table, said
 from mutator.rules.truth_table import records_deleted
 
 # Exit codes by priority: faults that need an operator come before those that only need another run.
@@ -72,7 +72,7 @@ class TableResult:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(PrintedReport):
     """The results of all tables of a run."""
 
     run: str
@@ -106,31 +106,35 @@ class Summary:
         codes |= {one.code for one in self.results if one.state == TableState.DONE}
         return next((code for code in _TELLING if code in codes), 0)
 
-    def json(self) -> str:
-        """Return a JSON document, with an object for each table."""
-        own = {name: value for name, value in asdict(self).items() if name != "results"}
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON, with an object for each table."""
+        found = super().members()
+        results = found.pop("results")
         totals = {"states": self._states(), "counts": self._counts(), "undone": self.undone}
-        results = [asdict(one) for one in self.results]
-        return json.dumps({**own, "exit_code": self.exit_code, "totals": totals, "results": results}, indent=1)
+        return {**found, "exit_code": self.exit_code, "totals": totals, "results": results}
 
-    def text(self) -> str:
-        """Return a line for each table, and the totals."""
-        head = ("table", "state", *(name for name, _ in _COLUMNS), "time", "")
-        rows = [head, *map(_cells, self.results), ("total", "", *_numbers(self._counts()), _time(self.seconds), "")]
+    def sections(self) -> Iterable[Section]:
+        """Return a table with a row for each table, the totals, and what is left."""
+        columns = [("table", ""), ("state", ""), *((name, "n") for name, _ in _COLUMNS), ("time", "n"), ("", "")]
+        rows = [*map(_cells, self.results), ("total", "", *_numbers(self._counts()), _time(self.seconds), "")]
         resumes = f", which resumes {self.resumes}" if self.resumes else ""
-        lines = [f"run {self.run} of {self.tables}{resumes}", "", *aligned(rows, right=range(2, 7))]
         states = ", ".join(f"{count:,} {state}" for state, count in self._states().items())
-        lines += ["", f"{counted(len(self.results), 'table')}: {states}"]
+        return (
+            said(f"run {self.run} of {self.tables}{resumes}", ""),
+            Section(blocks=[Table(columns, [Cut(rows)])]),
+            said("", f"{counted(len(self.results), 'table')}: {states}", *self._left()),
+        )
+
+    def _left(self) -> Iterator[str]:
         occupied = [one.table for one in self.results if one.kind == "output.exists"]
         others = [name for name in self.undone if name not in occupied]
         if occupied:
-            lines.append(
+            yield (
                 f"their outputs exist already: {', '.join(occupied)}; move these away, or name others in the tables "
                 "file, and run again with --resume (which skips tables whose outputs an earlier run made)"
             )
         if others:
-            lines.append(f"left undone: {', '.join(others)}; run again with --resume")
-        return text_of(lines)
+            yield f"left undone: {', '.join(others)}; run again with --resume"
 
     def _states(self) -> dict[str, int]:
         found = Counter(one.state for one in self.results)

@@ -1,10 +1,12 @@
 """The report of the runs of a split feed, as text and as JSON."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from mutator.errors.display import counted, text_of
+from mutator.errors.display import counted
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, ended, said
 from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 
 _COLUMNS = ("inserted", "updated", "deleted")
@@ -21,7 +23,7 @@ class PartitionRun:
 
 
 @dataclass(frozen=True)
-class PartitionRuns:
+class PartitionRuns(PrintedReport):
     """The outcome of all partitions."""
 
     master: str
@@ -38,12 +40,12 @@ class PartitionRuns:
         found = {name: sum(one.counts.get(name, 0) for one in merged) for name in names}
         return found | {"output rows": sum(one.counts.get("output rows", 0) for one in self.partitions)}
 
-    def json(self) -> str:
-        """Return the report as a JSON document."""
-        return json.dumps({**asdict(self), "counts": self.counts()}, indent=1)
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        return {**super().members(), "counts": self.counts()}
 
-    def text(self) -> str:
-        """Return the report as lines for a terminal, one for each partition."""
+    def sections(self) -> Iterable[Section]:
+        """Return a table with a row for each partition, and the sums."""
         width = max([len("partition"), *(len(one.directory) for one in self.partitions)])
         head = "".join(f"{name:>12}" for name in ("feed rows", *_COLUMNS, "output rows"))
         lines = [f"{'partition':<{width}}  {'':<8}{head}"]
@@ -54,17 +56,11 @@ class PartitionRuns:
             cells.append(f"{one.counts.get('output rows', 0):,}")
             before = "  (before)" if one.before else ""
             lines.append(f"{one.directory:<{width}}  {one.how:<8}{''.join(f'{cell:>12}' for cell in cells)}{before}")
-        n = self.counts()
-        merged = sum(one.how == "merged" for one in self.partitions)
-        lines.append("")
+        n, lost = self.counts(), list[str]()
         if unknown := n["feed delete of unknown"]:
-            lines.append(
-                "1 delete found no record in its partition"
-                if unknown == 1
-                else f"{unknown:,} deletes found no records in their partitions"
-            )
-        lines.append(
-            f"wrote {counted(n['output rows'], 'row')} in {counted(len(self.partitions), 'partition')}, "
-            f"{merged:,} merged and {len(self.partitions) - merged:,} carried over; {self.seconds:.1f} s"
-        )
-        return text_of(lines)
+            found = "found no record in its partition" if unknown == 1 else "found no records in their partitions"
+            lost = [f"{counted(unknown, 'delete')} {found}"]
+        merged = sum(one.how == "merged" for one in self.partitions)
+        done = f"wrote {counted(n['output rows'], 'row')} in {counted(len(self.partitions), 'partition')}, "
+        done += f"{merged:,} merged and {len(self.partitions) - merged:,} carried over"
+        return said(*lines, "", *lost), ended(done, self.seconds)

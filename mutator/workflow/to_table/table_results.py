@@ -1,15 +1,15 @@
 """The outcome of a run whose target is a table, and the status of its base."""
 
-import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
-from mutator.errors.display import counted, text_of
+from mutator.errors.display import counted
+from mutator.pipeline.reports.sections import Section, said
 from mutator.workflow.directory.bad_files import FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
-from mutator.workflow.directory.results import RunOutcome, failed_lines, feed_lines
+from mutator.workflow.directory.results import UNSEEN, BaseStatus, RunOutcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +35,11 @@ class TableRunOutcome(RunOutcome):
         has_run = self.version is not None or self.claimed or self.recovered
         return not has_run and (bool(self.compactions) or self.compaction_fault is not None)
 
-    def text(self) -> str:
-        """Return lines for a terminal."""
-        lines = [] if self.is_upkeep else [super().text()]
-        return "\n".join([*lines, *(report.text() for report in self.compactions)])
+    def sections(self) -> Iterator[Section]:
+        """Yield the sections of the run, and of the compactions that followed."""
+        yield from () if self.is_upkeep else super().sections()
+        for report in self.compactions:
+            yield from report.sections()
 
     def made(self) -> list[str]:
         """Return lines on the version that the run made: the report has them, unless a signal came before it."""
@@ -46,12 +47,12 @@ class TableRunOutcome(RunOutcome):
 
 
 @dataclass(frozen=True)
-class TableRunStatus:
-    """The status of a base whose target is a table: its run, the table's version, and the feed files that wait."""
+class TableRunStatus(BaseStatus):
+    """The status of a base whose target is a table."""
 
     base: str
     table: str
-    running: Owner | None  # the process at work now
+    running: Owner | None
     # None in these members: it cannot be seen, and a problem says why.
     version: int | None  # the newest
     committed: str | None
@@ -60,28 +61,12 @@ class TableRunStatus:
     waiting: tuple[tuple[str, str], ...] | None
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
-    failed: FailedRun | None = None  # the last run, if it failed
-    failed_files: tuple[FailedFile, ...] = ()  # feed files that were set aside
+    failed: FailedRun | None = None
+    failed_files: tuple[FailedFile, ...] = ()
 
-    def json(self) -> str:
-        """Return a JSON document."""
-        return json.dumps(asdict(self, dict_factory=json_members), indent=1)
-
-    def text(self) -> str:
-        """Return lines for a terminal."""
-        lines = [f"base     {self.base}"]
-        if self.running is not None:
-            who = self.running
-            lines.append(f"state    at work: {who.run}, process {who.process} on {who.host}, since {who.since}")
-        else:
-            lines.append(f"state    {'needs attention, see below' if self.problems else 'idle'}")
-        lines.append(f"table    {self.table}")
-        if self.version is None or self.records is None:
-            lines.append("version  cannot be seen, see below")
-        else:
-            lines.append(f"version  {self.version}, {counted(self.records, 'record')}, {self.committed}")
-        lines += feed_lines(self.ready, self.waiting, self.failed)
-        lines += failed_lines(self.failed_files)
-        lines += [f"recovered: {action}" for action in self.recovered]
-        lines += [f"problem: {problem}" for problem in self.problems]
-        return text_of(lines)
+    def target(self) -> Section:
+        """Return the section on the table and its version."""
+        version = UNSEEN
+        if self.version is not None and self.records is not None:
+            version = f"{self.version}, {counted(self.records, 'record')}, {self.committed}"
+        return said(f"table    {self.table}", f"version  {version}")
