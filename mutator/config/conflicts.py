@@ -52,6 +52,11 @@ def _op_field(config: Config, _: Given) -> Messages:
         yield f"{setting('op.code.field.ordinal')}: field {op} is also the {setting('temporal.ordering.field.ordinal')}"
 
 
+def _partition_columns(config: Config, _: Given) -> Messages:
+    if config.symlink_manifest and config.partition_columns == "path":
+        yield "partition.columns: path, but symlink.manifest=true lists files that lack these fields; set it to file"
+
+
 def _field_count(config: Config, _: Given) -> Messages:
     count, names = config.field_count, config.field_names
     if isinstance(count, int):
@@ -221,7 +226,7 @@ def _only_of_overwrites(config: Config, given: Given) -> Messages:
 
 Rule = Callable[[Config, Given], Messages]
 _FAULTS: tuple[Rule, ...] = (_ids, _op_field, _field_count, _op_codes, _delete_marks)
-_FAULTS += (_order_max, _full_snapshot, _overwrite, _suffixes, _csv_null, _csv_escape)
+_FAULTS += (_partition_columns, _order_max, _full_snapshot, _overwrite, _suffixes, _csv_null, _csv_escape)
 _WARNINGS: tuple[Rule, ...] = (
     *(_order_in_id, _delete_prefix, _small_splits, _delete_codes, _joint),
     _only_of_overwrites,

@@ -71,6 +71,7 @@ class Config:
     partitioned_by: tuple[PartitionField, ...] = _setting("partitioned.by", ())
     # Where a record ID is unique; None: as the master has it, or table
     key_scope: str | None = _setting("key.scope")
+    partition_columns: str | None = _setting("partition.columns")  # path | file; None: as the master has it, or path
     write_operation: str = _setting("write.operation")  # apply | insert_overwrite | insert_overwrite_table
     sync_mode: str = _setting("sync.mode")
     allow_older_snapshot: bool = _setting("allow.older.snapshot")
@@ -148,6 +149,14 @@ class Config:
     def by_file_name(self) -> bool:
         """Return whether the order value of a mutation is the sequence of its file."""
         return self.order_field is None
+
+    @property
+    def columns_of_partitions(self) -> str | None:
+        """Return where typed files have the partition fields, None for where the master has them.
+
+        A list of files for symlink tables does not say which partition a file is of.
+        """
+        return self.partition_columns or ("file" if self.symlink_manifest else None)
 
     @property
     def marks_deletes(self) -> bool:

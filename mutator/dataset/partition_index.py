@@ -16,7 +16,8 @@ from mutator.rules.partition_fields import PartitionField, parse_fields
 
 SPEC = "partitions"  # in the specification of a manifest
 EARLIER = "earlier"  # earlier forms of files that were not rewritten since
-_FORM = ("format", "schema", "csv", "escaped")  # members of a specification that describe the files
+IN_PATH = "in path"  # fields that the files have in the names of their directories alone
+_FORM = ("format", "schema", IN_PATH, "csv", "escaped")  # members of a specification that describe the files
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,10 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
             "the directories beside it"
         ),
+        "partition.in.path": (
+            "{path}: its files have {fields} in the names of their directories alone, which a run for each partition "
+            "would lose; merge into it with mutator run, or write it with partition.columns=file first"
+        ),
         "partition.directories": (
             "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. A master with partition fields "
             "in the names of directories alone, as Hive and Spark write it, is merged with mutator bridge run --from "
@@ -109,6 +113,10 @@ RUNS: dict[int, dict[str, str]] = {
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
     3: {  # data
+        "partition.empty": (
+            "field {field} (partition) is '' or __HIVE_DEFAULT_PARTITION__ in a record, which the name of a directory "
+            "cannot tell from NULL; set partition.columns=file"
+        ),
         "master.twice": (
             "the master has several rows for {ids} that the feed mutates, for example {samples}; "
             "{master.unique=true} promises one row per ID: compare these rows; without that setting, the last row of "

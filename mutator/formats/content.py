@@ -42,11 +42,13 @@ def unreadable(path: str, fault: Exception) -> MutatorError:
 
 # Fields of a file, and the names that they have in this run. A member of a record is preceded by the fields around it.
 Renames = tuple[tuple[tuple[str, ...], str], ...]
+# Fields that a file has in the names of its directories alone, and their values as text. All its rows have these.
+PathValues = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a file to read: the rows that begin in [start, end). The other fields concern text alone."""
+    """The part of a file to read, the rows that begin in [start, end), and what its bytes do not say of them."""
 
     ending: str = ""  # of lines, as ``files.lines`` names them
     start: int = 0  # byte offset
@@ -55,6 +57,7 @@ class Window:
     header_end: int = 0  # byte offset; lines that begin before it are headers
     renamed: Renames = ()
     header: bytes = b""  # equal lines are headers as well, as in a file that was made of others
+    in_path: PathValues = ()
 
 
 class Content(Protocol):

@@ -150,8 +150,10 @@ class Dataset:
 
         formats = {source.file_format for source in self._sources}
         is_readable = formats in ({"parquet"}, {"orc"}) and with_types_of_spark(self.schema) == self.schema
-        if self._scratch is None and is_readable:
-            return frame_of_files(session, self.files, self._known.spec["format"], self.to_arrow)
+        in_path = {name for source in self._sources for name, _ in source.in_path}
+        if self._scratch is None and is_readable and all(_is_plain(self.schema.field(name).type) for name in in_path):
+            place = (self.path, self.schema) if in_path else ()
+            return frame_of_files(session, self.files, self._known.spec["format"], self.to_arrow, *place)
         return frame_of_table(session, self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -168,6 +170,13 @@ class Dataset:
         return dataset_sources(self.path, self._known)[0]
 
 
+def _is_plain(data_type: pa.DataType) -> bool:
+    """Return whether Spark reads the text of a value in a path as the same value, whatever its settings are."""
+    types = pa.types
+    plain = (types.is_string, types.is_integer, types.is_boolean, types.is_date, types.is_decimal)
+    return any(is_one(data_type) for is_one in plain)
+
+
 def _range_of(source: Source) -> FileRange:
     """Return a data file with all that its reader has to know."""
     from mutator.plan.rows.column_rows import stored_dialect
@@ -181,6 +190,7 @@ def _range_of(source: Source) -> FileRange:
         dialect=stored_dialect(source.stored, Dialect()),
         window=source.window(),
         checksum=source.checksum,
+        partition=source.in_path,
     )
 
 

@@ -12,6 +12,7 @@ from mutator.errors import error
 from mutator.formats.content import NotReadable, Window, unreadable
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.rules.byte_columns import Flags
@@ -26,7 +27,7 @@ class FileRange:
     path: str
     bytes: int
     format: str  # a key of FILE_FORMATS
-    schema: Any  # of the file: pa.Schema, without the partition fields
+    schema: Any  # of the file: pa.Schema; fields of ``partition`` are ignored
     dialect: Dialect = field(default_factory=Dialect)
     window: Window = field(default_factory=Window)
     checksum: str | None = None
@@ -50,7 +51,7 @@ def read_range(file_range: FileRange, schema: Any) -> Iterator[Any]:
             columns = []
             for one in schema:
                 if one.name in values:
-                    columns.append(_repeated(values[one.name], one.type, count))
+                    columns.append(path_column(one.name, values[one.name], one.type, count))
                 elif one.name in names:
                     column = found.batch.column(one.name)
                     made, bad, why = _as_type(column, one.type, file_format.typed)
@@ -82,14 +83,6 @@ def _is_valid(column: Any) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _repeated(value: str | None, data_type: Any, count: int) -> Any:
-    text = None if value is None else value.encode("utf-8", "surrogateescape")
-    found, bad, why = converted(pa.array([text], pa.large_binary()), data_type, False)
-    if bad.any():
-        raise NotReadable(f"its directory has the value {value!r}, which {why}")
-    return pa.repeat(found[0], count) if count else pa.array([], data_type)
 
 
 def _shown(value: Any) -> str:

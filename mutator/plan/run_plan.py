@@ -29,6 +29,7 @@ from mutator.plan.mistakes.order_forms import highest_order
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.reading import ENDLESS, Chunks, Reading
 from mutator.plan.rows.format_choice import row_plan
+from mutator.plan.rows.partitioning import fields_move
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.shown_values import ShownValues, shown_values
 from mutator.plan.spec_check import check_spec
@@ -100,8 +101,9 @@ class Plan(Reading):
 
     @property
     def touches_all(self) -> bool:
-        """Return whether the feed decides about the records of all partitions."""
-        return self.register.full or self.operation == "insert_overwrite_table"
+        """Return whether all partitions are written: the feed decides about all records, or files change their form."""
+        moved = self.master is not None and fields_move(self.master.spec, self.rows.spec)
+        return self.register.full or self.operation == "insert_overwrite_table" or moved
 
     def replaces(self, directory: str | None) -> bool:
         """Return whether an insert overwrite replaces a partition, given its directory.

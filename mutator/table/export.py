@@ -37,6 +37,8 @@ from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import Section, ended, said
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Reading
+from mutator.plan.rows.partitioning import with_fields_in_path
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
 from mutator.table.apply import OpenRunner
@@ -97,7 +99,7 @@ def export(snapshot: Snapshot, config: Config, output: str, open_runner: OpenRun
     table = TableLog(snapshot.table).read(0).id
     earlier = _earlier(storage, path, table)
     _, plan = prepare(snapshot, replace(config, sync_mode="partial"), [])
-    plan = replace(plan, run=new_run_id(time.time()))
+    plan = replace(plan, run=new_run_id(time.time()), rows=_rows(plan, config, earlier))
     found = _Export(snapshot, plan, table, path, earlier, open_runner)
     if earlier is not None and found.is_unchanged():
         parts = 0, len(earlier.manifest.parts()), 0
@@ -112,6 +114,15 @@ def export(snapshot: Snapshot, config: Config, output: str, open_runner: OpenRun
     return ExportReport(
         snapshot.table, snapshot.version.number, output, rows, tombstones, *parts, litter, time.monotonic() - started
     )
+
+
+def _rows(plan: Reading, config: Config, earlier: _Earlier | None) -> RowPlan:
+    """Return how rows are written: unlike in the table, partition fields may be in the names of directories alone."""
+    rows, known = plan.rows, None if earlier is None else earlier.manifest
+    names, columns = rows.output.schema.names, config.partition_columns
+    partitioning = with_fields_in_path(rows.partitioning, names, columns, known, rows.spec["format"])
+    output = replace(rows.output, in_path=partitioning.in_path)
+    return replace(rows, partitioning=partitioning, output=output, spec={**rows.spec, **partitioning.spec()})
 
 
 class _Export:

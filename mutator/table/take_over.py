@@ -18,7 +18,7 @@ from mutator.dataset.commits import Commit
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import TOMBSTONES, FileEntry
 from mutator.dataset.manifest import Manifest, is_without_key
-from mutator.dataset.partition_index import EARLIER, SPEC, by_partition, form_of
+from mutator.dataset.partition_index import EARLIER, IN_PATH, SPEC, by_partition, form_of
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.masks import Masks
@@ -122,13 +122,15 @@ def as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) ->
 
 def _merged(config: Config) -> Config:
     """Return the configuration of the merge that makes a dataset which fits."""
-    return replace(config, output_format=_FORMAT, master_unique=False, nanos=config.nanos or "reject")
+    nanos = config.nanos or "reject"
+    return replace(config, output_format=_FORMAT, partition_columns="file", master_unique=False, nanos=nanos)
 
 
 def _fits(known: Manifest, config: Config) -> bool:
     forms = [known.spec, *known.spec.get(EARLIER, ())]
     has_buckets = known.buckets is not None or SPEC in known.spec
-    if not has_buckets or is_without_key(known) or not all(form.get("format") == _FORMAT for form in forms):
+    is_whole = all(form.get("format") == _FORMAT and IN_PATH not in form for form in forms)
+    if not has_buckets or is_without_key(known) or not is_whole:
         return False
     return config.nanos == "keep" or all(map(_in_micros, forms))
 

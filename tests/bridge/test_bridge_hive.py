@@ -499,6 +499,43 @@ def test_external_table_over_a_master(hive, output):
     dropping(hive, case)
 
 
+@pytest.mark.thorough(keep=0)
+@pytest.mark.parametrize("output", ["parquet", "orc"])
+def test_external_table_over_a_partitioned_master(hive, output):
+    """Its files lack the partition fields, as those of Hive do; the values need escapes, or are NULL."""
+    shops = ["a/b", "100%", "=x y", "\\N", "007"]
+    by = ["-D", "partitioned.by=shop,day", "-D", f"output.format={output}", "-D", "csv.null=\\N"]
+    by += ["-D", "header.lines=1", "--key", "id", "--order-by", "changed", "-D", "allow.empty.master=true"]
+
+    def case(spark, root):
+        rows = [f"{number},{shop},2026-01-0{number + 1},{number}" for number, shop in enumerate(shops)]
+        for name, some in (("feed", rows), ("none", [])):
+            Path(root, name).mkdir()
+            Path(root, name, "ups_1.csv").write_text("\n".join(["id,shop,day,changed", *some, ""]))
+        schema = '{"type": "record", "name": "r", "fields": ['
+        types = {"id": '"long"', "shop": '["null", "string"]', "changed": '"long"'}
+        types["day"] = '{"type": "int", "logicalType": "date"}'
+        fields = [f'{{"name": "{name}", "type": {types[name]}}}' for name in ("id", "shop", "day", "changed")]
+        given = [*by, "-D", f"output.schema={schema}{', '.join(fields)}]}}"]
+        done("run", "--master", f"{root}/nothing", "--feed", f"{root}/feed", "--output", f"{root}/master", *given)
+        spark.sql(
+            "CREATE EXTERNAL TABLE parted (id BIGINT, changed BIGINT) PARTITIONED BY (shop STRING, day DATE) "
+            f"STORED AS {output} LOCATION '{root}/master'"
+        )
+        spark.sql("MSCK REPAIR TABLE parted")
+        expected = sorted(
+            f"Row(id={number}, changed={number}, shop={None if shop == shops[3] else shop!r}, "
+            f"day=datetime.date(2026, 1, {number + 1}))"
+            for number, shop in enumerate(shops)
+        )
+        assert rows_of(spark, "parted") == expected
+        # By way of Hive's readers, Spark shows the name of the directory instead of NULL, as for Hive's own tables.
+        through_hive = sorted(row.replace("shop=None", "shop='__HIVE_DEFAULT_PARTITION__'") for row in expected)
+        assert rows_of(spark, "parted", through_hive=True) == through_hive
+
+    dropping(hive, case)
+
+
 # --- mistakes
 
 

@@ -220,7 +220,8 @@ CASES = {
     "partitioned_table": partitioned("table"),
     "partitioned_partition": partitioned("partition"),
     # Only the partitions that a run touches get the new field and the new format: the others keep the old ones.
-    "partitioned_forms": columns("parquet", **{"partitioned.by": "shop"}),
+    "partitioned_forms": columns("parquet", **{"partitioned.by": "shop", "partition.columns": "file"}),
+    "partitioned_path": columns("parquet", **{"partitioned.by": "shop"}),
 }
 
 

@@ -20,6 +20,7 @@ from mutator.dataset.side_columns import read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.versions.live_rows import taken_tombstones
+from mutator.frames.dataset import Dataset
 from mutator.rules.typed_values import comparable
 from mutator.storage import storage_for
 from mutator.table.apply import Applied, apply_feed
@@ -69,17 +70,14 @@ def left_of(snapshot: Snapshot, counts: Mapping[str, int], width: int = 2) -> Le
 
 
 def left_by_run(output: Path) -> Left:
-    import pyarrow.parquet as pq
-
     known = read_manifest(storage_for(str(output)), str(output))
     assert known is not None
-    tables = [pq.read_table(output / part.path, partitioning=None) for part in known.files]
+    rows = rows_of(Dataset(output).to_arrow())
     tombstones = []
     for side in known.beside:
         if side.role == "tombstones":
             with open(output / side.path, "rb") as stream:
                 tombstones += [(key, order) for key, order, _ in read_tombstones(stream)]
-    rows = [row for table in tables for row in rows_of(table)]
     return Left(sorted(rows, key=repr), sorted(tombstones, key=repr), _some(known.commit.counts))
 
 

@@ -315,6 +315,14 @@ ROWS = (
                 "or only within each `partition`",
                 unset="the master's, else `table`",
             ),
+            Setting(
+                "partition.columns",
+                one_of("path", "file"),
+                None,
+                "where Parquet, ORC and Avro have a partition field: in the `path` alone, as Hive does, or in the "
+                "`file`, too ([partitioned masters](partitions.md#fields-in-the-path))",
+                unset="the master's, else `path`",
+            ),
         ),
     ),
 )

@@ -146,13 +146,31 @@ def _structs_in(given: DataType) -> Iterator[StructType]:
 
 
 def frame_of_files(
-    session: SparkSession, paths: Sequence[str], file_format: str, table: Callable[[], Any]
+    session: SparkSession,
+    paths: Sequence[str],
+    file_format: str,
+    table: Callable[[], Any],
+    base: str | None = None,
+    schema: Any = None,
 ) -> DataFrame:
-    """Return the rows of Parquet or ORC files as Spark itself reads them. table: returns them as a pa.Table."""
+    """Return the rows of Parquet or ORC files as Spark itself reads them. table: returns them as a pa.Table.
+
+    base, schema: the dataset and its pa.Schema, if some fields are in the names of directories alone.
+    """
     if not paths or _is_connect(session):  # its Spark may not see the files
         return frame_of_table(session, table())
     with spark_faults(context_of(session, "to_spark()")):
-        return session.read.format(file_format).load([address(path) for path in paths])
+        reader, addresses = session.read.format(file_format), [address(path) for path in paths]
+        if base is None:
+            return reader.load(addresses)
+        types = StructType([StructField(field.name, data_type_of(field.type)) for field in schema])
+        return (
+            reader.schema(types).option("basePath", address(base)).load(addresses).select(*map(_quoted, schema.names))
+        )
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def frame_of_table(session: SparkSession, table: Any) -> DataFrame:

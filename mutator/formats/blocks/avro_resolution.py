@@ -5,8 +5,8 @@ decoded and encoded again, and a field that the writer lacks gets an encoded def
 """
 
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import fastavro
@@ -18,6 +18,7 @@ from mutator.formats.files.avro import decoded, encoded, encoded_default
 from mutator.formats.files.avro_container import faults
 from mutator.formats.files.avro_schema import arrow_field, encoding, is_opaque, parsed, physical
 from mutator.formats.values.convert import converted
+from mutator.rules.byte_columns import offsets_of
 from mutator.rules.order_columns import flags
 
 Field = Mapping[str, Any]  # of a record, in an expanded schema
@@ -39,6 +40,21 @@ class Resolution:
 
     steps: tuple[ResolutionStep, ...]  # in the order of the writer's fields
     filler: tuple[bytes, ...]  # one per field of the result: its encoded default, b"" where a step writes it
+
+    @property
+    def copies(self) -> bool:
+        """Return whether all that the writer has comes into the result as it is."""
+        return all(step.position is not None and step.target is None for step in self.steps)
+
+    def filled(self, values: Mapping[int, bytes]) -> "Resolution":
+        """Return the resolution of a file whose rows share some values. values: encoded, by position in the result."""
+        return replace(self, filler=tuple(values.get(position, part) for position, part in enumerate(self.filler)))
+
+    def of_records(self, records: Any) -> Any:
+        """Return valid records, a pa.Array of large_binary, in the result's schema."""
+        offsets, data = offsets_of(records)
+        ends = (offsets - offsets[0]).tolist()
+        return self.apply(data[offsets[0] : offsets[-1]].tobytes(), ends, BadRows(), deletes=False)
 
     def retyped(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Return columns, a pa.Array by field, with the types of the result; values that do not fit are NULL.
@@ -105,6 +121,11 @@ def resolve(writer: Mapping[str, Any], result: Mapping[str, Any], defaults: Mapp
     written = {field["name"] for field in writer["fields"]}
     filler = (b"" if field["name"] in written else _filler(field, defaults) for field in result["fields"])
     return Resolution(tuple(steps), tuple(filler))
+
+
+def without(schema: Mapping[str, Any], in_path: Collection[str]) -> dict[str, Any]:
+    """Return an expanded schema without the fields that are in the paths of its files alone."""
+    return {**schema, "fields": [field for field in schema["fields"] if field["name"] not in in_path]}
 
 
 def _step(field: Field, target: Field, position: int) -> ResolutionStep:

@@ -7,7 +7,7 @@ schema changes, ``avro_resolution`` makes records of the new schema.
 import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import fastavro
@@ -15,15 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.formats.blocks.avro_resolution import Resolution
+from mutator.formats.blocks.avro_resolution import Resolution, resolve, without
 from mutator.formats.blocks.block_type import Batch, is_in
 from mutator.formats.blocks.changed_avro import AvroChanges
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
-from mutator.formats.files.avro import decoded
+from mutator.formats.files.avro import decoded, encoded
 from mutator.formats.files.avro_container import AvroOutput, BlockWriter, blocks, faults, opened, split_records
-from mutator.formats.files.avro_schema import parsed, physical
+from mutator.formats.files.avro_schema import arrow_field, parsed, physical
+from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Ints, binary, concatenated, packed
 from mutator.rules.order_columns import column_type, flags
@@ -40,6 +41,7 @@ class AvroLayout(RowRules):
     order_field: str | None
     resolution: Resolution | None  # None: records are copied as they are
     record: Mapping[str, Any] | None = None  # the result's expanded schema, to find the partitions of its records
+    path_fields: tuple[tuple[int, Mapping[str, Any]], ...] = ()  # of the result, with their positions: see ``of_path``
 
     @property
     def row_type(self) -> Any:
@@ -48,6 +50,24 @@ class AvroLayout(RowRules):
         keys = [pa.field(f"key_{number}", pa.large_binary()) for number in range(len(self.id_fields))]
         more = [pa.field("delete", pa.bool_())] if self.feed else []
         return pa.struct([pa.field("record", pa.large_binary()), *keys, pa.field("order", order), *more])
+
+    @property
+    def converts(self) -> bool:
+        """Return whether records change by more than fields that their files have in the path."""
+        only_in_path = self.path_fields and self.resolution is not None and self.resolution.copies
+        return self.resolution is not None and not only_in_path
+
+    def of_path(self, values: Mapping[str, str | None]) -> "AvroLayout":
+        """Return how to read a file that has some fields in its path alone. values: of these."""
+        if not self.path_fields or self.resolution is None:
+            return self
+        columns = {
+            position: path_column(one["name"], values[one["name"]], arrow_field(one).type, 1)
+            for position, one in self.path_fields
+        }
+        fields = dict(self.path_fields)
+        encodings = {position: encoded(column, fields[position])[0] for position, column in columns.items()}
+        return replace(self, resolution=self.resolution.filled(encodings))
 
 
 class AvroBlock(SchemaBlock):
@@ -83,12 +103,14 @@ class AvroBlockType(SchemaBlockType):
         lines = 0
         with content.file() as stream:
             container = opened(stream, content.window.renamed)
-            projected = physical({**container.expanded, "fields": list(layout.fields)})
+            values = dict(content.window.in_path)
+            projected = physical(without({**container.expanded, "fields": list(layout.fields)}, values))
+            own = layout.of_path(values)
             for offset, block in blocks(stream, container, content.window, projected):
-                batch = _batch(offset, block, layout, container.expanded, lines)
+                batch = _batch(offset, block, own, container.expanded, lines, values, trusted)
                 if trusted and batch.rejects:
                     first = batch.rejects[0]
-                    fault = NotReadable if layout.resolution is None else Unfit
+                    fault = Unfit if layout.converts else NotReadable
                     raise fault(f"record {first.line}: {first.reason}")
                 lines += batch.lines
                 yield batch
@@ -126,7 +148,13 @@ class AvroBlockType(SchemaBlockType):
 
     def writer(self, stream: BinaryIO, output: AvroOutput, chunk: int | None) -> RowWriter:
         """Return a writer to a stream."""
-        return RowWriter(BlockWriter(stream, output), lambda rows: iter(rows.to_pylist()))
+        if not output.in_path:
+            return RowWriter(BlockWriter(stream, output), lambda rows: iter(rows.to_pylist()))
+        schema = without(output.schema, output.in_path)
+        in_file = resolve(output.schema, schema, {})
+        assert in_file is not None
+        inner = BlockWriter(stream, replace(output, schema=schema))
+        return RowWriter(inner, lambda rows: iter(in_file.of_records(rows).to_pylist()))
 
     def changes_writer(
         self, stream: BinaryIO, output: AvroOutput, layout: AvroLayout, form: ChangeForm
@@ -135,12 +163,30 @@ class AvroBlockType(SchemaBlockType):
         return AvroChanges(stream, output, form)
 
 
-def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any], lines: int) -> Batch:
-    """Read an Avro block. offset: of its first row. lines: rows of the split before it."""
+def _batch(
+    offset: int,
+    block: Any,
+    layout: AvroLayout,
+    schema: Mapping[str, Any],
+    lines: int,
+    in_path: Mapping[str, str | None],
+    trusted: bool,
+) -> Batch:
+    """Read an Avro block.
+
+    offset: of its first row. lines: rows of the split before it. in_path: values of fields that the records lack.
+    """
     values, content, ends = split_records(block)
     count = len(values)
     bad_rows = BadRows()
-    columns = {one["name"]: decoded([row[one["name"]] for row in values], one) for one in layout.fields}
+
+    def column(field: Mapping[str, Any]) -> Any:
+        name = field["name"]
+        if name in in_path:
+            return path_column(name, in_path[name], arrow_field(field).type, count)
+        return decoded([row[name] for row in values], field)
+
+    columns = {field["name"]: column(field) for field in layout.fields}
     keys = _keys(layout, columns, bad_rows)
     order = pa.nulls(count)
     if layout.order_field is not None:
@@ -149,7 +195,7 @@ def _batch(offset: int, block: Any, layout: AvroLayout, schema: Mapping[str, Any
     delete, ignored, codes = layout.operations_of(op, count, bad_rows)
     # A value of another type may have another text, and so another partition.
     typed = columns if layout.resolution is None or not layout.partition else layout.resolution.retyped(columns)
-    partitions = layout.partitions_of(typed, bad_rows, delete)
+    partitions = layout.partitions_of(typed, bad_rows, delete, trusted=trusted)
     if layout.resolution is None:
         positions = np.array(ends, np.int64)
         records = packed(np.frombuffer(content, np.uint8), positions[1:] - positions[:-1])

@@ -20,6 +20,7 @@ from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, Sch
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.path_fields import checked, read_rows, without
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
@@ -77,8 +78,9 @@ class ColumnOutput:
     """How to write a file."""
 
     format: str
-    schema: Any  # pa.Schema
+    schema: Any  # pa.Schema of the rows
     dialect: Dialect = field(default_factory=Dialect)
+    in_path: tuple[str, ...] = ()  # fields that the file lacks
 
 
 class ColumnBlock(SchemaBlock):
@@ -151,7 +153,7 @@ class ColumnBlockType(SchemaBlockType):
 
     def read(self, content: Content, layout: ColumnLayout, trusted: bool) -> Iterator[Batch]:
         """Read rows."""
-        for found in FILE_FORMATS[layout.format].read(content, layout.schema, layout.wanted, layout.dialect):
+        for found in read_rows(layout.format, content, layout.schema, layout.wanted, layout.dialect):
             yield _batch(found, layout, trusted)
 
     def contents(self, rows: Any) -> Any:
@@ -173,8 +175,12 @@ class ColumnBlockType(SchemaBlockType):
 
     def writer(self, stream: BinaryIO, output: ColumnOutput, chunk: int | None) -> RowWriter:
         """Return a writer to a stream."""
-        inner = FILE_FORMATS[output.format].writer(stream, output.schema, output.dialect)
-        return RowWriter(inner, lambda rows: pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema))
+        inner = FILE_FORMATS[output.format].writer(stream, without(output.schema, output.in_path), output.dialect)
+
+        def in_file(rows: Any) -> Any:
+            return checked(pa.RecordBatch.from_arrays(rows.flatten(), schema=output.schema), output.in_path)
+
+        return RowWriter(inner, in_file)
 
     def changes_writer(
         self, stream: BinaryIO, output: ColumnOutput, layout: ColumnLayout, form: ChangeForm

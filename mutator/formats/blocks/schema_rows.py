@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from mutator.errors import error
 from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Record
 from mutator.formats.content import Content, Reject
+from mutator.formats.files.path_fields import has_no_name
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
@@ -22,6 +24,7 @@ from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, order_column
 
+_AS_NULL = "which the name of a directory cannot tell from NULL; set partition.columns=file"
 _HEAD = 8  # bytes of the length before packed rows
 
 
@@ -55,6 +58,7 @@ class RowRules(OpCodeRules):
     feed: bool = True  # the rows carry a delete mark
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
     placed: bool = False  # deletes need values for the partition fields, too
+    in_path: tuple[str, ...] = ()  # partition fields that written files have in their paths alone
 
     def operations_of(self, column: Any, count: int, bad_rows: BadRows) -> tuple[Flags, Flags, OpCodes | None]:
         """Return which rows are deletes, which are ignored, and their op codes; note rows with a forbidden code.
@@ -72,10 +76,13 @@ class RowRules(OpCodeRules):
             )
         return codes.among(self.delete_codes), codes.where(self.is_no_mutation), codes
 
-    def partitions_of(self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags) -> RowPartitions | None:
+    def partitions_of(
+        self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags, *, trusted: bool = False
+    ) -> RowPartitions | None:
         """Return the partitions of rows, None if the file lacks a source; note rows without a partition that they need.
 
-        columns: pa.Array by name, of the fields in the file.
+        columns: pa.Array by name, of the fields in the file. trusted: this program wrote the file; raises DataError for
+        a value that a path cannot have.
         """
         sources = [str(one.source) for one in self.partition]
         lacking = [name for name in sources if name not in columns]
@@ -84,7 +91,14 @@ class RowRules(OpCodeRules):
             bad_rows.note(np.ones(len(delete), np.bool_), f"field {lacking[0]} (partition) {why}")
         if lacking or not self.partition:
             return None
-        found = partition_rows(self.partition, [exact_text(columns[name]) for name in sources])
+        texts = {name: exact_text(columns[name]) for name in sources}
+        found = partition_rows(self.partition, [texts[name] for name in sources])
+        for name in self.in_path:
+            for row in np.flatnonzero(has_no_name(texts[name])).tolist():
+                if trusted:
+                    raise error("partition.empty", field=name)
+                shown = f"'{texts[name][row].as_py().decode()}'"
+                found.reasons.setdefault(row, f"field {name} (partition) is {shown}, {_AS_NULL}")
         for row, reason in found.reasons.items():
             if self.placed or not delete[row]:  # a delete goes to where its record is
                 bad_rows.setdefault(row, reason)

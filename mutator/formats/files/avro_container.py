@@ -32,6 +32,7 @@ class AvroOutput:
     codec: str | None = None  # a name of fastavro's
     metadata: Mapping[str, str] = field(default_factory=dict)  # for the header, beside Avro's own
     sync: bytes = b""  # 16 bytes between blocks; empty: random ones
+    in_path: tuple[str, ...] = ()  # fields of the records that the file lacks
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pyarrow as pa
 from mutator.dataset.file_content import FileContent
 from mutator.errors import MutatorError
 from mutator.formats.content import OtherHeader, unreadable
-from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.lines import numbered_rows
+from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.source import Source
 from mutator.rules.typed_values import canonical
 
@@ -109,5 +109,5 @@ def _with_schema(source: Source, content: FileContent, most_rows: int, most_byte
 def _record_batches(
     source: Source, content: FileContent, schema: pa.Schema, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    found = FILE_FORMATS[source.file_format].read(content, schema, names, source.dialect)
+    found = read_rows(source.file_format, content, schema, names, source.dialect)
     return (batch.batch for batch in found)

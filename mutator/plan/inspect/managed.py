@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest, damaged, is_of_bridge
-from mutator.dataset.partition_index import SPEC, Files, by_partition, form_of
+from mutator.dataset.partition_index import IN_PATH, SPEC, Files, by_partition, form_of
 from mutator.errors import error
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import FileSchema
@@ -92,6 +92,7 @@ def file_source(
         file_schema=file_schema,
         header_end=0 if file_schema is None else file_schema.header_end,
         stored=stored,
+        in_path=tuple((name, part.partition[name]) for name in stored.get(IN_PATH, ())),
     )
 
 

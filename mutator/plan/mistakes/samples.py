@@ -13,6 +13,7 @@ from mutator.config import Config
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.delete_files import may_have_ids_alone
 from mutator.plan.inspect.first_rows import first_batch
 from mutator.plan.inspect.heads import FILES
@@ -144,7 +145,7 @@ def _rows_of_schema(source: Source, head: _Head) -> tuple[tuple[Row, ...], tuple
     header = (tuple(name.encode("utf-8", "surrogateescape") for name in names),) if source.header_end else ()
     rows: list[Row] = []
     try:
-        for found in FILE_FORMATS[source.file_format].read(head, source.file_schema.schema, names, source.dialect):
+        for found in read_rows(source.file_format, head, source.file_schema.schema, names, source.dialect):
             columns = [column.to_pylist() for column in found.batch.columns]
             rows += (tuple(value or b"" for value in row) for row in zip(*columns, strict=True))
     except NotReadable:

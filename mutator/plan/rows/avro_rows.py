@@ -5,14 +5,15 @@ the Arrow types of both.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
-from mutator.formats.blocks.avro_resolution import resolve
+from mutator.formats.blocks.avro_resolution import resolve, without
 from mutator.formats.blocks.avro_rows import AvroLayout
 from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of
@@ -55,7 +56,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
         base = next(file for file in files if file.path == run.base.path)
     run = replace(run, base=base.version, versions=tuple(file.version for file in files))
     found = resolve_schema(run, promoted=True)
-    rows = result_rows(run, found.schema)
+    rows = result_rows(run, found.schema, "avro")
     result = _result(base, found.schema, None if run.config.op_keep else fields.op)
     _check_symbols(base, files, result)
     master = AvroLayout(
@@ -72,16 +73,24 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
         file, op = files_by_path[source.path], rules["op_field"]
         names = dict.fromkeys([*fields.needed(deletes=False), *([] if op is None else [op])])
         decoded = tuple(file.fields[name] for name in names if name in file.fields)
-        return replace(layouts[side], fields=decoded, resolution=resolve(file.avro, result, found.defaults), **rules)
+        in_path = [name for name, _ in source.in_path]
+        resolution = resolve(without(file.avro, in_path), result, found.defaults)
+        return replace(
+            layouts[side],
+            fields=decoded,
+            resolution=resolution,
+            path_fields=_path_fields(result, in_path),
+            **rules,
+        )
 
     layout_names = name_layouts(run, layouts, layout_of)
     spec = rows.spec(run, "avro", collapsed(result))
     known = survey.manifest
-    same = known is not None and known.spec["format"] == "avro" and known.spec["schema"] == spec["schema"]
+    same = known is not None and all(known.spec.get(name) == spec.get(name) for name in ("format", "schema", IN_PATH))
     return RowPlan(
         block_type="avro",
         layouts=layouts,
-        output=AvroOutput(result, codec),
+        output=AvroOutput(result, codec, in_path=rows.partitioning.in_path),
         spec=spec,
         order_type=rows.order_type,
         layout_of=layout_names,
@@ -100,8 +109,20 @@ def stored_avro_layout(
     fields = {field["name"]: field for field in record["fields"]}
     sources = (str(one.source) for one in rules["partition"])
     names = dict.fromkeys([*ids, *([order] if order is not None else []), *sources])
-    decoded = tuple(fields[name] for name in names)
-    return AvroLayout(fields=decoded, id_fields=ids, order_field=order, resolution=None, record=record, **rules)
+    decoded, in_path = tuple(fields[name] for name in names), rules["in_path"]
+    return AvroLayout(
+        fields=decoded,
+        id_fields=ids,
+        order_field=order,
+        resolution=resolve(without(record, in_path), record, {}),
+        record=record,
+        path_fields=_path_fields(record, in_path),
+        **rules,
+    )
+
+
+def _path_fields(record: Mapping[str, Any], in_path: Collection[str]) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+    return tuple((position, one) for position, one in enumerate(record["fields"]) if one["name"] in in_path)
 
 
 def _files(run: SchemaRun) -> list[_File]:

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.dataset.manifest import is_without_key
+from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.formats.blocks.column_rows import ColumnLayout, ColumnOutput
@@ -22,7 +23,7 @@ from mutator.plan.rows.run_fields import by_age, rewrite_notes
 from mutator.plan.rows.storable_types import storable_schema, stored_as
 from mutator.rules.schema_evolution import to_text
 
-_AS_WRITTEN = ("format", "schema", "csv", "escaped")  # parts of a specification that decide how files are read
+_AS_WRITTEN = ("format", "schema", IN_PATH, "csv", "escaped")  # parts of a specification that decide how files are read
 _PATH_FIELDS = "partitioned by"  # in a specification: fields of a Hive table whose values are in its paths
 
 
@@ -34,7 +35,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     found = resolve_schema(run, lambda data_type: stored_as(data_type, output, in_micros))
     schema = _path_fields_last(found.schema, known_spec, run.base.path)
     schema = storable_schema(schema, output, in_micros=in_micros)
-    rows = result_rows(run, schema)
+    rows = result_rows(run, schema, output)
     defaults = {name: pa.repeat(value.cast(schema.field(name).type), 1) for name, value in found.defaults.items()}
     layouts = _layouts(run, rows, output, dialect, defaults)
     names = _file_layouts(run, layouts, known_spec, dialect)
@@ -51,7 +52,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     return RowPlan(
         block_type="columns",
         layouts=layouts,
-        output=ColumnOutput(output, schema, dialect),
+        output=ColumnOutput(output, schema, dialect, rows.partitioning.in_path),
         spec=spec,
         order_type=rows.order_type,
         layout_of=names,

@@ -1,11 +1,13 @@
 """The partitioning of a master: that of its manifest, else that of the configuration."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import SPEC, stored_fields
+from mutator.dataset.partition_index import IN_PATH, SPEC, stored_fields
+from mutator.errors import error
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.partition_fields import PartitionField, text_of
 
 
@@ -16,6 +18,7 @@ class Partitioning:
     fields: tuple[PartitionField, ...] = ()  # of written rows
     scope: str = "table"  # or "partition": where a record ID is unique
     types: tuple[str, ...] | None = None  # of their sources, if the files have a schema
+    in_path: tuple[str, ...] = ()  # those that written files have in the names of their directories alone
 
     @property
     def by_table(self) -> bool:
@@ -32,7 +35,8 @@ class Partitioning:
         if not self.fields:
             return {}
         types = {} if self.types is None else {"types": list(self.types)}
-        return {SPEC: {"by": text_of(self.fields), "scope": self.scope, **types}}
+        in_path = {IN_PATH: list(self.in_path)} if self.in_path else {}
+        return {SPEC: {"by": text_of(self.fields), "scope": self.scope, **types}, **in_path}
 
 
 def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known: Manifest | None) -> Partitioning:
@@ -43,6 +47,35 @@ def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known
     spec = known.spec if known is not None else {}
     stored_scope = spec[SPEC]["scope"] if SPEC in spec else "table"
     return Partitioning(fields or stored_fields(spec), scope or stored_scope)
+
+
+def with_fields_in_path(
+    one: Partitioning, names: Sequence[str], columns: str | None, known: Manifest | None, output: str
+) -> Partitioning:
+    """Return a partitioning with the fields that files of a format have in the names of their directories alone.
+
+    names: of all fields. columns: as configured. known: the manifest of the dataset so far. A directory with another
+    name than the field, or with a value that is derived from it, does not replace the field. Raises ConfigError.
+    """
+    spec: Mapping[str, Any] = known.spec if known is not None else {}
+    if columns is None and SPEC in spec and FILE_FORMATS[spec["format"]].typed:
+        columns = "path" if IN_PATH in spec else "file"
+    if columns == "file" or not FILE_FORMATS[output].typed:
+        return one
+    in_path = tuple(field.name for field in one.fields if field.transform == "identity" and field.name == field.source)
+    if in_path and set(names) <= set(in_path):
+        faults = "path would leave no field in the files, because all are partition fields; set it to file"
+        raise error("config", where="partition.columns", faults=faults)
+    return replace(one, in_path=in_path)
+
+
+def fields_move(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    """Return whether partition fields leave the files of a partitioned master, or come into them.
+
+    Then all of its files change, so that other programs find the same fields in each.
+    """
+    both_typed = all(FILE_FORMATS[one["format"]].typed for one in (known, spec))
+    return both_typed and known.get(IN_PATH) != spec.get(IN_PATH)
 
 
 def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tuple[PartitionField, ...]:

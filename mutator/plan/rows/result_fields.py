@@ -14,7 +14,7 @@ from mutator.dataset.file_content import FileContent
 from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.formats.content import NotReadable
-from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
@@ -110,9 +110,9 @@ def _has_only_deletes(config: Config, source: Source, op: str) -> bool:
     """Return whether every row of a feed file has a delete code; reads no further than the first other row."""
     assert source.file_schema is not None
     content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
-    file_format, rows = FILE_FORMATS[source.file_format], 0
+    rows = 0
     try:
-        for found in file_format.read(content, source.file_schema.schema, [op], source.dialect):
+        for found in read_rows(source.file_format, content, source.file_schema.schema, [op], source.dialect):
             rows += found.batch.num_rows
             codes = OpCodes.of_array(canonical(found.batch.column(op)))
             codes = codes.presence() if config.marks_deletes else codes

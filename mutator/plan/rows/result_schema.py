@@ -11,7 +11,7 @@ from mutator.errors.exceptions import check_each, with_standard
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.rows.partitioning import Partitioning
+from mutator.plan.rows.partitioning import Partitioning, with_fields_in_path
 from mutator.plan.rows.run_fields import (
     RunFields,
     check_key_types,
@@ -70,6 +70,7 @@ class ResultRows:
             "marks_deletes": run.config.marks_deletes,
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
+            "in_path": self.partitioning.in_path,
         }
 
     def spec(self, run: SchemaRun, file_format: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -127,11 +128,17 @@ def _standard(run: SchemaRun, fault: MutatorError) -> str:
     return first if 2 * list(types.values()).count(types.get(first)) <= len(types) else ""
 
 
-def result_rows(run: SchemaRun, schema: Any) -> ResultRows:
-    """Return the rows of a pa.Schema. Raises ConfigError or DataError for a key, order or partition of a wrong type."""
+def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
+    """Return the rows of a pa.Schema. Raises ConfigError or DataError for a key, order or partition of a wrong type.
+
+    output: the file format to write.
+    """
     check_key_types(schema, run.fields, run.base.path)
     partitioning = named_partitioning(schema, run.fields, run.base.path)
-    config = run.config
+    config, survey = run.config, run.survey
+    if not survey.versioned:  # the files of a table keep all fields
+        columns = config.columns_of_partitions
+        partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.manifest, output)
     order_type = order_type_of(config.order_type, schema, run.fields, run.base.path, stated=config.order_stated)
     return ResultRows(schema, order_type, partitioning)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import stored_fields
+from mutator.dataset.partition_index import IN_PATH, stored_fields
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
@@ -239,6 +239,7 @@ def stored_schema_row_plan(known: Manifest) -> RowPlan:
         "null_lowest": order.get("null") == "lowest",
         "feed": False,
         "partition": stored_fields(spec),
+        "in_path": tuple(spec.get(IN_PATH, ())),
     }
     if spec["format"] == "avro":
         from mutator.plan.rows.avro_rows import stored_avro_layout

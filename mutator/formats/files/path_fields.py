@@ -1,0 +1,72 @@
+"""Fields that the files of a partition have in the names of their directories alone, as Hive writes them.
+
+``read_rows`` adds them to the rows of a file; ``without`` and ``checked`` leave them out of the files to write. Values
+are those of ``scalar_text.exact_text``, so each comes back exactly. NULL and the empty text have one name in a path.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.errors import error
+from mutator.formats.content import Content, NotReadable
+from mutator.formats.files.file_format import Dialect, RowBatch
+from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.values.convert import converted
+from mutator.formats.values.scalar_text import exact_text
+from mutator.rules.byte_columns import Flags
+from mutator.rules.order_columns import flags
+from mutator.rules.partition_paths import DEFAULT
+
+
+def read_rows(
+    file_format: str, content: Content, schema: Any, names: Sequence[str], dialect: Dialect
+) -> Iterator[RowBatch]:
+    """Yield the rows of the content's window as ``FileFormat.read`` does, with the fields that are in its path.
+
+    schema: the pa.Schema of the rows, which has these fields, too. Raises NotReadable.
+    """
+    values, read = dict(content.window.in_path), FILE_FORMATS[file_format].read
+    own = [name for name in names if name not in values]
+    if len(own) == len(names):
+        yield from read(content, schema, names, dialect)
+        return
+    stored = own or [name for name in schema.names if name not in values][:1]
+    for found in read(content, schema, stored, dialect):
+        count, batch = found.batch.num_rows, found.batch
+        columns = [
+            path_column(name, values[name], schema.field(name).type, count) if name in values else batch.column(name)
+            for name in names
+        ]
+        fields = [schema.field(name) if name in values else batch.schema.field(name) for name in names]
+        yield replace(found, batch=pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+
+
+def path_column(name: str, value: str | None, data_type: Any, count: int) -> Any:
+    """Return a pa.Array of a field that has one value in all rows. Raises NotReadable."""
+    text = None if value is None else value.encode("utf-8", "surrogateescape")
+    found, bad, why = converted(pa.array([text], pa.large_binary()), data_type, typed=False)
+    if bad.any():
+        raise NotReadable(f"its directory has the value {value!r} of field {name}, which {why}")
+    return pa.repeat(found[0], count) if count else pa.array([], data_type)
+
+
+def without(schema: Any, in_path: Collection[str]) -> Any:
+    """Return a pa.Schema without the fields that are in the path."""
+    return pa.schema([field for field in schema if field.name not in in_path], schema.metadata)
+
+
+def has_no_name(texts: Any) -> Flags:
+    """Return which values a path cannot tell from NULL. texts: a pa.Array of large_binary, as of ``exact_text``."""
+    return flags(pc.is_in(texts, value_set=pa.array([b"", DEFAULT.encode()], pa.large_binary())))
+
+
+def checked(batch: Any, in_path: Sequence[str]) -> Any:
+    """Return a pa.RecordBatch without the fields that are in the path. Raises DataError for a value without a name."""
+    for name in in_path:
+        if has_no_name(exact_text(batch.column(name))).any():
+            raise error("partition.empty", field=name)
+    return batch.select([name for name in batch.schema.names if name not in in_path]) if in_path else batch

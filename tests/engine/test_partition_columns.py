@@ -1,0 +1,215 @@
+"""Fields of partitions in the paths of files alone (partition.columns=path): reading, writing and other programs."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas
+import polars
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+import mutator
+from mutator.cli import main
+from mutator.dataset.directory import read_manifest
+from mutator.storage import storage_for
+from tests.support import local_engine
+from tests.support.columns_data import file_of, read_whole
+
+FORMATS = ("parquet", "orc", "avro")
+FIRST, LAST = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
+TEXTS = ["a/b", "=x", "100%", " blank ", "ä€", "q\"'\\", "007", "x:y*?#[]{}^\x7f\n", "x" * 200, None]
+VALUES: dict[str, Any] = {
+    "text": pa.array(TEXTS),
+    "number": pa.array([1, -5, 0, None, 1 << 40] * 2),
+    "day": pa.array([FIRST, LAST, None, datetime.date(2026, 1, 31), datetime.date(1969, 12, 31)] * 2),
+    "local": pa.array([1, None, -1, 10**15, 1_500_000] * 2, pa.timestamp("us")),
+    "utc": pa.array([1, None, -1, 10**15, 1_500_000] * 2, pa.timestamp("us", "UTC")),
+    "amount": pa.array([Decimal("1.50"), Decimal("-0.01"), Decimal("100.00"), None, Decimal("0.00")] * 2),
+    "flag": pa.array([True, False, None, True, True] * 2),
+    "bytes": pa.array([b"\xff\x00", b"ok", None, b"a=b", b"/"] * 2, pa.binary()),
+}
+ROWS = pa.table({"id": pa.array(range(10)), **VALUES, "at": pa.array([1] * 10)})
+KEY = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", "op.code.field.ordinal": "op"}
+KEY |= {"max.delete.fraction": "1", "num.reducer": "2"}
+
+
+def put(path: Path, file_format: str, table: Any) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    (path / f"rows.{file_format}").write_bytes(file_of(file_format, table))
+    return path
+
+
+def fed(path: Path, file_format: str, table: Any, ops: list[str], at: int = 2) -> Path:
+    table = table.set_column(table.schema.get_field_index("at"), "at", pa.array([at] * len(table), pa.int64()))
+    return put(path, file_format, table.append_column("op", pa.array(ops, pa.string())))
+
+
+def run(master: Path, feed: Path, output: Path, **more: str) -> Any:
+    named = {name.replace("_", "."): value for name, value in more.items()}
+    return local_engine.mutate(KEY | named, master=str(master), feed=[str(feed)], output=str(output))
+
+
+def rows_of(path: Path) -> Any:
+    return mutator.Dataset(path).to_arrow().sort_by("id")
+
+
+def fields_of(path: Path) -> set[tuple[str, ...]]:
+    """Return the fields of the data files."""
+    found = (one for one in path.glob("**/part-*") if "_mutator" not in one.parts)
+    return {tuple(read_whole(one.suffix[1:], one.read_bytes())[0].batch.schema.names) for one in found}
+
+
+def assert_intact(*paths: Path) -> None:
+    for path in paths:
+        assert main(["verify", str(path)]) == 0, path
+
+
+@pytest.mark.parametrize("scope", ["table", "partition"])
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_path_and_file_give_equal_rows_with_all_types_and_odd_values(tmp_path, file_format, scope):
+    put(tmp_path / "master", file_format, ROWS)
+    none = fed(tmp_path / "none", file_format, ROWS.slice(0, 0), [])
+    feed = fed(tmp_path / "feed", file_format, ROWS, list("UUUDDDUUUU"))
+    moved = fed(tmp_path / "moved", file_format, ROWS.slice(2, 2), ["U", "U"], at=3)
+    found = {}
+    for columns in ("path", "file"):
+        first, second, third = (tmp_path / columns / name for name in ("first", "second", "third"))
+        run(
+            tmp_path / "master",
+            none,
+            first,
+            partitioned_by=",".join(VALUES),
+            key_scope=scope,
+            partition_columns=columns,
+        )
+        reports = [run(first, feed, second, changes="true"), run(second, moved, third)]
+        assert_intact(first, second, third)
+        assert fields_of(third) == {("id", "at") if columns == "path" else tuple(ROWS.schema.names)}
+        changed = mutator.Dataset(second).changes().sort_by([("id", "ascending"), ("_change_type", "ascending")])
+        counts = [{name: n for name, n in one.counts.items() if n} for one in reports]
+        found[columns] = [rows_of(first), rows_of(third), changed.drop_columns(["_commit_timestamp"]), counts]
+
+    assert found["path"] == found["file"]
+    stored = found["path"][0]
+    assert all(stored.column(name).to_pylist() == ROWS.column(name).to_pylist() for name in ROWS.schema.names)
+    assert sorted(found["path"][1].column("id").to_pylist()) == [0, 1, 2, 3, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_value_that_a_path_cannot_tell_from_null_is_a_reject(tmp_path, file_format):
+    rows = pa.table({"id": [1, 2, 3], "shop": ["", "__HIVE_DEFAULT_PARTITION__", None], "at": [1, 1, 1]})
+    put(tmp_path / "master", file_format, rows.slice(2))
+    feed = fed(tmp_path / "feed", file_format, rows, ["U", "U", "U"])
+    more = {"reject_policy": "quarantine", "reject_limit": "9", "max_reject_fraction": "1"}
+    report = run(tmp_path / "master", feed, tmp_path / "path", partitioned_by="shop", **more)
+    assert report.counts["feed rejected"] == 2
+    rejected = next((tmp_path / "path" / "_mutator" / "rejected").iterdir()).read_text()
+    assert "field shop (partition) is '', which the name of a directory cannot tell from NULL" in rejected
+    assert rejected.count("set partition.columns=file") == 2
+
+    run(tmp_path / "master", feed, tmp_path / "file", partitioned_by="shop", partition_columns="file")
+    assert rows_of(tmp_path / "file").column("shop").to_pylist() == rows.column("shop").to_pylist()
+    with pytest.raises(mutator.DataError, match=r"partition.columns=.?file"):
+        run(tmp_path / "file", feed, tmp_path / "moved", partition_columns="path")
+    # A delete finds its record by the ID, whatever its other fields are.
+    gone = fed(tmp_path / "gone", file_format, rows.set_column(1, "shop", pa.array(["", "", ""])), ["D"] * 3, at=3)
+    assert run(tmp_path / "path", gone, tmp_path / "empty").counts["feed deleted"] == 1
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_the_other_setting_rewrites_all_partitions_and_keeps_their_state(tmp_path, file_format):
+    put(tmp_path / "master", file_format, ROWS)
+    feed = fed(tmp_path / "feed", file_format, ROWS.slice(0, 3), ["D", "U", "U"])
+    few = fed(tmp_path / "few", file_format, ROWS.slice(0, 1), ["U"], at=1)  # older than the tombstone
+    places = [tmp_path / name for name in ("path", "file", "kept", "again")]
+    run(tmp_path / "master", feed, places[0], partitioned_by="number,flag")
+    report = run(places[0], few, places[1], partition_columns="file")
+    assert report.counts["feed late"] == 1
+    run(places[1], feed, places[2])
+    run(places[2], few, places[3], partition_columns="path")
+
+    whole = tuple(ROWS.schema.names)
+    own = tuple(name for name in whole if name not in ("number", "flag"))
+    assert [fields_of(place) for place in places] == [{own}, {whole}, {whole}, {own}]
+    assert all(rows_of(place) == rows_of(places[0]) for place in places)
+    tombstones = [len(list((place / "_mutator" / "tombstones").glob("**/*.tombstones"))) for place in places]
+    assert tombstones == [1, 1, 1, 1]
+    assert_intact(*places)
+
+
+def test_a_derived_or_renamed_partition_field_stays_in_the_files(tmp_path):
+    put(tmp_path / "master", "parquet", ROWS)
+    feed = fed(tmp_path / "feed", "parquet", ROWS.slice(0, 1), ["U"])
+    run(tmp_path / "master", feed, tmp_path / "out", partitioned_by="flag,n=number,bucket(id,2)")
+    assert fields_of(tmp_path / "out") == {tuple(name for name in ROWS.schema.names if name != "flag")}
+    with pytest.raises(mutator.ConfigError, match="would leave no field in the files"):
+        run(tmp_path / "master", feed, tmp_path / "none", partitioned_by=",".join(ROWS.schema.names))
+
+
+@pytest.mark.parametrize("columns", ["path", "file"])
+def test_tables_keep_the_fields_and_exports_follow_the_setting(tmp_path, columns):
+    put(tmp_path / "master", "parquet", ROWS)
+    feed = fed(tmp_path / "feed", "parquet", ROWS.slice(0, 3), ["D", "U", "U"])
+    run(tmp_path / "master", feed, tmp_path / "out", partitioned_by="text,amount", partition_columns=columns)
+    table = mutator.Table.create(tmp_path / "table", dataset=tmp_path / "out", key="id", order_by="at", op="op")
+    assert table.scan().to_arrow().sort_by("id") == rows_of(tmp_path / "out")
+    table.apply(ROWS.slice(0, 1).set_column(9, "at", pa.array([9])).append_column("op", pa.array(["U"])))
+    table.export(tmp_path / "export")
+    assert fields_of(tmp_path / "export") == {tuple(n for n in ROWS.schema.names if n not in ("text", "amount"))}
+    assert rows_of(tmp_path / "export") == table.scan().to_arrow().sort_by("id")
+    assert_intact(tmp_path / "export")
+    odd = ROWS.slice(0, 1).set_column(9, "at", pa.array([10])).set_column(1, "text", pa.array([""]))
+    table.apply(odd.append_column("op", pa.array(["U"])))
+    with pytest.raises(mutator.DataError, match=r"partition.columns=.?file"):
+        table.export(tmp_path / "export")
+
+
+def test_a_run_for_each_partition_needs_the_fields_in_the_files(tmp_path, capsys):
+    rows = ROWS.select(["id", "flag", "at"])
+    put(tmp_path / "master", "parquet", rows)
+    feed = fed(tmp_path / "feed", "parquet", rows.slice(0, 2), ["U", "D"])
+    run(tmp_path / "master", feed, tmp_path / "path", partitioned_by="flag")
+    run(tmp_path / "path", feed, tmp_path / "file", partition_columns="file")
+    options = ["--key", "id", "--order-by", "at", "--op", "op", "-D", "max.delete.fraction=1"]
+    assert main(["partition", *options, "--feed", str(feed), "--by", "flag", "--to", str(tmp_path / "split")]) == 0
+    both = [*options, "--feed", str(tmp_path / "split"), "--output", str(tmp_path / "out")]
+    assert main(["partition-runs", *both, "--master", str(tmp_path / "path")]) == 2
+    assert "write it with partition.columns=file first" in capsys.readouterr().err
+    assert main(["partition-runs", *both, "--master", str(tmp_path / "file")]) == 0
+    found = [rows_of(place) for place in sorted((tmp_path / "out").glob("flag=*"))]
+    assert pa.concat_tables(found).sort_by("id") == rows_of(tmp_path / "file")
+
+
+# -- other programs
+
+
+@pytest.mark.parametrize("name", ["text", "day", "number", "amount", "flag"])
+def test_other_programs_read_a_partitioned_master_as_it_is(tmp_path, name):
+    """Values are equal after a cast to the type in the manifest. pandas cannot read NULL without its type."""
+    rows = ROWS.select(["id", name, "at"]).filter(ROWS.column(name).is_valid())
+    put(tmp_path / "master", "parquet", rows)
+    place, files = str(tmp_path / "out"), str(tmp_path / "out" / "**" / "*.parquet")
+    none = fed(tmp_path / "none", "parquet", rows.slice(0, 0), [])
+    run(tmp_path / "master", none, tmp_path / "out", partitioned_by=name)
+    known = read_manifest(storage_for(place), place)
+    assert known is not None
+    assert known.spec["in path"] == [name]
+    data_type = rows_of(tmp_path / "out").schema.field(name).type
+    sql = f"SELECT id, {name} FROM read_parquet('{files}', hive_partitioning=true)"
+    found = {
+        "pandas": pa.Table.from_pandas(pandas.read_parquet(place).astype({name: str}), preserve_index=False),
+        "pyarrow": pyarrow.dataset.dataset(place, format="parquet", partitioning="hive").to_table(),
+        "polars": polars.read_parquet(files, hive_partitioning=True).to_arrow(),
+        "duckdb": duckdb.sql(sql).to_arrow_table(),
+    }
+    for program, table in found.items():
+        values = table.sort_by("id").column(name)
+        if values.type != data_type:
+            values = values.cast(pa.string()).cast(data_type)
+        assert values.to_pylist() == rows.column(name).to_pylist(), program
