@@ -54,7 +54,8 @@ def _op_field(config: Config, _: Given) -> Messages:
 
 def _partition_columns(config: Config, _: Given) -> Messages:
     if config.symlink_manifest and config.partition_columns == "path":
-        yield "partition.columns: path, but symlink.manifest=true lists files that lack these fields; set it to file"
+        why = f"{setting('symlink.manifest=true')} lists files that lack these fields"
+        yield f"{setting('partition.columns')}: path, but {why}; set it to file"
 
 
 def _field_count(config: Config, _: Given) -> Messages:

@@ -102,20 +102,20 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "partition.in.path": (
             "{path}: its files have {fields} in the names of their directories alone, which a run for each partition "
-            "would lose; merge into it with mutator run, or write it with partition.columns=file first"
+            "would lose; merge into it with mutator run, or write it with {partition.columns=file} first"
         ),
         "partition.directories": (
-            "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. A master with partition fields "
-            "in the names of directories alone, as Hive and Spark write it, is merged with mutator bridge run --from "
-            "{path}, if it is Parquet, ORC or Avro, and these fields are text in the feed; write another master anew "
-            "with these fields in its rows; or correct {partitioned.by}"
+            "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. Only a master of Parquet, ORC or "
+            "Avro may have partition fields in the names of directories alone, as Hive and Spark write it, and "
+            "{partitioned.by} must name them; write another one anew with these fields in its rows, or correct "
+            "{partitioned.by}"
         ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
     },
     3: {  # data
         "partition.empty": (
             "field {field} (partition) is '' or __HIVE_DEFAULT_PARTITION__ in a record, which the name of a directory "
-            "cannot tell from NULL; set partition.columns=file"
+            "cannot tell from NULL; set {partition.columns=file}"
         ),
         "master.twice": (
             "the master has several rows for {ids} that the feed mutates, for example {samples}; "
@@ -138,7 +138,8 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "schema.directory": (
             "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables, but rows "
-            "must contain it; merge with mutator bridge run --from, or write the files with the field"
+            "of text must contain it, and {partitioned.by} must name it for a master of Parquet, ORC or Avro; write the "
+            "files with the field, or name it"
         ),
         "schema.type": (
             "field {field} is {one} in {path} and {other} in {other_path}: {why}; convert the field in one of them to "

@@ -12,6 +12,7 @@ import pandas
 import polars
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
 
 import mutator
@@ -186,7 +187,35 @@ def test_a_run_for_each_partition_needs_the_fields_in_the_files(tmp_path, capsys
     assert pa.concat_tables(found).sort_by("id") == rows_of(tmp_path / "file")
 
 
-# -- other programs
+# -- masters and feeds that other programs wrote
+
+
+def test_a_master_and_a_feed_of_directories_are_read_as_hive_writes_them(tmp_path):
+    rows = ROWS.select(["id", "text", "day", "at"])
+    pq.write_to_dataset(rows, str(tmp_path / "hive"), partition_cols=["text", "day"])
+    ops = rows.set_column(3, "at", pa.array([2] * 10)).append_column("op", pa.array(list("UUUDUUUUUU")))
+    feed = put(tmp_path / "feed", "parquet", ops)
+    run(tmp_path / "hive", feed, tmp_path / "out", partitioned_by="text,day")
+    put(tmp_path / "plain", "parquet", rows)
+    run(tmp_path / "plain", feed, tmp_path / "expected", partitioned_by="text,day")
+    assert rows_of(tmp_path / "out") == rows_of(tmp_path / "expected")
+
+    pq.write_to_dataset(ops.set_column(3, "at", pa.array([3] * 10)), str(tmp_path / "fed"), partition_cols=["text"])
+    report = run(tmp_path / "out", tmp_path / "fed", tmp_path / "next")
+    assert report.counts["feed updated"] == 9
+    expected = rows_of(tmp_path / "expected").set_column(3, "at", pa.array([3] * 9))
+    assert rows_of(tmp_path / "next").select(rows.schema.names) == expected
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_an_adopted_master_is_partitioned_anew(tmp_path, file_format):
+    put(tmp_path / "master", file_format, ROWS)
+    feed = fed(tmp_path / "feed", file_format, ROWS.slice(0, 1), ["U"])
+    run(tmp_path / "master", feed, tmp_path / "one", partitioned_by="day,amount")
+    run(tmp_path / "one", feed, tmp_path / "two", partitioned_by="amount,number", master_adopt="true")
+    own = tuple(name for name in ROWS.schema.names if name not in ("amount", "number"))
+    assert fields_of(tmp_path / "two") == {own}
+    assert rows_of(tmp_path / "two").select(ROWS.schema.names) == rows_of(tmp_path / "one")
 
 
 @pytest.mark.parametrize("name", ["text", "day", "number", "amount", "flag"])

@@ -32,6 +32,7 @@ from mutator.plan.inspect.managed import (
     partitioned_master,
 )
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
+from mutator.plan.inspect.path_names import with_path_fields
 from mutator.plan.inspect.probe import probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
@@ -122,6 +123,9 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
             schemas.insert(0, Source(output[0], "", 0, file_schema=output[1]))
         known_master, found = with_tables(tables, schemas, survey.master, found, config.id_fields)
         survey = replace(survey, master=known_master)
+    adopted_as = known if known is not None else _adopted(storage_for(master), master) if config.master_adopt else None
+    both_sides = with_path_fields(config, adopted_as, survey.master, found, managed=known is not None)
+    survey, found = replace(survey, master=both_sides[0]), both_sides[1]
     wanted = None if output is None else output[1]
     keeps_names = survey.versioned or survey.partitioned is not None
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
@@ -180,12 +184,17 @@ def survey_master(config: Config, master: str) -> Survey:
 
 def _has_other_sequences(config: Config, storage: Storage, master: str) -> bool:
     """Return whether the sequences in names of an adopted master are of another pattern than this run's."""
-    try:
-        known = read_manifest(storage, master)
-    except MutatorError:  # it may be adopted because its manifest is damaged
-        return False
+    known = _adopted(storage, master)
     order = {} if known is None else known.spec["order"]
     return "pattern" in order and order["pattern"] != recorded(config.sequence_pattern)
+
+
+def _adopted(storage: Storage, master: str) -> Manifest | None:
+    """Return the manifest of an adopted master; None if it is damaged, which is a reason to adopt it."""
+    try:
+        return read_manifest(storage, master)
+    except MutatorError:
+        return None
 
 
 def _has_names(config: Config, known: Manifest | None) -> bool:

@@ -16,23 +16,23 @@ def partition_choice(tables: Sequence[SampleTable], feed: Sequence[SampleTable])
     if not inside:
         return None
     names = [name for name, _ in values_of(inside[0].directory)]
+    own, fed = ({field for table in some for field in table.fields} for some in (inside, feed))
+    typed = all(table.order_types for table in inside)  # of files that may have fields in their paths alone
+    alone = [name for name in names if name in fed - own]
     found: list[str] = []
     unknown = []
     for level, name in enumerate(names):
-        source = _source(inside, level, name)
+        source = name if name in alone else _source(inside, level, name) or (name if typed else None)
         if source is None:
             unknown.append(name)
         else:
             found.append(source if source == name else f"{name}={source}")
-    own = {field for table in inside for field in table.fields}
-    alone = [name for name in names if name not in own and any(name in table.fields for table in feed)]
-    if alone:
+    if alone and not typed:
         why = f"the feed has {', '.join(alone)}, and the master has it in the names of its directories alone"
         question = (
             f"Are the values of {', '.join(alone)} those in the names of the master's directories, as Hive and Spark "
-            "write them? Then merge with mutator bridge run --from, which keeps such directories of Parquet, ORC and "
-            "Avro files, with these fields as text in the feed; write another master anew, with them in its rows. A "
-            "run of this configuration stops."
+            "write them? Then write the master as Parquet, ORC or Avro, or anew, with these fields in its rows. A run "
+            "of this configuration stops."
         )
         return Choice(PARTITIONED_BY, None, why, [(",".join(names), "the fields")], question, True)
     directories = {table.directory for table in inside}

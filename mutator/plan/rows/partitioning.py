@@ -7,6 +7,7 @@ from typing import Any
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import IN_PATH, SPEC, stored_fields
 from mutator.errors import error
+from mutator.errors.parts import setting
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.rules.partition_fields import PartitionField, text_of
 
@@ -65,7 +66,7 @@ def with_fields_in_path(
     in_path = tuple(field.name for field in one.fields if field.transform == "identity" and field.name == field.source)
     if in_path and set(names) <= set(in_path):
         faults = "path would leave no field in the files, because all are partition fields; set it to file"
-        raise error("config", where="partition.columns", faults=faults)
+        raise error("config", where=setting("partition.columns"), faults=faults)
     return replace(one, in_path=in_path)
 
 
