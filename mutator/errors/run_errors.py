@@ -105,8 +105,8 @@ RUNS: dict[int, dict[str, str]] = {
             "would lose; merge into it with mutator run, or write it with {partition.columns=file} first"
         ),
         "partition.directories": (
-            "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. Only a master of Parquet, ORC or "
-            "Avro may have partition fields in the names of directories alone, as Hive and Spark write it, and "
+            "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. Only a master of Parquet, ORC "
+            "or Avro may have partition fields in the names of directories alone, as Hive and Spark write it, and "
             "{partitioned.by} must name them; write another one anew with these fields in its rows, or correct "
             "{partitioned.by}"
         ),
@@ -138,8 +138,8 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "schema.directory": (
             "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables, but rows "
-            "of text must contain it, and {partitioned.by} must name it for a master of Parquet, ORC or Avro; write the "
-            "files with the field, or name it"
+            "of text must contain it, and {partitioned.by} must name it for a master of Parquet, ORC or Avro; write "
+            "the files with the field, or name it"
         ),
         "schema.type": (
             "field {field} is {one} in {path} and {other} in {other_path}: {why}; convert the field in one of them to "
