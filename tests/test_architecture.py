@@ -4,6 +4,7 @@ circles.
 
 import ast
 import re
+import tomllib
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
@@ -197,3 +198,9 @@ def without_docstring(tree):
             and not ast.get_docstring(node)
         ]
     return missing
+
+
+def test_planted_faults_are_in_the_source():
+    faults = tomllib.loads((PACKAGE.parent / "tests/mutants/faults.toml").read_text(encoding="utf-8"))["fault"]
+    found = [(PACKAGE.parent / one["file"]).read_text(encoding="utf-8").count(one["old"].strip("\n")) for one in faults]
+    assert [one["name"] for one, times in zip(faults, found, strict=True) if times != 1] == []
