@@ -64,16 +64,16 @@ def _unmatched_deletes(plan: Plan, result: Result) -> Iterator[str]:
         found_none = found_none and unknown > _FEW and not any(counts[f"feed {name}"] for name in _MATCHED)
     if found_none and unknown > 0:
         yield (
-            f"{first_few(plan.delete_files) or 'deletes by op code'}: no record was deleted, and the master does not "
-            f"have {counted(unknown, 'ID')} of these deletes: compare them with the master's (quotes, blanks, a header "
+            f"{first_few(plan.delete_files) or 'deletes by op code'}: no record was deleted, and {MASTER} does not "
+            f"have {counted(unknown, 'ID')} of these deletes: compare them with {MASTER}'s (quotes, blanks, a header "
             "line, the order of the ID fields)"
         )
     if found := counts[DELETE_WITHOUT_PARTITION]:
         shown = "; ".join(map(key_text, result.samples[DELETE_WITHOUT_PARTITION]))
         yield (
             f"{counted(found, 'delete')} without a value of a partition field found no record, for example {shown}: "
-            "with key.scope=partition, a delete removes a record of its own partition only, so deletes need their "
-            "partition fields; key.scope=table finds records by their ID alone"
+            f"with {setting('key.scope=partition')}, a delete removes a record of its own partition only, so deletes "
+            f"need their partition fields; {setting('key.scope=table')} finds records by their ID alone"
         )
 
 
