@@ -28,14 +28,14 @@ from mutator.errors.display import counted, text_of, without_secrets
 
 if TYPE_CHECKING:
     from mutator.pipeline.trial import Example, Trial
-    from mutator.plan.proposal.choice import Proposal
+    from mutator.plan.proposal.choices import Proposal
 
 _FILE = "mutator.toml"
 
 
 def _init(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.plan.proposal.choices import in_words, listing, toml_text
     from mutator.plan.proposal.propose import propose
-    from mutator.plan.proposal.toml_text import in_words, listing, toml_text
 
     printed = arguments.output == "-"
     if not printed:
@@ -152,7 +152,7 @@ def _example_lines(example: Example) -> Iterator[str]:
 
 
 def _json(proposal: Proposal, inputs: Sequence[str], trial: Trial | None, path: str | None, command: str) -> str:
-    from mutator.plan.proposal.toml_text import in_words, short
+    from mutator.plan.proposal.choices import in_words, short
 
     settings: list[dict[str, Any]] = [
         {

@@ -8,8 +8,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.engine.file_outcomes import Packed
 from mutator.errors import MutatorError
 from mutator.plan.runner_choice import RunnerChoice
-from mutator.rules.future_orders import Future
-from mutator.rules.order_units import NO_UNITS, Units
+from mutator.rules.order_units import NO_UNITS, Future, Units
 
 Key = tuple[bytes, ...]  # canonical bytes of a record ID's values
 

@@ -34,10 +34,9 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.partition_plan import joined_packs, untouched
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules import file_names, future_orders
+from mutator.rules import file_names
 from mutator.rules.changes import changed_counts
-from mutator.rules.future_orders import Future
-from mutator.rules.order_units import Units, joined
+from mutator.rules.order_units import Future, Units, joined, joined_futures
 
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
@@ -129,7 +128,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
             "feed": joined(receipt.units for receipt in splits.values()),
             "master": joined(receipt.units for receipt in tallies),
         },
-        future=future_orders.joined([receipt.future for receipt in splits.values()]),
+        future=joined_futures([receipt.future for receipt in splits.values()]),
         read=feed_rows(plan, splits, tallies),
     )
 

@@ -15,16 +15,18 @@ from mutator.errors.exceptions import with_others, with_standard
 from mutator.errors.parts import MASTER, setting
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import check_files
+from mutator.pipeline.hints import id_hint_for, reject_hints
 from mutator.pipeline.op_codes import check_op_codes
-from mutator.pipeline.order_units import check_order_max, check_order_units
-from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import SAMPLES
 from mutator.plan.run_plan import Limits, Plan
 from mutator.rules.file_names import first_few
 from mutator.rules.op_codes import listed_codes
+from mutator.rules.order_units import joined, several_units
 from mutator.rules.order_values import order_text, order_value
 from mutator.rules.truth_table import check_sums
+
+_SIDES = {"feed": "{rows} of the feed", "master": f"{{rows}} of {MASTER} that mutations met"}
 
 
 def check(plan: Plan, survey: Survey, result: Result) -> None:
@@ -39,8 +41,8 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         except MutatorError as fault:
             raise with_standard(fault, plan.rows.standard) from None
     check_op_codes(plan, result)
-    check_order_units(plan, result)
-    check_order_max(plan, result)
+    _check_order_units(plan, result)
+    _check_order_max(plan, result)
     _check_duplicates(plan, survey, result)
     if plan.register.full:
         _check_snapshot(plan, survey.manifest, result)
@@ -67,6 +69,33 @@ def exceeds(count: int, rows: int, fraction: float) -> bool:
     return rows > 0 and count / rows > fraction  # 0.29 * 100 would be less than 29
 
 
+def _check_order_units(plan: Plan, result: Result) -> None:
+    """Raise DataError if the order values of the feed, and of the records that it met, are times in several units."""
+    if plan.limits.several_units or plan.by_file_name:
+        return
+    units = several_units(joined(result.units.values()))
+    if not units:
+        return
+    found = []
+    for side, text in _SIDES.items():
+        of_side = result.units[side]
+        for unit in units:
+            if unit in of_side:
+                count, lowest = of_side[unit]
+                rows = text.format(rows=counted(count, "row"))
+                example = plan.shown.order_text(order_text(plan.rows.order_type, lowest))
+                found.append(f"{unit} in {rows}, such as {example}")
+    raise error("order.units", found="; ".join(found))
+
+
+def _check_order_max(plan: Plan, result: Result) -> None:
+    """Raise DataError for order values of the feed above ``order.max``."""
+    if plan.order_max is not None and result.future is not None:
+        rows, lowest = result.future
+        shown = [plan.shown.order_text(order_text(plan.rows.order_type, one)) for one in (plan.order_max, lowest)]
+        raise error("order.max", rows=counted(rows, "row"), most=shown[0], lowest=shown[1])
+
+
 def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
     """Raise DataError if too many rows of the master, or of a snapshot, have the ID of another one."""
     counts, fraction = result.counts, plan.limits.duplicate_fraction
@@ -77,8 +106,6 @@ def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
         rows = counts[f"{side} rows"]
         if not exceeds(duplicates, rows, fraction):
             continue
-        from mutator.pipeline.id_hints import id_hint_for  # loads the block types of all formats
-
         raise error(
             "duplicates",
             whose="master" if side == "master" else "snapshot",

@@ -10,15 +10,14 @@ from mutator.engine.tally import DELETE_WITHOUT_PARTITION, SPELLED_OTHERWISE
 from mutator.errors.display import counted, key_text, value_in_quotes
 from mutator.errors.parts import FIRST_MASTER, MASTER, setting
 from mutator.pipeline.accounting import Result
+from mutator.pipeline.hints import id_hint_for, reject_hints
 from mutator.pipeline.op_codes import op_code_warnings
-from mutator.pipeline.order_units import future_warnings
-from mutator.pipeline.reject_hints import reject_hints
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.id_forms import DIFFER
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.file_names import first_few
+from mutator.rules.order_units import epoch_unit
 from mutator.rules.order_values import order_text
 
 _FEW = 10
@@ -34,7 +33,7 @@ def merge_warnings(plan: Plan, survey: Survey, result: Result) -> Iterator[str]:
     yield from _empty_feed(plan, survey, result)
     yield from _late_warnings(plan, result)
     yield from _spelling_warnings(plan, result)
-    yield from future_warnings(plan, result)
+    yield from _future_warnings(plan, result)
     yield from _tied_warnings(plan, result)
     yield from _superseded_warnings(plan, survey, result)
     for side, samples in result.rejects.items():
@@ -99,6 +98,18 @@ def _late_warnings(plan: Reading, result: Result) -> Iterator[str]:
     )
 
 
+def _future_warnings(plan: Reading, result: Result) -> Iterator[str]:
+    """Yield a warning of order values in the future."""
+    if plan.order_max is None and result.future is not None:
+        rows, lowest = result.future
+        shown = value_in_quotes(order_text(plan.rows.order_type, lowest) or "")
+        have, they = ("has an order value", "it wins") if rows == 1 else ("have order values", "they win")
+        yield (
+            f"{counted(rows, 'row')} of the feed {have} in the future, from {shown} on: {they} against all mutations "
+            f"until then; set {setting('order.max')} to stop such a run"
+        )
+
+
 def _tied_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning if nearly all mutations of known records have the order values of these."""
     n = result.counts
@@ -150,8 +161,6 @@ def _superseded_warnings(plan: Reading, survey: Survey, result: Result) -> Itera
         return
     accepted = n["feed rows"] - n["feed rejected"]
     if n["feed superseded"] > accepted / 2:
-        from mutator.pipeline.id_hints import id_hint_for  # loads the block types of all formats
-
         yield (
             f"{n['feed superseded']:,} of {counted(accepted, 'feed row')} are superseded by another row of the same "
             f"ID, so {FIRST_MASTER} has {counted(n['output rows'], 'record')}: "

@@ -23,9 +23,8 @@ from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
-from mutator.plan.mistakes.file_sequences import check_sequences
 from mutator.plan.mistakes.header_rows import check_lines_alone
-from mutator.plan.mistakes.order_forms import highest_order
+from mutator.plan.mistakes.orders import check_sequences, highest_order
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.reading import ENDLESS, Chunks, Reading
 from mutator.plan.rows.format_choice import row_plan

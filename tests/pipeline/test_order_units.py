@@ -9,9 +9,8 @@ import pytest
 
 import mutator
 from mutator.errors import DataError
-from mutator.rules.epoch_units import epoch_unit
 from mutator.rules.order_columns import to_column
-from mutator.rules.order_units import OTHER, SMALL, UnitCounter, joined, units_of
+from mutator.rules.order_units import OTHER, SMALL, UnitCounter, epoch_unit, joined, units_of
 from tests.support.job import CONFIG, ENGINES, Job
 from tests.support.named_runs import TYPED, Work
 

@@ -4,8 +4,9 @@ import pytest
 
 from mutator.errors import DataError
 from mutator.errors.parts import plain
-from mutator.pipeline import reject_hints
-from mutator.pipeline.value_hints import date_hint, op_code_hint, order_hint
+from mutator.pipeline import hints
+from mutator.pipeline.hints import date_hint, op_code_hint, order_hint
+from mutator.rules.facts import Facts
 from mutator.rules.op_codes import CodeFacts
 from tests.support.job import CONFIG, ENGINES, MASTER, Job
 
@@ -102,9 +103,9 @@ def test_accepted_rejects_are_explained_once(job, monkeypatch):
     """The first rows of a file are read for the report alone."""
     read = []
     monkeypatch.setattr(
-        reject_hints,
+        hints,
         "first_rows",
-        lambda source, split, real=reject_hints.first_rows: read.append(1) or real(source, split),
+        lambda source, split, real=hints.first_rows: read.append(1) or real(source, split),
     )
     job.put("ups.txt", b"b,2,x\nc,2,200\n")
     job.run({**CONFIG, **QUARANTINE, "max.reject.fraction": "1"})
@@ -151,7 +152,7 @@ DAY, GOOD = b"2026-02-01T00:00:00", [b"50"] * 20
     ],
 )
 def test_a_hint_is_about_the_invalid_order_values(values, order_type, hint):
-    found = order_hint(values, order_type)
+    found = order_hint(Facts(values), order_type)
     if hint is None:
         assert found is None
     else:
@@ -165,8 +166,8 @@ def test_the_name_of_the_field_explains_its_numbers():
 
 def test_dates_among_valid_times():
     hint = "1 of 21 order values is the date '31.01.2026', which is not ISO 8601: have it delivered as in 2026-01-31"
-    assert date_hint([*[DAY] * 20, b"31.01.2026"], "timestamp") == hint
-    assert date_hint([*[DAY] * 20, b"31.01.2026", b"x"], "timestamp") is None
+    assert date_hint(Facts([*[DAY] * 20, b"31.01.2026"]), "timestamp") == hint
+    assert date_hint(Facts([*[DAY] * 20, b"31.01.2026", b"x"]), "timestamp") is None
 
 
 def test_one_damaged_order_value_among_many(job):

@@ -10,7 +10,7 @@ import pytest
 import mutator
 from mutator.errors import ConfigError, DataError
 from mutator.formats.files.lines import CR, LF
-from mutator.plan.inspect.heads import RecordedStream, first_bytes, head_of
+from mutator.plan.inspect.first_rows import RecordedStream, first_bytes, head_of
 from tests.support.columns_data import file_of
 from tests.support.job import ENGINES, Job, rows
 from tests.support.named_runs import TYPED, Work

@@ -4,13 +4,12 @@ import tomllib
 
 import pytest
 
-from mutator.plan.proposal.choice import Choice, Proposal
+from mutator.plan.proposal.choices import Choice, Proposal, toml_text
 from mutator.plan.proposal.dialects import Head, dialect_of
 from mutator.plan.proposal.operations import op_field, prefix_choice
 from mutator.plan.proposal.order_fields import is_time_name, order_fields
 from mutator.plan.proposal.record_ids import record_id
 from mutator.plan.proposal.tables import Inputs, SampleTable
-from mutator.plan.proposal.toml_text import toml_text
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,10 @@ from mutator.formats.content import NotReadable
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
-from mutator.rules import future_orders
 from mutator.rules.byte_columns import ByteColumn, Ints
-from mutator.rules.future_orders import Future, future_of
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.op_codes import abridged, add_counts
-from mutator.rules.order_units import Units, joined, units_of
+from mutator.rules.order_units import Future, Units, future_of, joined, joined_futures, units_of
 from mutator.rules.sort_order import number_order
 from mutator.storage import storage_for
 
@@ -160,7 +158,7 @@ class Feed:
             if self._bytes > self.plan.memory:
                 yield from self.runs()
         yield from keys.filters()
-        yield receipt_of(self.plan, split, receipt._replace(units=joined(units), future=future_orders.joined(future)))
+        yield receipt_of(self.plan, split, receipt._replace(units=joined(units), future=joined_futures(future)))
 
     def runs(self) -> Iterator[Any]:
         """Fold the mutations read so far, and yield a run for each group that has any of them."""

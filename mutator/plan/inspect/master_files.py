@@ -12,7 +12,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.parts import argument, setting
 from mutator.formats.files import lines
 from mutator.plan.inspect.feed_files import check_entry, entries_below, visible
-from mutator.plan.inspect.heads import with_few_heads
+from mutator.plan.inspect.first_rows import with_few_heads
 from mutator.plan.inspect.probe import probe_file
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names

@@ -28,8 +28,8 @@ from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.quotes import ends_lines
 from mutator.plan.inspect.delete_files import has_ids_alone, id_names
+from mutator.plan.inspect.first_rows import HEAD, RecordedStream, first_bytes, head_of
 from mutator.plan.inspect.headers import other_number_of_names
-from mutator.plan.inspect.heads import HEAD, RecordedStream, first_bytes, head_of
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.rules.header_lines import configured_names, header_names

@@ -6,7 +6,7 @@ master, the first bytes of one file on a disk are read.
 """
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,12 +17,12 @@ from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.formats.files.file_format import FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import config_with_names, manifest_with_names, with_aliases
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
-from mutator.plan.inspect.file_formats import check_formats
+from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
-from mutator.plan.inspect.heads import with_few_heads, with_first_head
 from mutator.plan.inspect.managed import (
     PartitionedMaster,
     check_directories,
@@ -33,12 +33,14 @@ from mutator.plan.inspect.managed import (
 )
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
 from mutator.plan.inspect.path_names import with_path_fields
-from mutator.plan.inspect.probe import probe_file, read_schema
+from mutator.plan.inspect.probe import format_of_name, probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
 from mutator.rules import file_names
 from mutator.rules.file_sequences import recorded
 from mutator.storage import Entry, Storage, absolute, located_to_write, storage_for
+
+_MERGE_APART = {"feed": "merge them in a run of their own", "master": "merge them as a feed"}
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,9 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
         survey = replace(survey, manifest=known, names=both.names)
     merged = [] if known is None else [file.name for file in known.feed]
     otherwise = survey.master[0].file_format if survey.master else ""
-    check_formats("feed", [source for source in found if not source.is_table], merged, otherwise)
+    _check_formats("feed", [source for source in found if not source.is_table], merged, otherwise)
     if survey.partitioned is None:
-        check_formats("master", survey.master)
+        _check_formats("master", survey.master)
     check_headers(config, found, survey.master, known)
     fresh, consumed, notes = split_consumed(config, known, found)
     if config.control_suffix is not None:
@@ -249,3 +251,43 @@ def _adoption_notes(survey: Survey, partitions: Sequence[str], adopt: bool) -> t
         what = "is adopted" if adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         return (f"the master {what}: its tombstones, row sequences and merged feed files are forgotten",)
     return ()
+
+
+def _check_formats(side: str, sources: Iterable[Source], merged: Sequence[str] = (), otherwise: str = "") -> None:
+    """Raise DataError where the files of a side have several formats; it names the files of the unusual ones.
+
+    The usual format is that of the file merged last, else the most frequent one, else another side's. merged: names of
+    files of the side that were merged before, the last one last. otherwise: the format of the other side.
+    """
+    by_format: dict[str, list[Source]] = {}
+    for source in sources:
+        by_format.setdefault(source.file_format, []).append(source)
+    if len(by_format) < 2:
+        return
+    most = max(map(len, by_format.values()))
+    frequent = [name for name, files in by_format.items() if len(files) == most]
+    if len(frequent) > 1:
+        frequent = [name for name in frequent if name == otherwise]
+    usual = next(
+        (name for name in (*(_formats_of(merged[-1]) if merged else ()), *frequent) if name in by_format), None
+    )
+    odd = [source for name, files in by_format.items() if name != usual for source in files]
+    counts = ", ".join(f"{len(files)} {name}" for name, files in sorted(by_format.items()))
+    what = f"the {side} has files of several formats ({counts})"
+    others = file_names.first_few([source.name for source in odd[1:]])
+    if usual is None:
+        what += f"; the others are {others}"
+    elif others:
+        what += f"; {others} {'is' if len(odd) == 2 else 'are'} not {usual} either"
+    cure = f"remove the files that do not belong, or set {side}.format"
+    if any(FILE_FORMATS[name].typed for name in by_format):  # no setting makes them readable as another format
+        cure = "remove the files that do not belong, or " + _MERGE_APART[side]
+    raise error("format", path=odd[0].path, what=what, cure=cure)
+
+
+def _formats_of(name: str) -> tuple[str, ...]:
+    """Return the formats that a file of a name may have."""
+    promised = format_of_name(name, named=True)
+    if promised is None:
+        return ("text", "escaped")
+    return (promised, "text") if promised == "csv" else (promised,)

@@ -2,14 +2,12 @@
 
 from mutator.config import Config
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.mistakes.delimiters import check_delimiters
-from mutator.plan.mistakes.doubled_backslashes import backslash_warnings
+from mutator.plan.mistakes.delimiters import backslash_warnings, check_delimiters
 from mutator.plan.mistakes.header_rows import check_header_rows
 from mutator.plan.mistakes.id_forms import id_warnings
 from mutator.plan.mistakes.op_codes import check_forgotten_op, check_op_codes
-from mutator.plan.mistakes.order_forms import order_warnings
-from mutator.plan.mistakes.partition_directories import check_partition_directories
-from mutator.plan.mistakes.roles import check_roles, role_warnings
+from mutator.plan.mistakes.orders import order_warnings
+from mutator.plan.mistakes.roles import check_partition_directories, check_roles, role_warnings
 from mutator.plan.mistakes.samples import samples_of
 
 

@@ -3,10 +3,13 @@
 Each of its rows would be a one-field ID. A file of IDs alone is legal, and an ID may contain such a byte (``shop:12``):
 rows of one field are confirmed by ``field.count=1``, one name in ``field.names``, or the master's manifest; a delete
 file with IDs alone, by IDs in other files that contain the byte, too.
+
+Warn of CSV in which each backslash within quotes is doubled: what wrote it escapes quotes with a backslash. Spark does,
+by default. Its ``\\"`` is a reject where quotes are doubled, but its ``\\\\`` would stay two backslashes.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mutator.config import Config
 from mutator.dataset.manifest import Manifest
@@ -14,18 +17,14 @@ from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, quoted
 from mutator.errors.parts import option, setting
 from mutator.plan.mistakes.samples import Sample
+from mutator.rules.delimiter.field_delimiter import USUAL
 from mutator.rules.facts import form_of
+from mutator.rules.file_names import is_data_file
 
-# Byte, its name in messages, and its text in field.delim.regex.
-_USUAL = (
-    (b",", "a comma", ","),
-    (b";", "a semicolon", ";"),
-    (b"\t", "a tab", r"\t"),
-    (b"|", "a vertical bar", "|"),
-    (b"\x01", "a byte 1 (Ctrl-A)", r"\u0001"),
-    (b":", "a colon", ":"),
-)
+_GUARDED = {byte: USUAL[byte][:2] for byte in (b",", b";", b"\t", b"|", b"\x01", b":")}
 _SHORT_HEX = re.compile(rb"[0-9A-Fa-f]{0,4}")
+_IN_QUOTES = re.compile(rb'"(?:[^"]|"")*"')
+_BACKSLASHES = re.compile(rb"\\+")
 _QUOTED = re.compile(rb'"[^"]*"')
 
 
@@ -49,7 +48,7 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
         lines = (
             [_QUOTED.sub(b"", line) for line in sample.stored] if sample.source.file_format == "csv" else sample.stored
         )
-        for byte, name, text in _USUAL:
+        for byte, (name, text) in _GUARDED.items():
             count = lines[0].count(byte)
             if not count or any(line.count(byte) != count for line in lines):
                 continue
@@ -69,7 +68,7 @@ def _between_names(config: Config, sample: Sample) -> Iterator[tuple[str, str]]:
     ids = {field.encode() for field in config.id_fields if isinstance(field, str)}
     if len(sample.header) != 1 or not ids or sample.source.file_format == "text" or ids.intersection(sample.header[0]):
         return
-    for byte, name, text in _USUAL:
+    for byte, (name, text) in _GUARDED.items():
         if ids <= {part.strip(b'" ') for part in sample.stored[0].split(byte)} and sample.stored[0].count(byte):
             yield name, text
 
@@ -91,3 +90,31 @@ def _may_be_in_ids(sample: Sample, samples: Sequence[Sample], byte: bytes, width
 def _error(sample: Sample, what: str, cure: str, kind: str) -> MutatorError:
     where = "where" if kind == "width" else "path"
     return error(kind, what=what, cure=cure, **{where: sample.source.path})
+
+
+def backslash_warnings(config: Config, samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield a warning on the first file with doubled backslashes, unless ``csv.escape`` says what they mean."""
+    if "csv.escape" in config.given:
+        return
+    for sample in samples:
+        if sample.source.file_format != "csv" or sample.source.part is not None or is_data_file(sample.source.name):
+            continue  # runs write single ones
+        fields = [field for line in sample.stored for field in _IN_QUOTES.findall(line)]
+        if has_doubled_backslashes(fields):
+            example = next(field for field in fields if b"\\" in field)
+            yield (
+                f"each backslash within quotes in {sample.source.name} is doubled, in {quoted(example, 60)} for "
+                "example, as programs write it that put a backslash before quotes, such as Spark: use "
+                f"{option('csv.escape', chr(92))}; or, if two are meant, {option('csv.escape', chr(34))}"
+            )
+            return
+
+
+def has_doubled_backslashes(fields: Iterable[bytes]) -> bool:
+    r"""Return whether fields in quotes have backslashes, an even number of them wherever there are any.
+
+    >>> has_doubled_backslashes([rb'"a\\b, c"', rb"\d"]), has_doubled_backslashes([rb'"\\server\share, c"'])
+    (True, False)
+    """
+    runs = [run for field in fields if field[:1] == b'"' for run in _BACKSLASHES.findall(field)]
+    return bool(runs) and not any(len(run) % 2 for run in runs)

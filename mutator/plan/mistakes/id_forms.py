@@ -10,7 +10,7 @@ from unicodedata import is_normalized
 from mutator.config import Config
 from mutator.errors.display import key_text, value_in_quotes
 from mutator.errors.parts import MASTER
-from mutator.plan.inspect.heads import FILES
+from mutator.plan.inspect.first_rows import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample, typed_texts

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from mutator.config import Config
 from mutator.errors import error
 from mutator.errors.parts import setting
-from mutator.plan.inspect.first_rows import first_rows
-from mutator.plan.inspect.heads import FILES
+from mutator.plan.inspect.first_rows import FILES, first_rows
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample
 from mutator.rules.op_codes import (

@@ -15,8 +15,7 @@ from mutator.formats.files import lines
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.delete_files import may_have_ids_alone
-from mutator.plan.inspect.first_rows import first_batch
-from mutator.plan.inspect.heads import FILES
+from mutator.plan.inspect.first_rows import FILES, first_batch
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.typed_values import canonical

@@ -2,17 +2,13 @@
 
 inputs         find and read the first rows: the only module that opens files
 dialects       lines → delimiter, quotes, header
-header_lines   the line of names, and names that settings cannot have
-tables         the first rows of the files, by field
+tables         the first rows of the files, by field; fields of master and feed, numbered or named alike
 operations     op code field, delete codes, prefix of delete files
 record_ids     fields of the record ID
 order_fields   field of the order value, or the sequences of file names
 partitions     partition directories → partition fields
 file_forms     the settings of formats, delimiter, header and names
-layout         fields of master and feed, numbered or named alike
 key_and_order  the settings of record ID and order, with questions
-notes          facts that no setting shows
-propose        all of these, in the order in which one decision needs another → ``Proposal``
-choice         ``Choice``, ``Proposal``: settings with reasons, alternatives and questions
-toml_text      a proposal as a commented TOML file
+propose        all of these, in the order in which one decision needs another → ``Proposal``, with notes
+choices        ``Choice``, ``Proposal``: settings with reasons, alternatives and questions; as a commented TOML file
 """

@@ -11,30 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mutator.formats.files.quotes import plain
-from mutator.plan.mistakes.doubled_backslashes import has_doubled_backslashes
+from mutator.plan.mistakes.delimiters import has_doubled_backslashes
+from mutator.rules.delimiter.field_delimiter import USUAL
 from mutator.rules.facts import Facts
 from mutator.rules.header_lines import Row, header_of, unusable_name
 
 _FIRST = 200  # lines of a file
 _SLASH = b"\\"
-
-# Delimiter, its name in messages, and how probable it is before anything is read.
-DELIMITERS = (
-    (b",", "a comma", 1.0),
-    (b";", "a semicolon", 1.0),
-    (b"\t", "a tab", 1.0),
-    (b"|", "a vertical bar", 1.0),
-    (b"\x01", "byte 1 (Ctrl-A)", 1.0),
-    (b"\x1f", "byte 31", 1.0),
-    (b"~", "a tilde", 0.8),
-    (b"^", "a circumflex", 0.8),
-    (b":", "a colon", 0.4),
-    (b"#", "a hash", 0.3),
-    (b"!", "an exclamation mark", 0.3),
-    (b".", "a full stop", 0.2),
-    (b"/", "a slash", 0.2),
-    (b" ", "a blank", 0.2),
-)
 
 
 @dataclass(frozen=True)
@@ -87,8 +70,7 @@ def name_of(delimiter: bytes) -> str:
     >>> name_of(b";"), name_of(b"%")
     ('a semicolon', "'%'")
     """
-    found = next((name for usual, name, _ in DELIMITERS if usual == delimiter), None)
-    return found or repr(delimiter.decode("latin-1"))
+    return USUAL[delimiter][0] if delimiter in USUAL else repr(delimiter.decode("latin-1"))
 
 
 def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: str | None = None) -> ProposedDialect:
@@ -102,8 +84,9 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
     """
     # Of equal scores, quotes count if they are around a value, and the more usual delimiter comes first.
     best: tuple[float, bool, bool, int] = (0.0, False, True, 0)
-    candidates = DELIMITERS if wanted is None else ((wanted, "", 1.0),)
-    for number, (delimiter, _, likelihood) in enumerate(candidates):
+    candidates = [*USUAL] if wanted is None else [wanted]
+    for number, delimiter in enumerate(candidates):
+        likelihood = 1.0 if wanted is not None else USUAL[delimiter][2]
         for quoted in (False, True) if file_format is None else (file_format == "csv",):
             escape = _escape_of(heads, delimiter) if quoted else b""
             wrapped = quoted and _has_wrapped(heads, delimiter, escape)
@@ -112,7 +95,7 @@ def dialect_of(heads: Sequence[Head], wanted: bytes | None = None, file_format: 
             rows = [list(_rows(head, delimiter, quoted, escape)) for head in heads]
             best = max(best, (likelihood * _score(heads, rows), wrapped, not quoted, -number))
     score, _, plain, number = best
-    delimiter, quoted = (candidates[-number][0], not plain) if score else (wanted or b"", False)
+    delimiter, quoted = (candidates[-number], not plain) if score else (wanted or b"", False)
     escape = _escape_of(heads, delimiter) if quoted else b""
     split = [_split_lines(head, delimiter, quoted, escape) for head in heads]
     modal = _modal_width([row for rows in split for row in rows if row])
@@ -157,7 +140,7 @@ def _second(files: Sequence[Sequence[bytes]], delimiter: bytes, odd: int) -> tup
     files: the lines of each file. odd: how many rows have another number of fields than most rows of their file.
     """
     best: tuple[int, bytes] | None = None
-    for other, _, _ in DELIMITERS:
+    for other in USUAL:
         if other == delimiter or other == b" ":
             continue
         widths = [[line.count(delimiter) + line.count(other) + 1 for line in lines] for lines in files]

@@ -9,10 +9,11 @@ from mutator.errors.display import counted
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.file_formats import format_of_suffix as format_of
 from mutator.plan.inspect.source import Source
-from mutator.plan.proposal.choice import Choice, Value
+from mutator.plan.proposal.choices import Choice, Value
 from mutator.plan.proposal.dialects import ProposedDialect, name_of
 from mutator.plan.proposal.inputs import GivenInputs, Side
 from mutator.rules import file_names
+from mutator.rules.delimiter.field_delimiter import USUAL
 from mutator.rules.facts import plain_text
 from mutator.rules.header_lines import utf8
 
@@ -30,7 +31,6 @@ _TITLES = {
 }
 _RAGGED = 0.25  # of the rows
 _FEW = 0.05  # of the rows, which may be damaged
-_WRITTEN = {b"\t": "\\t", b"\x01": "\\u0001", b"\x1f": "\\u001f"}  # in field.delim.regex
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _delimiter(given: GivenInputs, dialect: ProposedDialect, path: str) -> Choic
         why = f"{dialect.name} separates {shown} field{'s' * (max(widths) > 1)} in {where}"
     if not widths:
         why = f"{dialect.name} separates {counted(width, 'name')} of the header; there are no rows"
-    value = _WRITTEN.get(dialect.delimiter, dialect.delimiter.decode("latin-1"))
+    value = _written(dialect.delimiter)
     odd, total = dialect.odd_rows, dialect.rows
     if not dialect.quoted and _FEW * total < odd <= _RAGGED * total:
         question = (
@@ -211,11 +211,16 @@ def _names_of(typed: Source, dialect: ProposedDialect) -> list[str]:
     return names
 
 
+def _written(delimiter: bytes) -> str:
+    """Return a delimiter as a setting has it."""
+    return USUAL[delimiter][1] if delimiter in USUAL else delimiter.decode("latin-1")
+
+
 def _either(dialect: ProposedDialect) -> list[tuple[Value, str]]:
     """Return the regex of the two delimiters that the rows have; none if they have one."""
     if dialect.delimiter is None or dialect.second is None:
         return []
-    characters = (_WRITTEN.get(one, one.decode("latin-1")) for one in (dialect.delimiter, dialect.second))
+    characters = map(_written, (dialect.delimiter, dialect.second))
     either = "[" + "".join("\\^" if one == "^" else one for one in characters) + "]"
     regex = f"\\s*{either}\\s*" if dialect.blanks and b"\t" not in (dialect.delimiter, dialect.second) else either
     return [(regex, f"a regex: {dialect.name} or {name_of(dialect.second)}")]

@@ -7,11 +7,10 @@ from typing import Any
 from mutator.dataset.manifest import Manifest
 from mutator.errors.display import counted, quoted_value
 from mutator.plan.inspect.source import Source
-from mutator.plan.proposal.choice import Choice, Value
-from mutator.plan.proposal.layout import Layout
+from mutator.plan.proposal.choices import Choice, Value
 from mutator.plan.proposal.order_fields import OrderField, local_dates, repeats_the_sequence
 from mutator.plan.proposal.record_ids import RecordId, record_id
-from mutator.plan.proposal.tables import Inputs, SampleRows
+from mutator.plan.proposal.tables import Inputs, Layout, SampleRows
 from mutator.rules.file_sequences import contradiction, preset_of
 
 SEQUENCES = "sequence.pattern"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from mutator.errors.display import counted
 from mutator.plan.inspect.delete_files import delete_pattern
-from mutator.plan.proposal.choice import Choice, Value
+from mutator.plan.proposal.choices import Choice, Value
 from mutator.plan.proposal.tables import Inputs, SampleRows
 from mutator.rules.facts import form_of
 from mutator.rules.file_names import delete_word, first_few, may_be_place

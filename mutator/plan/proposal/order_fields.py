@@ -7,11 +7,9 @@ from typing import Any
 
 from mutator.errors.display import counted, quoted_value
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
-from mutator.rules.epoch_units import RANGES, epoch_unit
-from mutator.rules.facts import is_local_date
+from mutator.rules.facts import Facts, has_time, read_order
 from mutator.rules.order_columns import to_column
-from mutator.rules.order_units import joined, several_units, units_of
-from mutator.rules.order_values import ORDER_TYPES
+from mutator.rules.order_units import RANGES, epoch_unit, joined, several_units, units_of
 
 _UNUSABLE = 0.1  # of the rows of the feed, and of the values of each side, that may lack a valid order value
 _INVALID = 0.05  # of the values of a field, that may be invalid: a few damaged rows do not disqualify it
@@ -24,7 +22,6 @@ _CHANGE = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CREATED = re.compile(r".*(?:creat|insert|birth|born|start|open|join|signup|order|due|expir|ship|hire)", re.IGNORECASE)
 _TIME_NAME = re.compile(r".*(?:_at|_ts|_time|timestamp|_on)", re.IGNORECASE)
-_WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _TITLES = {"long": "whole numbers", "decimal": "decimal numbers", "timestamp": "ISO 8601 times"}
 _TYPED_TITLES = {**_TITLES, "timestamp": "timestamps"}
 _TITLES_OF_ONE = {"long": "a whole number", "decimal": "a decimal number", "timestamp": "an ISO 8601 time"}
@@ -55,9 +52,9 @@ def local_dates(inputs: Inputs) -> list[tuple[str, bytes]]:
     rows = SampleRows.of([*inputs.master, *inputs.feed])
     found = []
     for name, values in rows.columns.items():
-        dates = [value for value in present(values) if is_local_date(value)]
-        if dates and _are_nearly_all(len(dates), len(present(values))):
-            found.append((name, dates[0]))
+        facts = Facts(values)
+        if facts.local_dates and _are_nearly_all(len(facts.local_dates), len(facts.present)):
+            found.append((name, facts.local_dates[0]))
     return found
 
 
@@ -73,8 +70,8 @@ def is_time(values: Sequence[bytes]) -> bool:
     if not few:
         return False
     if _invalid([few], "long") is not None:
-        return all(epoch_unit(number) for number in _orders(few, "long") if number is not None)
-    with_time = sum(_WITH_TIME.fullmatch(value) is not None for value in few)
+        return all(epoch_unit(number) for number in Facts(few).orders("long") if number is not None)
+    with_time = sum(map(has_time, few))
     return _are_nearly_all(with_time, len(few)) and _invalid([few], "timestamp") is not None
 
 
@@ -124,7 +121,7 @@ def _candidate(
     if found is None:
         return None
     order_type, invalid = found
-    of_feed, of_master = (_orders(column, order_type) for column in columns)
+    of_feed, of_master = (Facts(column).orders(order_type) for column in columns)
     if of_feed.count(None) > _UNUSABLE * max(len(of_feed), 1):
         return None
     empty = len(of_feed) - len(own)
@@ -132,7 +129,7 @@ def _candidate(
     has_type = typed.get(name) not in (None, "string")
     reasons, score = [(_TYPED_TITLES if has_type else _TITLES)[order_type]], 1 - 2 * bool(empty)
     if order_type == "timestamp":
-        score += 3 if any(map(_WITH_TIME.fullmatch, values[:200])) else 1
+        score += 3 if any(map(has_time, values[:200])) else 1
     elif units:
         reasons, score = [f"{' and '.join(units)} since 1970"], score + 3
     if not name.isdigit():
@@ -183,35 +180,19 @@ def _type_of(sides: Sequence[Sequence[bytes]], name: str, typed: dict[str, str |
 
 def _invalid(sides: Sequence[Sequence[bytes]], order_type: str) -> int | None:
     """Return how many values are of another type; None if these are more than a few of all, or of one side."""
-    parse = ORDER_TYPES[order_type][0]
     left = int(_INVALID * sum(map(len, sides)))
     found = 0
     for values in sides:
         most = found + min(left - found, int(_UNUSABLE * len(values)))
         for value in values:
-            try:
-                parse(value)
-            except ValueError:
-                found += 1
-                if found > most:  # a field of text needs no more of its values
-                    return None
+            found += read_order(order_type, value) is None
+            if found > most:  # a field of text needs no more of its values
+                return None
     return found
 
 
 def _are_nearly_all(count: int, total: int) -> bool:
     return total - count <= _INVALID * total
-
-
-def _orders(values: Sequence[bytes | None], order_type: str) -> Orders:
-    """Return the parsed values; None for an empty or an invalid one."""
-    parse = ORDER_TYPES[order_type][0]
-    found: list[Any] = []
-    for value in values:
-        try:
-            found.append(parse(value) if value else None)
-        except ValueError:
-            found.append(None)
-    return found
 
 
 def _valid(orders: Orders) -> list[Any]:
@@ -225,7 +206,7 @@ def _invalid_text(one: OrderField, inputs: Inputs) -> str:
     table, row, first = next(
         (table, row, value)
         for table, values in columns
-        for row, (value, order) in enumerate(zip(values, _orders(values, one.order_type), strict=True), 1)
+        for row, (value, order) in enumerate(zip(values, Facts(values).orders(one.order_type), strict=True), 1)
         if value and order is None
     )
     # Rows of another width were left out, so that the others have no known number.

@@ -7,22 +7,40 @@ from typing import Any
 
 from mutator.config import Config, parse
 from mutator.dataset.manifest import is_without_key
-from mutator.errors.display import counted, hidden_values
+from mutator.errors.display import counted, hidden_values, quoted
 from mutator.plan.inspect.delete_files import check_delete_directories, named_like_deletes
-from mutator.plan.proposal.choice import Choice, Proposal
-from mutator.plan.proposal.file_forms import COUNT, DELIMITER, FEED_FORMAT, FORMAT, MASTER_FORMAT, file_forms
-from mutator.plan.proposal.inputs import GivenInputs, find_inputs, read_tables
+from mutator.plan.proposal.choices import Choice, Proposal
+from mutator.plan.proposal.file_forms import (
+    COUNT,
+    DELIMITER,
+    FEED_FORMAT,
+    FORMAT,
+    MASTER_FORMAT,
+    FileForms,
+    file_forms,
+    title,
+)
+from mutator.plan.proposal.inputs import FILES, GivenInputs, Side, find_inputs, read_tables
 from mutator.plan.proposal.key_and_order import ID, ORDER, ORDER_TYPE, key_choice, key_of, order_choices, recorded_order
-from mutator.plan.proposal.layout import Layout
-from mutator.plan.proposal.notes import input_lines, notes_on
-from mutator.plan.proposal.operations import OP, op_choices, op_field, possible_prefix, prefix_choice
+from mutator.plan.proposal.operations import (
+    DELETE_CODES,
+    KEEP_OP,
+    OP,
+    op_choices,
+    op_field,
+    possible_prefix,
+    prefix_choice,
+)
 from mutator.plan.proposal.order_fields import order_fields
 from mutator.plan.proposal.partitions import KEY_SCOPE, PARTITIONED_BY, partition_choice
 from mutator.plan.proposal.record_ids import repeated_in_other_partitions
-from mutator.plan.proposal.tables import Inputs, SampleRows
+from mutator.plan.proposal.tables import Inputs, Layout, SampleRows, SampleTable, present
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.delimiter import field_delimiter
+from mutator.rules.file_names import first_few
 
+_MOST_OF = 0.6  # of the IDs of each side
+_FLAGS = frozenset((b"true", b"false", b"t", b"f", b"y", b"n", b"yes", b"no", b"0", b"1"))
 EMPTY_MASTER = "allow.empty.master"
 
 
@@ -57,7 +75,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     if given.nameless:
         forms = replace(forms, names=config.field_names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
-    layout = Layout.of(raw_master, raw_feed, forms)
+    layout = Layout.of(raw_master, raw_feed, forms.names, is_named=forms.named)
     _check_fields(layout, settings, config)
     # Without a delimiter, rows have no fields.
     known_fields = all(choice.value is not None or choice.key in settings for choice in forms.choices)
@@ -74,7 +92,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     )
     others = tuple(Choice(key, value, "as you set it") for key, value in settings.items() if key not in known)
     proposal = Proposal((*decided, *others), (*notes, *forms.notes))
-    return Proposed(proposal, input_lines(given, raw_master, raw_feed, forms))
+    return Proposed(proposal, _input_lines(given, raw_master, raw_feed, forms))
 
 
 def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -> None:
@@ -135,7 +153,7 @@ def _roles(
             choices.append(Choice(KEY_SCOPE, "partition", why))
     if given.master is None or not any(source.bytes for source in given.master.sources):
         choices.append(Choice(EMPTY_MASTER, True, "there is no master yet; remove this line after the first run"))
-    return choices, notes_on(inputs, layout, given, ids, has_deletes=bool(operations))
+    return choices, _notes_on(inputs, layout, given, ids, has_deletes=bool(operations))
 
 
 def _operations(inputs: Inputs, layout: Layout, given: GivenInputs, config: Config, op: str | None) -> list[Choice]:
@@ -148,3 +166,68 @@ def _operations(inputs: Inputs, layout: Layout, given: GivenInputs, config: Conf
     others = sorted({source.name for source in given.feed.sources} - named.keys())
     choice = prefix_choice(named, others) or possible_prefix(others)
     return [] if choice is None else [choice]
+
+
+def _notes_on(
+    inputs: Inputs, layout: Layout, given: GivenInputs, ids: Sequence[str], *, has_deletes: bool
+) -> list[str]:
+    """Return notes. ids: the fields of the record ID. has_deletes: the feed has op codes or delete files."""
+    notes = [] if has_deletes else _snapshot_notes(inputs, ids)
+    if inputs.ids_alone:
+        names = first_few([table.file for table in inputs.ids_alone])
+        notes.append(f"{names}: rows have fewer fields than those of the other files")
+    if not any(table.count for table in (*inputs.feed, *inputs.ids_alone)):
+        notes.append("the feed has no rows: nothing shows op codes or how deletes are marked")
+    notes += [] if has_deletes else _flag_notes(inputs, layout)
+    for name, side in (("master", given.master), ("feed", given.feed)):
+        if side is not None and side.files > FILES:
+            notes.append(f"{len(side.sources)} of the {side.files:,} files of the {name} were read")
+    master_width, feed_width = layout.widths
+    if layout.by_position and master_width and feed_width and feed_width not in (master_width, master_width + 1):
+        notes.append(f"rows of the master have {counted(master_width, 'field')}, and those of the feed {feed_width}")
+    return notes
+
+
+def _snapshot_notes(inputs: Inputs, ids: Sequence[str]) -> list[str]:
+    """Return a note on a feed that may be a complete snapshot: about the master's records, each of them once."""
+    master, feed = SampleRows.of(inputs.master).keys(ids), SampleRows.of(inputs.feed).keys(ids)
+    in_master, in_feed = set(master), set(feed)
+    both = len(in_master & in_feed)
+    if not in_master or len(feed) > len(in_feed) or both <= _MOST_OF * max(len(in_master), len(in_feed)):
+        return []
+    found = f"the feed has {both:,} of the {counted(len(in_master), 'ID')} of the master, each of them once"
+    snapshot = (
+        "if each delivery is a complete snapshot, set {sync.mode} to full, which deletes the records that it lacks"
+    )
+    return [f"{found}: {snapshot}"]
+
+
+def _flag_notes(inputs: Inputs, layout: Layout) -> list[str]:
+    """Return a note on a field that may mark deletes by a flag."""
+    feed = SampleRows.of(inputs.feed)
+    for name, values in feed.columns.items():
+        codes = {value.lower() for value in present(values)}
+        if "delete" in name.lower() and codes and codes <= _FLAGS:
+            shown = " or ".join(quoted(code) for code in sorted(codes))
+            names = f"set {{{OP}}} to it, {{{DELETE_CODES}}} to the value of deletes"
+            keep = f"{{{KEEP_OP}}} to true if the result keeps the field"
+            return [f"field {layout.label(name)} has {shown}: if it marks deletes, {names}, and {keep}"]
+    return []
+
+
+def _input_lines(
+    given: GivenInputs, master: Sequence[SampleTable], feed: Sequence[SampleTable], forms: FileForms
+) -> tuple[str, ...]:
+    """Return a line on what was read of the master, and one of the feed."""
+
+    def line(side: Side | None, tables: Sequence[SampleTable]) -> str:
+        if side is None:
+            return "none yet"
+        count = sum(table.count for table in tables)
+        others = sum(table.others for table in tables)
+        rows = f"{count:,} of {count + others:,} rows" if others else counted(count, "row")
+        read = f"{rows} read" if count else "no rows"
+        formats = title(side, csv=forms.csv)
+        return ", ".join(filter(None, (f"{side.given}: {counted(side.files, 'file')}", formats, read)))
+
+    return f"master  {line(given.master, master)}", f"feed    {line(given.feed, feed)}"

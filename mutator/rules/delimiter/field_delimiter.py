@@ -27,6 +27,24 @@ from mutator.rules.delimiter.utf8_classes import char_set, charset
 
 MAX_LENGTH = 1000
 
+# Usual delimiters: name in messages, text in field.delim.regex, and how probable one is before anything is read.
+USUAL = {
+    b",": ("a comma", ",", 1.0),
+    b";": ("a semicolon", ";", 1.0),
+    b"\t": ("a tab", r"\t", 1.0),
+    b"|": ("a vertical bar", "|", 1.0),
+    b"\x01": ("byte 1 (Ctrl-A)", r"\u0001", 1.0),
+    b"\x1f": ("byte 31", r"\u001f", 1.0),
+    b"~": ("a tilde", "~", 0.8),
+    b"^": ("a circumflex", "^", 0.8),
+    b":": ("a colon", ":", 0.4),
+    b"#": ("a hash", "#", 0.3),
+    b"!": ("an exclamation mark", "!", 0.3),
+    b".": ("a full stop", ".", 0.2),
+    b"/": ("a slash", "/", 0.2),
+    b" ": ("a blank", " ", 0.2),
+}
+
 
 @dataclass(frozen=True)
 class Delimiter:

@@ -1,4 +1,4 @@
-"""A proposal as a commented TOML file: each setting below its reason, alternatives and decisions as comments.
+"""A proposed configuration: settings with reasons, alternatives and questions, and as a commented TOML file.
 
 >>> print(setting_line("delimiter", ";"))
 delimiter = ";"
@@ -7,16 +7,52 @@ delimiter = ";"
 import json
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mutator.config.definitions import SETTINGS
 from mutator.errors.display import one_line, without_secrets
-from mutator.plan.proposal.choice import Choice, Proposal
 
+Value = str | int | bool | list[Any]
 _WIDTH = 110
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _KEY = re.compile(r"\{([a-z.]+)\}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One setting. Without a value it is written as a comment."""
+
+    key: str
+    value: Value | None
+    why: str
+    alternatives: Sequence[tuple[Value, str]] = ()  # other values, with their reasons
+    question: str | None = None  # None: the data decide
+    needed: bool = False  # without a value, no run is possible
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A configuration with its reasons."""
+
+    choices: tuple[Choice, ...]
+    notes: tuple[str, ...] = ()  # facts that no setting shows
+
+    @property
+    def settings(self) -> Mapping[str, Value]:
+        """The settings that have a value, by key."""
+        return {choice.key: choice.value for choice in self.choices if choice.value is not None}
+
+    @property
+    def questions(self) -> list[str]:
+        """What the data do not decide, each as a sentence."""
+        return [choice.question for choice in self.choices if choice.question is not None]
+
+    @property
+    def usable(self) -> bool:
+        """Return whether a run can use the settings."""
+        return all(choice.value is not None or not choice.needed for choice in self.choices)
 
 
 def short(key: str) -> str:

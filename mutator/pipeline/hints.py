@@ -1,0 +1,322 @@
+"""What the first rows show where a run is refused: the setting that explains rejected rows, or many rows of one ID.
+
+A hint on order values is about the invalid ones: those that the order type in force cannot read. It is given only if
+the change makes nearly all of them valid, and leaves nearly all values of the field valid.
+
+>>> from mutator.errors.parts import plain
+>>> plain(order_hint(Facts([b"2026-01-31T10:00:00Z", b"2026-02-01"]), "long"))
+'2 of 2 order values look like ISO 8601: set temporal.ordering.field.type=timestamp'
+>>> rows = FirstRows("base.txt", 3, {"0": [b"a", b"b", b"c"], "1": [b"x", b"x", b"y"]})
+>>> plain(id_hint(rows, ["1"], ())).partition(", and ")[2]
+"field 0 is unique: use -D 'id.field.ordinals=0' if that is the record ID"
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import pyarrow as pa
+
+from mutator.dataset.manifest import Manifest
+from mutator.engine.receipts import RejectSample
+from mutator.errors.display import counted, quoted_value, without_secrets
+from mutator.errors.parts import option, setting
+from mutator.formats.blocks.row_layout import RowLayout
+from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.plan.inspect.first_rows import FirstRows, first_rows
+from mutator.plan.inspect.source import Source
+from mutator.plan.inspect.survey import Survey
+from mutator.plan.reading import Reading
+from mutator.plan.splits import Input
+from mutator.rules.facts import Facts
+from mutator.rules.header_lines import header_names, is_line_of_names
+from mutator.rules.op_codes import CodeFacts, counted_codes, listed_codes
+from mutator.rules.order_units import epoch_unit
+
+_NULL = re.compile(r"field (?P<name>.+?)(?P<role> \(.*\))? is NULL")
+_POSTGRES = rb"\N"  # the text for NULL in its COPY
+_MOST = 0.9
+# Order type -> what one value is, and what several are.
+_LOOKS = {
+    "long": ("is an integer", "are integers"),
+    "decimal": ("is a decimal number", "are decimal numbers"),
+    "timestamp": ("looks like ISO 8601", "look like ISO 8601"),
+}
+_FIELDS = 30  # of which pairs are compared
+
+
+def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
+    """Yield a sentence for each setting that may be the cause of rejects, without a full stop.
+
+    side: "master" or "feed". samples: the first of its rejected rows.
+    """
+    files = {one.source.shown_path: one for one in plan.inputs if one.side == side}
+    found = [(sample, files[sample.path]) for sample in samples if sample.path in files]
+    for sample, file in found:
+        if _looks_like_header(plan, file, sample):
+            yield f"If line 1 of {file.source.name} is a header, set {setting('header.lines=1')}"
+            break
+    yield from _value_hints(plan, survey, side, samples)
+    yield from _csv_hints(plan, found)
+    for file in {file.source.path: file for _, file in found}.values():
+        layout, width = plan.rows.layouts[file.layout], file.source.width
+        if not isinstance(layout, RowLayout) or width in (None, layout.width) or layout.width is None:
+            continue
+        own = f"the first row of {file.source.name} has {counted(width or 0, 'field')}"
+        if layout.deletes and not plan.by_file_name and width == plan.key_width:
+            yield (
+                f"If {file.source.name} has IDs alone: deletes need an order value, too, unless order comes from file "
+                f"names (without {setting('temporal.ordering.field.ordinal')})"
+            )
+        else:
+            yield f"A row should have {counted(layout.width, 'field')} because {plan.rows.width_from}, and {own}"
+        break
+
+
+def _csv_hints(plan: Reading, found: Sequence[tuple[RejectSample, Input]]) -> Iterator[str]:
+    """Yield sentences on escapes and on the text for NULL in CSV."""
+    of_csv = [(sample, file) for sample, file in found if file.source.file_format == "csv"]
+    for sample, file in of_csv:
+        escapes = b'\\"' in sample.row and not file.source.dialect.escape
+        if escapes and sample.reason.startswith(("has a quote within a field", "a quote is opened")):
+            cure = option("csv.escape", "\\")
+            yield f"If {file.source.name} has a backslash before quotes within quotes, as Spark writes it, use {cure}"
+            break
+    for sample, file in of_csv:
+        if null := _NULL.fullmatch(sample.reason):
+            yield _null_hint(
+                plan, plan.rows.layouts[file.layout], null["name"], is_order="order" in (null["role"] or "")
+            )
+            break
+
+
+def _null_hint(plan: Reading, layout: Any, name: str, *, is_order: bool) -> str:
+    """Return why a value of a CSV file is NULL, and the setting that makes it a value, if it can be one."""
+    text, schema = layout.dialect.null, layout.result
+    hint = f"In CSV, {quoted_value(text) if text else 'an empty value'} without quotes is NULL ({setting('csv.null')})"
+    is_text = name in schema.names and pa.types.is_string(schema.field(name).type)
+    if not text and (plan.rows.order_type != "string" if is_order else not is_text):
+        return hint  # no number or time is empty
+    return f"{hint}; if it is a value, use {option('csv.null', 'NULL' if text == _POSTGRES else _POSTGRES.decode())}"
+
+
+def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
+    """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
+    sources = {without_secrets(source.shown_path): source for source in getattr(survey, side)}
+    order = partial(_order_hint, survey.manifest)
+    for reason, hint in (("(order value)", order), ("(op code) is not a known code", _op_code_hint)):
+        sample = next((one for one in samples if reason in one.reason and one.path in sources), None)
+        if sample is None:
+            continue
+        source = sources[sample.path]
+        layout = plan.rows.layouts[plan.rows.layout_of.get(source.path, side)]
+        rows = first_rows(source, layout.delimiter.split if isinstance(layout, RowLayout) else None)
+        found = hint(layout, rows) if rows.count else None
+        if found is not None:
+            first = "first row" if rows.count == 1 else f"first {rows.count:,} rows"
+            yield f"In the {first} of {rows.file}, {found}"
+
+
+def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | None:
+    """Return the setting that fits the values of the order field. known: the manifest, which has its type already."""
+    (field,) = _fields_of(layout, (layout.order_field,))
+    if field not in rows.columns:
+        return None
+    facts = Facts(rows.columns[field])
+    found = order_hint(facts, layout.order_type)
+    if found is not None:
+        looks, of_another_type, _ = found.partition(": set ")
+        return f"{looks}, but the master's are {layout.order_type}" if known is not None and of_another_type else found
+    roles = {field, *_fields_of(layout, layout.id_fields)}
+    others = {name: Facts(values) for name, values in rows.columns.items() if name not in roles}
+    times = time_fields(others, layout.order_type)
+    if len(times) == 1 and known is None and len(facts.invalid(layout.order_type).values) == len(facts.values):
+        return (
+            f"field {field} has no times, and field {times[0]} has: set "
+            f"{setting(f'temporal.ordering.field.ordinal={times[0]}')}"
+        )
+    return date_hint(facts, layout.order_type)
+
+
+def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
+    field = str(layout.op_field)
+    if field not in rows.columns:
+        return None
+    codes = CodeFacts.of(rows.columns[field], layout.op_field, layout.delete_codes)
+    return op_code_hint(codes, layout.upsert_codes or ())
+
+
+def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool:
+    """Return whether a rejected row is the first line of a file without a header, and consists of names."""
+    if FILE_FORMATS[file.source.file_format].typed or file.source.header_end or sample.line != 1:
+        return False
+    layout = plan.rows.layouts[file.layout]
+    delimiter = layout.delimiter if isinstance(layout, RowLayout) else None
+    fields = delimiter.split(sample.row) if delimiter is not None else sample.row.split(file.source.dialect.delimiter)
+    return is_line_of_names(header_names(fields))
+
+
+def order_hint(facts: Facts, order_type: str) -> str | None:
+    """Return which setting fits the invalid values of the order field; None if no setting does.
+
+    order_type: the one that they do not have.
+
+    >>> order_hint(Facts([b"1", b"2", b" 3"]), "long")
+    '1 of 3 order values has blanks around it: have it delivered without blanks'
+    >>> order_hint(Facts([*[b"1"] * 20, b""]), "long")
+    """
+    invalid = facts.invalid(order_type)
+    for name, looks in _LOOKS.items():
+        fit = _fitting(invalid, name)
+        if _are_most(fit, invalid) and _are_most(_fitting(facts, name), facts):
+            return f"{_of_all(fit, facts)} {looks[fit > 1]}: set {setting(f'temporal.ordering.field.type={name}')}"
+    for what, around, cure in (
+        ("quotes", b'"', f"{setting('input.format=csv')} reads quoted fields"),
+        ("blanks", b" \t", "have {} delivered without blanks"),
+    ):
+        fit = _fitting(Facts([None if value is None else value.strip(around) for value in invalid.values]), order_type)
+        if _are_most(fit, invalid):
+            verb, them = ("has", "it") if fit == 1 else ("have", "them")
+            return f"{_of_all(fit, facts)} {verb} {what} around {them}: {cure.format(them)}"
+    return None
+
+
+def date_hint(facts: Facts, order_type: str) -> str | None:
+    """Return what to do if nearly all invalid values are dates that are not written as in ISO 8601; None otherwise.
+
+    >>> date_hint(Facts([b"31.01.2026", b"01.02.2026"]), "timestamp")
+    "2 of 2 order values are dates such as '31.01.2026', which are not ISO 8601: have them delivered as in 2026-01-31"
+    """
+    invalid = facts.invalid(order_type)
+    dates = invalid.local_dates
+    if not _are_most(len(dates), invalid):
+        return None
+    found, date = _of_all(len(dates), facts), quoted_value(dates[0])
+    if len(dates) == 1:
+        return f"{found} is the date {date}, which is not ISO 8601: have it delivered as in 2026-01-31"
+    return f"{found} are dates such as {date}, which are not ISO 8601: have them delivered as in 2026-01-31"
+
+
+def time_fields(columns: Mapping[str, Facts], order_type: str) -> list[str]:
+    """Return the fields all of whose values may be times of an order type.
+
+    >>> time_fields({"0": Facts([b"a"]), "1": Facts([b"1425931207"]), "2": Facts([b"12"])}, "long")
+    ['1']
+    """
+    return [
+        name
+        for name, facts in columns.items()
+        if _fitting(facts, order_type) == len(facts.values)
+        and (order_type != "long" or all(map(epoch_unit, facts.orders(order_type))))
+    ]
+
+
+def op_code_hint(codes: CodeFacts, upsert_codes: Collection[bytes]) -> str | None:
+    """Return what the op codes of some rows show; None if all of them are known.
+
+    >>> from mutator.errors.parts import plain
+    >>> plain(op_code_hint(CodeFacts.of([b"U", b"DELETE"], "op", {b"D"}), {b"U"}))
+    "'DELETE' (1) looks like a delete: use -D 'deleted.op.code=D,DELETE'"
+    """
+    unknown = replace(codes, counts=codes.where(lambda code: code not in {*codes.delete_codes, *upsert_codes}))
+    if not unknown.counts:
+        return None
+    if len(unknown.counts) == len(codes.counts):
+        shown = counted_codes(codes.counts)
+        return (
+            f"no op code is one of {setting('deleted.op.code')} or {setting('upsert.op.code')}, but {shown}: check "
+            f"{setting('op.code.field.ordinal')}"
+        )
+    if before := unknown.meaning("before"):
+        images = "is an image" if len(before) == 1 else "are images"
+        names = option("ignore.op.code", listed_codes(before))
+        return f"{counted_codes(before)} {images} of records before updates: use {names}"
+    if deletes := unknown.deletes:
+        names = option("deleted.op.code", listed_codes({*codes.delete_codes, *deletes}))
+        verb = "looks like a delete" if len(deletes) == 1 else "look like deletes"
+        return f"{counted_codes(deletes)} {verb}: use {names}"
+    return f"{setting('upsert.op.code')} lacks {counted_codes(unknown.counts)}"
+
+
+def _of_all(count: int, facts: Facts) -> str:
+    return f"{count:,} of {len(facts.values):,} order values"
+
+
+def _are_most(count: int, facts: Facts) -> bool:
+    """Return whether a number of values are nearly all of some, and at least one."""
+    return count > 0 and count >= _MOST * len(facts.values)
+
+
+def _fitting(facts: Facts, order_type: str) -> int:
+    """Return how many values are order values of a type."""
+    return len(facts.values) - len(facts.invalid(order_type).values)
+
+
+def id_hint_for(plan: Reading, side: str, sources: Sequence[Source]) -> str:
+    """Return what the first rows of a side show about the ID, a sentence without a full stop. sources: of that side."""
+    source = min(
+        (one for one in sources if one.width is not None or one.file_schema is not None),
+        key=lambda one: (-(one.width or 0), one.name.encode("utf-8", "surrogateescape")),
+        default=None,
+    )
+    if source is None:
+        return f"check {setting('id.field.ordinals')}"
+    own, feed = plan.rows.layouts[side], plan.rows.layouts["feed"]
+    rows = first_rows(source, own.delimiter.split if isinstance(own, RowLayout) else None)
+    if isinstance(own, RowLayout) and feed.op_field is not None and own.op_field is None:
+        rows = _numbered_as_in_feed(rows, feed.op_field)
+    return id_hint(rows, _fields_of(feed, feed.id_fields), _fields_of(feed, (feed.order_field, feed.op_field)))
+
+
+def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) -> str:
+    """Return which fields have distinct values in some rows. others: fields that are no ID: order value and op code."""
+    values = {name: column for name, column in rows.columns.items() if name not in others or name in id_fields}
+    if rows.count < 2 or not values.keys() >= set(id_fields):
+        return f"check {setting('id.field.ordinals')}"
+
+    def distinct(fields: Sequence[str]) -> int:
+        return len(set(zip(*(values[field] for field in fields), strict=True)))
+
+    where = f"in the first {rows.count:,} rows of {rows.file}"
+    found = distinct(id_fields)
+    if found == rows.count:
+        return f"{where}, {_called(id_fields)} {_is_unique(id_fields)}, so several files may have the same rows"
+    others_first = [name for name in values if name not in id_fields]
+    several = [*((*id_fields, name) for name in others_first), *combinations(list(values)[:_FIELDS], 2)]
+    candidates = [*((name,) for name in others_first), *several]
+    unique = next((fields for fields in candidates if distinct(fields) == rows.count), None)
+    shown = (
+        f"{where}, {_called(id_fields)} {'has' if len(id_fields) == 1 else 'have'} {counted(found, 'distinct value')}"
+    )
+    if unique is None:
+        return f"{shown}, and no other field is unique, nor are two of them together: the ID may need more fields"
+    cure = option("id.field.ordinals", ",".join(unique))
+    return f"{shown}, and {_called(unique)} {_is_unique(unique)}: use {cure} if that is the record ID"
+
+
+def _called(fields: Sequence[str]) -> str:
+    """Return the names of fields, in words.
+
+    >>> _called(["0"]), _called(["0", "2"])
+    ('field 0', 'fields 0 and 2')
+    """
+    return f"field {fields[0]}" if len(fields) == 1 else f"fields {', '.join(fields[:-1])} and {fields[-1]}"
+
+
+def _is_unique(fields: Sequence[str]) -> str:
+    return "is unique" if len(fields) == 1 else "are unique together"
+
+
+def _fields_of(layout: Any, fields: Sequence[int | str | None]) -> list[str]:
+    """Return the names of fields of a layout, or their ordinals if fields have no names."""
+    names = layout.result.names if hasattr(layout, "result") else ()
+    return [names[field] if names and isinstance(field, int) else str(field) for field in fields if field is not None]
+
+
+def _numbered_as_in_feed(rows: FirstRows, op_field: int) -> FirstRows:
+    """Return rows without op code, their fields numbered as in the feed, which has it."""
+    numbers = {name: str(int(name) + (int(name) >= op_field)) for name in rows.columns}
+    return FirstRows(rows.file, rows.count, {numbers[name]: column for name, column in rows.columns.items()})
