@@ -20,6 +20,7 @@ from mutator.rules.order_units import date_digits, epoch_unit
 from mutator.rules.order_values import ORDER_TYPES
 
 _NUMBER_OR_TIME = re.compile(rb"[+-]?\d[\d.,:/ TtZz+-]*(?:[eE][+-]?\d+)?")
+_FRACTION = re.compile(rb"[+-]?[0-9]+\.[0-9]*")
 _LOCAL_DATE = re.compile(rb"\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d\d)(?:[ T].*)?|\d{4}/\d{1,2}/\d{1,2}(?:[ T].*)?")
 _WITH_TIME = re.compile(rb".*\d[Tt ]\d\d.*")
 _ZONED = re.compile(rb".*\d[Tt ]\d\d:?\d\d.*(?:[Zz]|UTC|[+-]\d\d(?::?\d\d)?)")
@@ -54,6 +55,15 @@ def is_number_or_time(value: bytes) -> bool:
     (True, True, False)
     """
     return _NUMBER_OR_TIME.fullmatch(value.strip()) is not None
+
+
+def is_fraction(value: bytes) -> bool:
+    """Return whether a value is a number with a point after its whole part.
+
+    >>> is_fraction(b"-1.50"), is_fraction(b"1e5")
+    (True, False)
+    """
+    return _FRACTION.fullmatch(value) is not None
 
 
 def is_local_date(value: bytes) -> bool:
@@ -152,6 +162,15 @@ def form_of(value: bytes) -> bytes:
     return re.sub(rb"\d+", b"9", re.sub(rb"[A-Za-z]+", b"a", value))
 
 
+def present(values: Iterable[bytes | None]) -> list[bytes]:
+    """Return the values that are neither NULL nor empty.
+
+    >>> present([None, b"", b"a"])
+    [b'a']
+    """
+    return [value for value in values if value]
+
+
 @dataclass(frozen=True)
 class Facts:
     """What the first values of a field show. Each fact is found when it is first asked for, and kept."""
@@ -161,7 +180,7 @@ class Facts:
     @cached_property
     def present(self) -> list[bytes]:
         """The values that are neither NULL nor empty."""
-        return [value for value in self.values if value]
+        return present(self.values)
 
     @cached_property
     def forms(self) -> frozenset[bytes]:

@@ -18,17 +18,15 @@ _DIGITS = re.compile(r"[0-9]+\Z")
 _DATA_FILE = re.compile(r"part-\d{5,}-\d{8}T\d{6}Z-[0-9a-f]{8}(-\d+)?(_\d+)?(\.[a-z]+)*\Z")
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}")
 _WORD = re.compile(r"(?<![^\W_])[^\W\d_]+")  # letters that do not follow a digit, such as T in 20260131T101500
-_DELETES = re.compile(
-    r"(?:del|deletes?|deleted|deletions?|removed?|removes|removals?|erased?|purged?|tombstones?)(?![a-z])",
-    re.IGNORECASE,
-)
+_NOUNS, _PAST = r"deletes?|deleted|deletions?|removals?|tombstones?", "removed|erased|purged"
+_WORDS_FOR_DELETES = f"{_NOUNS}|{_PAST}"
+_CAPITALIZED = "|".join(word.capitalize() for word in _WORDS_FOR_DELETES.split("|"))
+_DELETES = re.compile(rf"(?:del|removes?|erase|purge|{_WORDS_FOR_DELETES})(?![a-z])", re.IGNORECASE)
 _DELETES_WITHIN = re.compile(  # "del" alone is a word of Spanish, too, so it must be the last word
-    r"(?<!not[_-])(?<!non[_-])(?<![^\W_])(?i:deletes?|deleted|deletions?|removed|removes|removals?|erased|purged|tombstones?|del(?=[\W_\d]*(?:\.\w+)*$))(?![^\W\d_])"
-    r"|(?<=[a-z])(?:Deletes?|Deleted|Deletions?|Removed|Removals?|Erased|Purged|Tombstones?)(?![a-z])"
+    rf"(?<!not[_-])(?<!non[_-])(?<![^\W_])(?i:removes|{_WORDS_FOR_DELETES}|del(?=[\W_\d]*(?:\.\w+)*$))(?![^\W\d_])"
+    rf"|(?<=[a-z])(?:{_CAPITALIZED})(?![a-z])"
 )
-_DELETE_DIRECTORY = re.compile(
-    r"(?:(?:.*[-_. ])?(?:del|deletes?|deleted|deletions?|removals|tombstones)|removed)(?:[-_. ]\d+)*", re.IGNORECASE
-)
+_DELETE_DIRECTORY = re.compile(rf"(?:(?:.*[-_. ])?(?:del|{_NOUNS})|{_PAST})(?:[-_. ]\d+)*", re.IGNORECASE)
 _NEGATIONS = {"no", "non", "not", "without", "excluding", "except", "is", "un"}
 _UPSERTS = {(word,) for word in ("ups", "upsert", "upserts", "upd", "update", "updates", "ins", "insert", "inserts")}
 _UNFINISHED = re.compile(  # hdfs dfs -put, WinSCP, Flink, browsers, editors, and many programs for transfer

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from mutator.rules import file_names
+from mutator.rules.timestamps import MONTHS
 
 _WIDTHS = {"year": 4, "month": 2, "day": 2, "hour": 2, "minute": 2, "second": 2, "fraction": 3}
 _DIGITS = 18  # of the highest sequence
@@ -52,10 +53,9 @@ _COARSE_DATES = (  # 202612 and 2026_12, 261231, 2026365, 31DEC2026, 2026
     rf"(?<!\d){_YEAR}[-_.]?{_MONTH}(?!\d)",
     rf"(?<!\d)(?P<year>1[5-9]|[23]\d){_MONTH}{_DAY}(?!\d)",
     r"(?<!\d)(?P<year>20\d\d)(?P<yearday>[0-3]\d\d)(?!\d)",
-    rf"(?<!\d){_DAY}[-_]?(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[-_]?{_YEAR}(?!\d)",
+    rf"(?<!\d){_DAY}[-_]?(?P<name>{'|'.join(MONTHS)})[-_]?{_YEAR}(?!\d)",
     r"(?<!\d)(?P<year>20[1-3]\d)(?!\d)",
 )
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _END = r"(?=\.|$)"
 _SHORT, _SHORT_YEARS = 6, range(15, 40)  # digits of a date with a year of two digits; those that count as years
 
@@ -234,7 +234,7 @@ def _coarse_dates(names: Sequence[str]) -> tuple[list[str | None], str | None]:
             continue
         for one in parts:
             if one.get("name"):
-                one["month"] = f"{_MONTHS.index(one['name'].lower()) + 1:02}"
+                one["month"] = f"{MONTHS.index(one['name'].lower()) + 1:02}"
         dates = ["".join(one.get(part) or "" for part in ("year", "month", "day", "yearday")) for one in parts]
         return [*dates], None if {"yearday", "name"} & {*parts[0]} else f"{form}[^\\d]*_(?P<number>\\d+){_END}"
     return [None] * len(names), None

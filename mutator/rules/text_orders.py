@@ -13,34 +13,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+from mutator.rules.timestamps import MONTHS
+
 # The beginnings of the months that German, French, Spanish, Italian, Portuguese and Dutch write otherwise.
 _OTHER_MONTHS = {
-    "mär",
-    "mrz",
-    "mrt",
-    "mai",
-    "mei",
-    "okt",
-    "dez",
-    "fév",
-    "avr",
-    "jui",
-    "aoû",
-    "déc",
-    "ene",
-    "abr",
-    "ago",
-    "dic",
-    "gen",
-    "mag",
-    "giu",
-    "lug",
-    "set",
-    "ott",
-    "fev",
-    "out",
-}
+    "mär", "mrz", "mrt", "mai", "mei", "okt", "dez", "fév", "avr", "jui", "aoû", "déc",
+    "ene", "abr", "ago", "dic", "gen", "mag", "giu", "lug", "set", "ott", "fev", "out",
+}  # fmt: skip
 _CLOCK = (
     r"(?P<hour>\d{1,2})[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp])?"
     r"(?:\.?[Mm]\.?)?\s*(?:Z|UTC|GMT|[A-Z]{3,4}|[+-]\d\d:?\d\d)?"
@@ -145,7 +124,7 @@ def _date(*forms: re.Pattern[str]) -> Callable[[str], Any]:
 
 def _month(beginning: str) -> int:
     """Return the number of a month; 1 in another language than English. Raises ValueError for other words."""
-    return 1 if beginning in _OTHER_MONTHS else 1 + _MONTHS.index(beginning)
+    return 1 if beginning in _OTHER_MONTHS else 1 + MONTHS.index(beginning)
 
 
 def _fraction(digits: str | None) -> tuple[int]:

@@ -9,6 +9,7 @@ True
 import re
 from datetime import date
 
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # a second, by unit
 
 _DATE = rb"(\d{4})%b(\d\d)%b(\d\d)"

@@ -145,7 +145,7 @@ def test_names_of_deletes_without_a_setting(job, name, setting):
     assert job.run({**CONFIG, "deleted.record.file.pattern": "none"}).counts["feed deleted"] == 0
 
 
-@pytest.mark.parametrize("directory", ["deletes", "op=delete", "removed"])
+@pytest.mark.parametrize("directory", ["deletes", "op=delete", "removed", "erased", "orders_tombstone"])
 def test_a_directory_of_deletes_without_a_setting(job, directory):
     """Its name says as much as that of a file, and the cure is one."""
     place = job.root / directory

@@ -14,6 +14,7 @@ from mutator.plan.inspect.first_rows import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample, typed_texts
+from mutator.rules.facts import is_fraction
 from mutator.rules.id_spellings import INVISIBLE, have_spellings, plain_id
 
 DIFFER = (
@@ -21,7 +22,6 @@ DIFFER = (
     "or UUIDs, invisible characters or accents)"
 )
 _ENOUGH = 3  # IDs of a side that show its form
-_FRACTION = re.compile(rb"[+-]?[0-9]+\.[0-9]*0*")
 _EXPONENT = re.compile(rb"[+-]?[0-9.]+[eE][+-]?[0-9]+")
 _DASHES = re.compile(rb"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _TYPED_BYTES = 1 << 20  # of a typed file that is read for its first IDs
@@ -37,7 +37,7 @@ _TRAITS: Mapping[str, Callable[[bytes], bool]] = {
     "quotes around them": lambda value: len(value) > 1 and value[:1] == value[-1:] == b'"',
     "leading zeros": _is_padded,
     "capital letters alone": lambda value: value.isupper(),
-    "a point, as floating-point numbers have": lambda value: _FRACTION.fullmatch(value) is not None,
+    "a point, as floating-point numbers have": is_fraction,
     "an exponent": lambda value: _EXPONENT.fullmatch(value) is not None,
     "a plus sign": lambda value: value[:1] == b"+",
     "the dashes of UUIDs": lambda value: _DASHES.fullmatch(value) is not None,

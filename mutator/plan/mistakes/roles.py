@@ -157,6 +157,8 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
                     f"the rows of {MASTER} lack field {name}, which is in the names of its directories alone, and the"
                 )
                 raise _partition_error(config, survey, directory, f"{what} feed has it")
+        if config.master_adopt:  # to partition it anew, for example
+            continue
         if [name.lower() for name, _ in values] != [field.name.lower() for field in fields]:
             raise _partition_error(
                 config, survey, directory, f"its fields are not {', '.join(field.name for field in fields)}"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.errors.display import counted, quoted_value
-from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
-from mutator.rules.facts import Facts, has_time, read_order
+from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
+from mutator.rules.facts import Facts, has_time, present, read_order
 from mutator.rules.order_columns import to_column
 from mutator.rules.order_units import RANGES, epoch_unit, joined, several_units, units_of
 

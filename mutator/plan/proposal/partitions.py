@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from mutator.plan.proposal.choices import Choice
-from mutator.plan.proposal.tables import SampleTable, present
+from mutator.plan.proposal.tables import SampleTable
+from mutator.rules.facts import present
 from mutator.rules.partition_paths import values_of
 from mutator.rules.timestamps import date_of, parse_timestamp
 

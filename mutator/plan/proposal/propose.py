@@ -34,9 +34,10 @@ from mutator.plan.proposal.operations import (
 from mutator.plan.proposal.order_fields import order_fields
 from mutator.plan.proposal.partitions import KEY_SCOPE, PARTITIONED_BY, partition_choice
 from mutator.plan.proposal.record_ids import repeated_in_other_partitions
-from mutator.plan.proposal.tables import Inputs, Layout, SampleRows, SampleTable, present
+from mutator.plan.proposal.tables import Inputs, Layout, SampleRows, SampleTable
 from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules.delimiter import field_delimiter
+from mutator.rules.facts import present
 from mutator.rules.file_names import first_few
 
 _MOST_OF = 0.6  # of the IDs of each side

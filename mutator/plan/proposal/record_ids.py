@@ -6,8 +6,8 @@ from itertools import combinations
 
 from mutator.errors.display import counted
 from mutator.plan.proposal.order_fields import is_time, is_time_name
-from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable, present
-from mutator.rules.facts import names_an_id
+from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
+from mutator.rules.facts import is_fraction, names_an_id, present
 
 _ENOUGH = 10  # rows that show whether values are unique
 _FIELDS = 12  # of which several are tried together
@@ -169,13 +169,8 @@ def _is_no_id(base: SampleRows, name: str) -> bool:
     values = present(base.columns[name])
     if is_time(values) or is_time_name(name):
         return True
-    fractions = sum(_is_fraction(value) for value in values[:200])
+    fractions = sum(map(is_fraction, values[:200]))
     return 2 * fractions > len(values[:200])
-
-
-def _is_fraction(value: bytes) -> bool:
-    whole, point, rest = value.partition(b".")
-    return bool(point) and whole.lstrip(b"+-").isdigit() and rest.isdigit()
 
 
 def _several(singles: Sequence[_Candidate], base: SampleRows, feed: SampleRows, has_master: bool) -> list[_Candidate]:

@@ -72,15 +72,6 @@ class Inputs:
     named: bool = False  # fields have names
 
 
-def present(values: Iterable[bytes | None]) -> list[bytes]:
-    """Return the values that are neither NULL nor empty.
-
-    >>> present([None, b"", b"a"])
-    [b'a']
-    """
-    return [value for value in values if value]
-
-
 @dataclass(frozen=True)
 class Layout:
     """The first rows, with the fields of a master numbered as in the feed, once the op code field is known."""
