@@ -3,18 +3,14 @@
 contract           the operations of a table: list its files, replace them in one step
 path_table         a table that is a directory of ORC, Parquet or Avro files; table_files lists them
 hive               a table of a metastore
-exporting          a table → a text copy (text_dataset)
-importing          a text copy → a table
-round_trip         export if needed → merge → import; the text copy is kept
-state_log          which text copy belongs to which state of a table
-recovery           finish or undo the work of killed runs
+importing          a table → a text copy (text_dataset), and a text copy → a table
+round_trip         export if needed → merge → import; the text copy is kept; the report
+recovery           which text copy belongs to which state of a table; finish or undo the work of killed runs
 digests            find the partitions that a merge changed
-tasks, write       read and write files in tasks; rows_by_partition groups their rows
-report             the report of a round trip
+write              write rows in tasks, grouped by partition
 """
 
-from mutator.bridge.exporting import export
-from mutator.bridge.importing import import_to_path
+from mutator.bridge.importing import export, import_to_path
 from mutator.bridge.path_table import PathTable
 from mutator.bridge.round_trip import one_byte, run
 

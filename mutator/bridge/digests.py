@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mutator.bridge.contract import Partition
-from mutator.bridge.rows_by_partition import split_by_partition
+from mutator.bridge.write import split_by_partition
 from mutator.dataset.file_content import FileContent
 from mutator.engine.each import Each, checked, guarded
 from mutator.formats.content import Window

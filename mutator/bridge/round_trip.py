@@ -7,12 +7,16 @@ merge    merge the feed files into the text copy: an ordinary run, to a new dire
 stage    write the changed partitions where no reader sees them
 note     log which text copy belongs to the table once it is committed
 commit   switch the table in one step
+
+The report of a round trip, as text and as JSON.
 """
+
+from __future__ import annotations
 
 import logging
 import posixpath
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,11 +24,8 @@ from typing import Any
 
 from mutator.bridge.contract import BridgeTable, Partition
 from mutator.bridge.digests import changed_partitions, digests_of
-from mutator.bridge.exporting import export, export_no_rows
-from mutator.bridge.importing import text_copy
-from mutator.bridge.recovery import TextBase, consumed, fields_of, remove_older, settle
-from mutator.bridge.report import BridgeReport
-from mutator.bridge.state_log import BridgeState, StateEntry
+from mutator.bridge.importing import export, export_no_rows, text_copy
+from mutator.bridge.recovery import BridgeState, StateEntry, TextBase, consumed, fields_of, remove_older, settle
 from mutator.bridge.text_dataset import TEXT, WrittenDataset, output_dialect, text_ranges
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart
@@ -40,11 +41,52 @@ from mutator.formats.files.escaped import separates
 from mutator.frames.file_rows import FileRange, read_range
 from mutator.pipeline.merge import Prepared, carry_out, prepare
 from mutator.pipeline.report import Report
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, ended, listed, said
 from mutator.pipeline.runners import Engine
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import directory_of
 from mutator.rules.truth_table import MASTER_OUTCOMES
 from mutator.storage import located_to_write
+
+
+@dataclass(frozen=True)
+class BridgeReport(PrintedReport):
+    """The effects of a round trip on a table and its text copy."""
+
+    run: str
+    table: str
+    kind: str  # format of the table's files; the name is that of the JSON member
+    merged: Report
+    changed: bool  # the table has different rows now
+    partitions: tuple[str, ...] | None  # the overwritten ones; None: the whole table
+    copy: str = ""  # path of the text copy
+    exported: Mapping[str, Any] | None = None  # why, rows and bytes; None: the text copy was current
+    seconds: float = 0.0
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON; the member ``merged`` is the report of the merge."""
+        return {"text" if name == "copy" else name: value for name, value in super().members().items()}
+
+    def sections(self) -> Iterable[Section]:
+        """Return the tables, the export, the merge, and what became of the table."""
+        if self.exported is None:
+            export = "skipped: the text copy is that of the table as it is"
+        else:
+            size = f"{counted(self.exported['rows'], 'row')}, {counted(self.exported['bytes'], 'byte')}"
+            export = f"{size}: {self.exported['why']}"
+        table = f"  table  {self.table} ({self.kind})"
+        yield said(f"bridge {self.run}", table, f"  text   {self.copy}", f"  export {export}", "")
+        yield from self.merged.sections()
+        yield said("")
+        if not self.changed:
+            yield ended("the table stays as it is: no row has changed", self.seconds)
+        elif self.partitions is None:
+            yield ended("the table was overwritten in one step", self.seconds)
+        else:
+            yield said(*listed("overwritten", self.partitions))
+            yield ended(f"overwrote {counted(len(self.partitions), 'partition')} in one step", self.seconds)
+
 
 _log = logging.getLogger(__name__)
 _NO_CHANGES = (

@@ -1,23 +1,30 @@
-"""Describe the datasets that the bridge writes: like those of a run, but without a key until the first merge."""
+"""Describe the datasets that the bridge writes: like those of a run, but without a key until the first merge.
+
+Write the files of a table in a task, without Spark.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.bridge.tasks import BridgeTarget
 from mutator.dataset.commit.publish import Published
+from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.file_content import WHOLE
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.errors import error
+from mutator.errors.failpoints import failpoint
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files.avro_schema import avro_of
 from mutator.formats.files.file_format import Dialect
@@ -26,7 +33,47 @@ from mutator.frames.file_rows import FileRange
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.rows.storable_types import storable_schema
 from mutator.rules import schema_evolution as schemas
-from mutator.storage import Storage
+from mutator.storage import Storage, storage_for
+
+
+@dataclass(frozen=True)
+class BridgeTarget:
+    """Where and how the files of a table are written."""
+
+    directory: str
+    format: str  # a key of FILE_FORMATS
+    schema: Any  # of the files: pa.Schema
+    dialect: Dialect
+    run: str
+    partition_fields: tuple[str, ...] = ()  # those that the schema lacks, because the directories of files have them
+
+    def file_name(self, number: int, attempt: int) -> str:
+        """Return the name of a task's file, different for each attempt."""
+        again = f"-{attempt}" if attempt else ""
+        return f"part-{number:05d}-{self.run}{again}{FILE_FORMATS[self.format].suffix}"
+
+
+def write_file(target: BridgeTarget, name: str, batches: Iterable[Any], *, empty: bool = False) -> FileEntry | None:
+    """Write batches to a file that appears once it is complete; return its entry for the manifest.
+
+    empty: write the file even if there are no rows; else it is left out and None returned.
+    """
+    source = iter(batches)
+    first = [*islice((batch for batch in source if batch.num_rows), 1)]
+    if not first and not empty:
+        return None
+    path = posixpath.join(target.directory, name)
+    with storage_for(path).create_new(path) as stream:
+        staged = StagedFile(stream, name, WHOLE)
+        writer = FILE_FORMATS[target.format].writer(staged, target.schema, target.dialect)  # type: ignore[arg-type]
+        rows = 0
+        for batch in chain(first, source):
+            writer.write(batch)
+            rows += batch.num_rows
+        writer.close()
+    failpoint("bridge.file.written")
+    return staged.entry(rows)
+
 
 TEXT = "escaped"  # the file format of text copies
 

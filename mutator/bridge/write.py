@@ -1,23 +1,59 @@
 """Write rows as the files of a table: one file a task, or one for each partition of the task's rows."""
 
+from __future__ import annotations
+
 import posixpath
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.bridge.contract import Batches, Partition
-from mutator.bridge.rows_by_partition import by_partition
-from mutator.bridge.tasks import BridgeTarget, write_file
+from mutator.bridge.text_dataset import BridgeTarget, write_file
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import Manifest
 from mutator.engine.each import Each, checked, guarded
-from mutator.rules.partition_paths import directory_of
+from mutator.formats.values.scalar_text import exact_text
+from mutator.rules.partition_paths import DEFAULT, directory_of
+from mutator.rules.partition_transforms import number_combinations
 from mutator.storage import Storage, storage_for
+
+_NULL = pa.array([b"", DEFAULT.encode()], pa.large_binary())
+
+
+def by_partition(batch: Any, fields: Sequence[str]) -> Iterator[tuple[Partition, Any]]:
+    """Yield (partition, int64 array of its row numbers) for the rows of a pa.RecordBatch.
+
+    As in Hive, the empty text is NULL, and so is the directory name of NULL.
+    """
+    yield from split_by_partition([exact_text(batch.column(name)) for name in fields])
+
+
+def split_by_partition(columns: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
+    """Yield the same for the partition fields' columns, each a pa.Array of large_binary."""
+    numbered, values = [], []
+    for column in columns:
+        column = pc.if_else(pc.is_in(column, _NULL), pa.scalar(None, pa.large_binary()), column)
+        encoded = column.dictionary_encode("encode")
+        numbered.append(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64))
+        values.append(
+            [
+                None if value is None else value.decode("utf-8", "surrogateescape")
+                for value in encoded.dictionary.to_pylist()
+            ]
+        )
+    codes, partitions = number_combinations(numbered)
+    order = np.argsort(codes, kind="stable")
+    starts = np.searchsorted(codes[order], np.arange(len(partitions) + 1))
+    for number, one in enumerate(partitions):
+        partition = tuple(known[code] for known, code in zip(values, one, strict=True))
+        yield partition, order[starts[number] : starts[number + 1]]
 
 
 def write_table(

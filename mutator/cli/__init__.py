@@ -1,8 +1,7 @@
 """The command line: the only room that prints and exits.
 
-program              assembles the parsers, prints and exits; runs the scripts in ``jobs/``
+program              assembles the parsers, prints, and ends the process; runs the scripts in ``jobs/``
 parser               argparse with suggestions, and with options that every command has
-process_end          the exit code, in spite of threads that end later
 messages             the lines on stderr, with colours
 command              the form of a command, and its answer
 options              the options that several commands share
@@ -13,10 +12,8 @@ workflow_runs        ``mutator workflow run`` and ``watch``
 bridge_commands      ``mutator bridge …``
 partition_commands   ``mutator partition``
 many_commands        ``mutator run-many``
-settings_commands    ``mutator settings``
-demo_commands        ``mutator demo``
-completion_commands  ``mutator completion``
-sample_commands      ``mutator sample …``
+settings_commands    ``mutator settings``, ``mutator completion``
+sample_commands      ``mutator sample …``, ``mutator demo``
 sample               the generator of sample data; ``sample/data`` is a link to the sample data themselves
 """
 

@@ -29,13 +29,13 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
     opened = open_base(base)
     if table is None:
         from mutator.workflow.directory.base_status import set_aside
-        from mutator.workflow.directory.version_points import newest_points
+        from mutator.workflow.directory.versions import newest_points
 
         found, aside = measures_of(*newest_points(opened.path)), set_aside(opened)
     else:
         from mutator.dataset.versions.opening import open_snapshot
         from mutator.table.version_points import points_before
-        from mutator.workflow.to_table.table_recovery import set_aside as set_aside_for
+        from mutator.workflow.to_table.table_run import set_aside as set_aside_for
 
         found = measures_of(*newest_of(points_before(open_snapshot(table)), "apply"))
         aside = set_aside_for(opened, table)
@@ -47,7 +47,7 @@ def base_report(base: str, table: str | None, status: BaseRunStatus | TableRunSt
     from mutator.pipeline.reports.base_report import BaseReport
 
     if table is None:
-        from mutator.workflow.directory.version_points import latest_points
+        from mutator.workflow.directory.versions import latest_points
 
         versions, count = latest_points(base, _VERSIONS)
     else:

@@ -1,22 +1,124 @@
 """The command ``mutator explain``: how a record came about.
 
 mutator explain PLACE KEY [--config FILE]
+
+The place whose record is explained: a master, a base, or a table, put together of the rooms that know them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, option
 from mutator.cli.messages import warn
+from mutator.cli.workflow_target import table_in
 from mutator.config.sources import parse_overrides
+from mutator.errors import error
+from mutator.storage import located_to_write
+
+if TYPE_CHECKING:
+    from mutator.config import Config
+    from mutator.dataset.versions.snapshot import Snapshot
+    from mutator.pipeline.explain.answer import Explanation
+    from mutator.pipeline.explain.key import Key
+
+Recorded = Callable[[Mapping[str, Any]], Mapping[str, Any]]  # as for ``config.load``
+# Given what a place has recorded, and where: the configuration of a user
+ConfigOf = Callable[[Recorded, str], "Config"]
+_IN_MANIFEST = "in the manifest of the master"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a user wants to know.
+
+    place: as the user gives it. feed: paths where merged feed files may be. before: an earlier master. states_deletes:
+    the user says what marks the deletes of a feed.
+    """
+
+    place: str
+    key: Key
+    config_of: ConfigOf
+    feed: Sequence[str] = ()
+    before: str | None = None
+    states_deletes: bool = False
+
+
+def explained(question: Question) -> Explanation:
+    """Explain a record. Raises MutatorError for a place, a key or options that cannot be used."""
+    from mutator.dataset.manifest import TABLE
+    from mutator.workflow.directory.verification import is_base
+
+    storage, path = located_to_write(question.place)
+    if storage.stat(path) is None and storage.renames:
+        raise error("path.missing", path=question.place, what="base, master or table")
+    if storage.stat(f"{path}/{TABLE}") is not None:
+        return _of_table(question, path, None)
+    table = table_in(path)
+    if table is not None:
+        return _of_table(question, table, path)
+    return _of_base(question, path) if is_base(path) else _of_master(question, path)
+
+
+def _of_master(question: Question, path: str) -> Explanation:
+    from mutator.pipeline.explain.master import explain_master, recorded_settings_of
+    from mutator.pipeline.master_settings import recorded_settings
+
+    config = question.config_of(partial(recorded_settings_of, path), _IN_MANIFEST)
+    unrecorded = None
+    if question.states_deletes:
+        unrecorded = question.config_of(partial(recorded_settings, path), _IN_MANIFEST)
+    return explain_master(question.place, question.key, config, question.feed, question.before, unrecorded)
+
+
+def _of_base(question: Question, path: str) -> Explanation:
+    from mutator.workflow.directory.explain import explain, recorded_settings_of
+
+    for name, value in (("--feed", question.feed), ("--before", question.before)):
+        if value:
+            raise error("usage", what=f"{name} is for a master; a base knows its feed files: leave it out")
+    return explain(question.place, question.key, question.config_of(partial(recorded_settings_of, path), _IN_MANIFEST))
+
+
+def _of_table(question: Question, table: str, base: str | None) -> Explanation:
+    """Explain a key of a table. table: its path. base: of the workflow whose target it is."""
+    from mutator.dataset.commits import FeedFile
+    from mutator.dataset.versions.opening import open_snapshot
+    from mutator.pipeline.explain.feed_files import NOT_FOUND, files_at
+    from mutator.table.explain import ShownPaths, explain_table
+    from mutator.table.recorded import SOURCE, recorded_settings
+    from mutator.workflow.directory.merged_content import merged_file
+    from mutator.workflow.directory.paths import open_base
+
+    if question.before is not None:
+        raise error("usage", what="--before is for a master; a table knows its earlier versions: leave it out")
+    storage, path = located_to_write(table)
+    snapshot: Snapshot = open_snapshot(storage.resolve(path))
+    config = question.config_of(partial(recorded_settings, snapshot), SOURCE)
+    given = files_at(question.feed, config)
+    opened = None if base is None else open_base(question.place)
+
+    def find(run: str | None, part: FeedFile) -> tuple[str | None, str | None]:
+        found, why = (None, None) if opened is None or run is None else merged_file(opened, run, part)
+        if found is None:
+            other = given.path_of(part)
+            found, why = other, None if other is not None else why or NOT_FOUND
+        return found, why
+
+    def shown(text: str) -> str:
+        if opened is not None:
+            return opened.shown(text)
+        return text.replace(f"{snapshot.table}/", f"{question.place.rstrip('/')}/")
+
+    return explain_table(snapshot, question.key, config, find, ShownPaths(question.place, shown))
 
 
 def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.cli.explained_place import Question, Recorded, explained
-    from mutator.config import Config
     from mutator.config.feed_settings import states_deletes
 
     def config_of(recorded: Recorded, source: str) -> Config:

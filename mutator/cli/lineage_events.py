@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import option
 from mutator.errors.display import without_secrets
-from mutator.storage.globbing import matching_part
+from mutator.storage.contract import matching_part
 
 if TYPE_CHECKING:
     from mutator.pipeline.lineage import LineageDataset, Work

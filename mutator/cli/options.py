@@ -198,13 +198,13 @@ def starting(arguments: argparse.Namespace) -> Callable[[], None]:
 
 
 def _progress(sc: SparkContext) -> AbstractContextManager[None]:
-    from mutator.engine.spark.spark_progress import show_progress
+    from mutator.engine.spark.spark_runner import show_progress
 
     return show_progress(sc)
 
 
 def _watching() -> AbstractContextManager[Watch]:
-    from mutator.engine.local.local_progress import show_progress
+    from mutator.engine.local.local_runner import show_progress
 
     return show_progress()
 

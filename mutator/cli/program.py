@@ -17,9 +17,14 @@
 
 Exit codes: 0 done, 2 usage or configuration, 3 data, 4 storage, 5 another run or a state conflict, 6 a workflow
 committed a version and set feed files aside, 70 a bug, 128 + number after a signal.
+
+The process ends with this code, whatever the threads of its libraries do.
 """
 
+from __future__ import annotations
+
 import argparse
+import atexit
 import logging
 import os
 import signal
@@ -33,8 +38,6 @@ from mutator.cli.after_commit import AfterCommit
 from mutator.cli.bridge_commands import BRIDGE, EXPORT, IMPORT, ROUND_TRIP
 from mutator.cli.changes_commands import CHANGES
 from mutator.cli.command import Answer, Command, CommandReport, CommandRows, Group, add_commands
-from mutator.cli.completion_commands import completion
-from mutator.cli.demo_commands import DEMO
 from mutator.cli.diff_commands import DIFF
 from mutator.cli.explain_commands import EXPLAIN
 from mutator.cli.init_commands import INIT
@@ -42,16 +45,44 @@ from mutator.cli.many_commands import RUN_MANY
 from mutator.cli.messages import print_error, steps_on_stderr, warn
 from mutator.cli.parser import Parser, VersionAction, version_line
 from mutator.cli.partition_commands import PARTITION, PARTITION_RUNS
-from mutator.cli.process_end import ProcessEnd
 from mutator.cli.run_commands import ORIGINAL_JOB, RUN, VERIFY
-from mutator.cli.sample_commands import SAMPLE
-from mutator.cli.settings_commands import SETTINGS
+from mutator.cli.sample_commands import DEMO, SAMPLE
+from mutator.cli.settings_commands import SETTINGS, completion
 from mutator.cli.table_commands import TABLES
 from mutator.cli.workflow_commands import WORKFLOW
 from mutator.engine.hidden_pandas import hide_pandas
 from mutator.errors import MutatorError, error
 from mutator.errors.display import printable
 from mutator.errors.interrupts import Interrupted, catch_signals
+
+
+class ProcessEnd:
+    """Ends the process after the handlers of ``atexit``, instead of letting the interpreter take itself apart.
+
+    Threads of Arrow may still give up Python objects then, and now and then one of them aborts the process
+    (github.com/apache/arrow/issues/34314): a command that had succeeded ended with exit code 134. Handlers that were
+    registered earlier do not run, except for the one of ``logging``: importing the command line registers it.
+    """
+
+    def __init__(self) -> None:
+        """Register the end. Handlers that are registered later run before it."""
+        self._code: int | None = None
+        atexit.register(self._end)
+
+    def exit_code(self, code: int) -> int:
+        """Remember the exit code, and return it. Without one the interpreter ends as usual."""
+        self._code = code
+        return code
+
+    def _end(self) -> None:
+        if self._code is None:
+            return
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):  # closed, broken, or not there
+                stream.flush()
+        os._exit(self._code)
+
 
 _log = logging.getLogger(__name__)
 

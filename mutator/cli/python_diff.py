@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mutator.cli.compared_place import dataset_at, recorded_in
+from mutator.cli.diff_commands import dataset_at, recorded_in
 from mutator.config import Config
 from mutator.config.audience import PYTHON
 from mutator.errors.parts import plain

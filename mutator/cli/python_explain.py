@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mutator.cli.explained_place import Question, Recorded, explained
+from mutator.cli.explain_commands import Question, Recorded, explained
 from mutator.config import Config
 from mutator.config.feed_settings import states_deletes
 from mutator.frames.dataset import Dataset

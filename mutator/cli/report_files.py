@@ -21,7 +21,7 @@ from mutator.cli.messages import warn
 from mutator.errors import MutatorError
 from mutator.errors.display import without_secrets
 from mutator.errors.interrupts import Interrupted
-from mutator.storage.globbing import matching_part
+from mutator.storage.contract import matching_part
 
 HTML = option("--html", metavar="FILE", help="also write the report as a page of HTML (extra: report)")
 METRICS = option(

@@ -32,7 +32,7 @@ def table_of(given: str, table: str | None = None) -> str | None:
     table: as the user gives it.
     """
     from mutator.workflow.directory.paths import open_base
-    from mutator.workflow.directory.target_note import target_path
+    from mutator.workflow.directory.results import target_path
 
     return target_path(open_base(given), table)
 

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from mutator.errors.change_errors import CHANGES
 from mutator.errors.display import one_line, printable, without_secrets
-from mutator.errors.feed_errors import FEEDS
+from mutator.errors.feed_errors import CHANGES, FEEDS, OVERWRITES
 from mutator.errors.many_errors import MANY
-from mutator.errors.overwrite_errors import OVERWRITES
 from mutator.errors.parts import Writers, marked, part_of, plain, quoting, said
 from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS

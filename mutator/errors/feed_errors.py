@@ -1,4 +1,59 @@
-"""The error catalogue of feeds: exit code to the messages of its error kinds."""
+"""The error catalogues of feeds, changed rows and insert overwrites: exit code to the messages of their error kinds."""
+
+from __future__ import annotations
+
+CHANGES: dict[int, dict[str, str]] = {
+    2: {  # usage and configuration
+        "changes.field": (
+            "the rows have a field {name}, which changed rows have as well; rename the field, or leave out changes"
+        ),
+        "changes.none": (
+            "{path}: has no changed rows, because its run did not write them. Set {changes=true}, or give mutator run "
+            "--changes DIR, for the next one; two datasets are compared by: mutator diff OLD NEW"
+        ),
+        "changes.version": (
+            "{path}: version {version} does not exist, so no changes up to it or after it do; the newest is {newest}"
+        ),
+        "changes.gap": (
+            "{path}: version {version} has no changed rows ({why}); begin after it with --from {version}, or compare "
+            "the versions: mutator diff {path}@{before} {path}@{version}"
+        ),
+    },
+    4: {  # storage
+        "changes.later": (
+            "{path}: the changed rows cannot be put there ({why}), but the output is published and has them; put them "
+            "there with: mutator changes {output} --files {path}"
+        ),
+    },
+    5: {  # another run or a state conflict
+        "changes.damaged": "{path}: the record of changed rows is damaged ({why}); restore the directory from a copy",
+    },
+}
+
+
+OVERWRITES: dict[int, dict[str, str]] = {
+    2: {  # usage and configuration
+        "overwrite.refused": "{write.operation={operation}}: {why}; {cure}",
+    },
+    3: {  # data
+        "changed.empty": (
+            "{path}: changed after the run was planned (it had no rows, and {after} were read); finish writing files "
+            "before the run starts"
+        ),
+        "overwrite.empty": (
+            "{path}: the feed has no rows, so {write.operation=insert_overwrite_table} would delete every record; if "
+            "that is intended, run again with {-D allow.empty.feed=true}"
+        ),
+    },
+    5: {  # state
+        "overwrite.damage": (
+            "{path}: {quoting why}; {the master}'s file is damaged: restore it from a copy on another disk, or, if all "
+            "of it is replaced, go on without its records, whose deletes are then not remembered: {-D "
+            "replace.damaged=true}"
+        ),
+    },
+}
+
 
 FEEDS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration

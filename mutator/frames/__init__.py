@@ -1,10 +1,7 @@
 """Rows in the memory of a Python caller: tables as inputs of a merge, and datasets as tables.
 
 recognize      names the libraries whose tables are known, without importing them
-pandas_tables  a pandas DataFrame as an Arrow table
-batches        any table as Arrow batches
-fitting_types  the narrower types that have every value of a column
-write          the rows of a table, in a scratch file
+write          any table as Arrow batches of fitting types, in a scratch file
 file_rows      the rows of one typed or delimited file, as batches of a schema
 text_fields    the fields of a dataset of delimited text, as columns of text
 dataset        the rows of a dataset, as tables

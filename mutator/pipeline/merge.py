@@ -70,7 +70,7 @@ def mutate(
     >>> report.counts["feed inserted"]                                                        # doctest: +SKIP
     30
     """
-    from mutator.engine.spark.worker_python import use_own_python
+    from mutator.engine.spark.jvm_start import use_own_python
 
     sc = getattr(sc, "sparkContext", sc)  # of a SparkSession
     use_own_python(sc)

@@ -223,7 +223,7 @@ def _given_session(call: _Call, session: Any) -> tuple[str, Callable[[], Abstrac
     if is_connect(session):
         raise error("spark.connect.merge")
     from mutator.engine.spark.frames import context_of, runs_elsewhere
-    from mutator.engine.spark.worker_python import use_own_python
+    from mutator.engine.spark.jvm_start import use_own_python
 
     sc = context_of(session, CALL)
     if call.has_files and call.shared is None and runs_elsewhere(sc):

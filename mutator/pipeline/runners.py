@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mutator.engine import steps
 from mutator.engine.local.local_runner import local_runner, prepare_machine
-from mutator.engine.local.workers import workers_for, workers_of
+from mutator.engine.local.processes import workers_for, workers_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import Runner, Watch, unwatched
 from mutator.engine.usable_cores import usable_cores
@@ -111,7 +111,7 @@ def open_runner(
             by_bytes = workers_for if choice.processes > 1 else None
             yield stack.enter_context(local_runner(workers, watch=watch, choice=by_bytes))
         return
-    from mutator.engine.spark.faults import spark_faults
+    from mutator.engine.spark.jvm_log import spark_faults
     from mutator.engine.spark.spark_runner import SparkRunner
 
     with context() as sc, spark_faults(sc), (progress or nullcontext)(sc):

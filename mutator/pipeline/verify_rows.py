@@ -2,8 +2,13 @@
 
 Rows are read as blocks, each file in the form that it was written in. Only their keys go through the shuffle, as
 columns. A layout that blocks do not support (a regex delimiter) is read row by row; its keys become columns, too.
+
+Compare the filters of keys with the keys of their files: runs do not look for a key where a filter excludes it.
 """
 
+from __future__ import annotations
+
+import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.filter_packs import KeyFilter, read_row_group, row_groups
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, earlier_forms
 from mutator.engine.blocks.mutations import key_columns, key_names, partitions_of, table_of_columns
@@ -22,8 +28,7 @@ from mutator.engine.blocks.read_blocks import batches, grouped, rejected, table_
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt
 from mutator.engine.records.read_records import read_task
-from mutator.engine.split_content import RowSequences, check_tombstones, read_splits, receipt_of
-from mutator.pipeline.verify_filters import FileFilters
+from mutator.engine.split_content import RowSequences, check_tombstones, damage, read_splits, receipt_of
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
 from mutator.plan.reading import SAMPLES, Chunks, Reading
@@ -31,9 +36,56 @@ from mutator.plan.rows.format_choice import stored_row_plan
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split, numbered, packed_tasks, splits_of
-from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.bloom_filter import may_contain
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.last_wins import groups_of_keys
+from mutator.rules.order_columns import flags
+from mutator.storage import storage_for
+
+
+class FileFilters:
+    """The filters of the files that a task reads. Files that were written together have theirs in one row group."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, int]] = {}  # path of a pack -> path of a file -> number of its row group
+        self._read: tuple[str, int] | None = None
+        self._filters: dict[str, KeyFilter] = {}  # of the row group that was read last
+
+    def excluded(self, file: Input, hashes: Any, first: Any) -> Flags:
+        """Return a bool array: whether the filter of a file, or its bounds, exclude each key.
+
+        hashes: of the keys. first: pa.Array of the first ID value of each key. Raises Damage where a pack cannot be
+        read.
+        """
+        part = file.source.part
+        if part is None or part.filter is None:
+            return np.zeros(len(hashes), np.bool_)
+        pack = posixpath.join(file.source.path.removesuffix(f"/{part.path}"), part.filter)
+        try:
+            found = self._of(pack, part.path)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as fault:
+            raise damage(pack, f"a pack of filters: {fault}") from None
+        if found is None:  # a run stops that looks for a key in this file
+            return np.ones(len(hashes), np.bool_)
+        excluded = ~may_contain(found.words, hashes) | flags(pc.less(first, pa.scalar(found.low, first.type)))
+        if found.high is not None:
+            excluded |= flags(pc.greater(first, pa.scalar(found.high, first.type)))
+        return excluded
+
+    def _of(self, pack: str, path: str) -> KeyFilter | None:
+        if pack not in self._groups:
+            with storage_for(pack).open(pack) as stream:
+                self._groups[pack] = row_groups(stream)
+        number = self._groups[pack].get(path)
+        if number is None:
+            return None
+        if self._read != (pack, number):
+            with storage_for(pack).open(pack) as stream:
+                self._filters = {found.path: found for found in read_row_group(stream, number)}
+            self._read = pack, number
+        return self._filters.get(path)
+
 
 _TOMBSTONE, _MISPLACED, _UNFILTERED = 1, 2, 4  # bits of the state of a key; 0: a row where it belongs
 _CHUNK = 64 << 20

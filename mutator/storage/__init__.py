@@ -10,8 +10,7 @@ To add a backend, write a subclass of ``Storage`` in a module of its own and giv
 tests/storage/test_storage_contract.py runs on every backend that its own table, ``BACKENDS``, lists.
 """
 
-from mutator.storage.contract import Storage
-from mutator.storage.entry import Entry
+from mutator.storage.contract import Entry, Storage
 from mutator.storage.registry import (
     absolute,
     entries_of,

@@ -1,13 +1,97 @@
-"""What the program needs of a storage: the methods that every backend has."""
+"""What the program needs of a storage: the methods that every backend has.
 
+Path patterns have the rules of Python's ``glob``, also on storages that can only list directories.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from mutator.errors import suppressed
-from mutator.storage.entry import Entry, walked
-from mutator.storage.globbing import matches
+
+
+class Entry(NamedTuple):
+    """A file, directory or other entry, as ``lstat`` describes it."""
+
+    path: str
+    name: str
+    bytes: int
+    type: str  # file | directory | symbolic link | FIFO | socket | device
+    modified: float = 0.0  # when content or name last changed, in seconds, by the storage's clock
+    tag: str = ""  # differs for different content; empty if the storage has none
+    written: float | None = None  # when the content last changed; None: the same as ``modified``
+
+    @property
+    def last_write(self) -> float:
+        """When the content last changed, in seconds, by the storage's clock: a rename does not count."""
+        return self.modified if self.written is None else self.written
+
+
+def walked(entries: Callable[[str], Iterable[Entry]], directory: str) -> Iterator[Entry]:
+    """Yield every entry below a directory except directories. entries: lists one directory."""
+    waiting, found = list[str](), entries(directory)
+    while True:
+        for entry in found:
+            if entry.type == "directory":
+                waiting.append(entry.path)
+            else:
+                yield entry
+        if not waiting:
+            return
+        found = ()
+        with suppressed("storage.missing"):  # it was there when the directory above was read
+            found = entries(waiting.pop())
+
+
+_MAGIC = re.compile(r"[*?[]")
+
+
+def matching_part(path: str, pattern: str) -> str | None:
+    """Return the beginning of a path that a pattern matches, up to a whole name; None if it matches none.
+
+    The path need not exist. Here ``*`` matches hidden names, too.
+
+    >>> matching_part("/data/incr/a.csv/x", "/data/incr/*.csv"), matching_part("/data/a.csv", "/data/incr/*.csv")
+    ('/data/incr/a.csv', None)
+    """
+    names, tests = path.split("/"), pattern.split("/")
+    fits = len(names) >= len(tests) and all(map(fnmatch.fnmatchcase, names, tests))
+    return "/".join(names[: len(tests)]) if fits else None
+
+
+def matches(
+    pattern: str, entries: Callable[[str], Iterable[Entry]], stat: Callable[[str], Entry | None]
+) -> list[Entry]:
+    """Return the entries that match a pattern, sorted by path; ``*`` does not match hidden names.
+
+    entries: lists a directory, and is called only for existing ones. stat: returns the entry at a path.
+    """
+    if not _MAGIC.search(pattern):
+        found = stat(pattern)
+        return [] if found is None else [found]
+    directory, name = posixpath.split(pattern)
+    if _MAGIC.search(directory.partition("://")[2]):
+        above = [entry.path for entry in matches(directory, entries, stat) if entry.type == "directory"]
+    else:
+        above = [directory] if stat(directory) is not None else []
+    if not _MAGIC.search(name):
+        here = (stat(posixpath.join(parent, name)) for parent in above)
+        return [entry for entry in here if entry is not None]
+    test = re.compile(fnmatch.translate(name)).match
+    found_all = [
+        entry
+        for parent in above
+        for entry in entries(parent)
+        if test(entry.name) and (name.startswith(".") or not entry.name.startswith("."))
+    ]
+    return sorted(found_all, key=lambda entry: entry.path.encode("utf-8", "surrogateescape"))
+
 
 # Kinds of errors after which nothing was changed, and nothing will be later.
 CERTAIN = ("storage.full", "storage.quota", "storage.refused", "storage.paused", "storage.mount", "storage.handles")

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import hdfs_client
-from mutator.storage.contract import Storage
-from mutator.storage.entry import Entry
+from mutator.storage.contract import Entry, Storage
 from mutator.storage.hdfs_client import FAULTS, class_of, entry_of, reason_of, status_of, storage_error, translated
 from mutator.storage.hdfs_streams import HdfsWriter, Reader, create
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mutator.errors import error
-from mutator.storage.entry import Entry
+from mutator.storage.contract import Entry
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus

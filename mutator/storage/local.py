@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.storage import local_directories
-from mutator.storage.contract import Storage
-from mutator.storage.entry import Entry
-from mutator.storage.local_rename import NO_LINKS, exchange, link_new, rename_noreplace
+from mutator.storage.contract import Entry, Storage
+from mutator.storage.local_directories import NO_LINKS, exchange, link_new, rename_noreplace
 
 _TYPES = {
     stat.S_IFREG: "file",

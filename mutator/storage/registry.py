@@ -8,8 +8,7 @@ from functools import cache
 from urllib.parse import unquote
 
 from mutator.errors import error, suppressed
-from mutator.storage.contract import Storage
-from mutator.storage.entry import Entry
+from mutator.storage.contract import Entry, Storage
 from mutator.storage.local import LocalStorage
 from mutator.storage.remote import SCHEMES, RemoteStorage
 from mutator.storage.stream import blocks

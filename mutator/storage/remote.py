@@ -12,8 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import without_secrets
-from mutator.storage.contract import Storage
-from mutator.storage.entry import Entry
+from mutator.storage.contract import Entry, Storage
 from mutator.storage.stream import BLOCK, ReadStream
 
 # scheme -> smart_open's name for the packages that it needs

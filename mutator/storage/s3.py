@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from mutator.errors import error
-from mutator.storage.contract import Storage
-from mutator.storage.entry import Entry
+from mutator.storage.contract import Entry, Storage
 from mutator.storage.s3_client import Address, client, code_of, faults, service_errors
 from mutator.storage.s3_streams import Download, Upload
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import error
+from mutator.formats.values.convert import typed_value
 from mutator.formats.values.scalar_text import exact_text
-from mutator.formats.values.typed_value import typed_value
 from mutator.rules.partition_fields import TIMES, PartitionField
 from mutator.rules.partition_paths import values_of
 from mutator.rules.partition_transforms import partition_rows

@@ -25,8 +25,7 @@ from mutator.rules.byte_columns import Ints
 from mutator.rules.truth_table import check_sums
 from mutator.storage import entries_of, storage_for
 from mutator.table.outlived import newest_or_none
-from mutator.table.verify_cleaned import what_is_left
-from mutator.table.verify_restore import difference_of, followed
+from mutator.table.verify_restore import difference_of, followed, what_is_left
 
 _LOG = "restore the log from a copy of the table"
 _ENTRY = "restore the entry from a copy of the table, or if this file is of another table, remove it"

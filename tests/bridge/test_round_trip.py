@@ -12,7 +12,7 @@ import pytest
 
 from mutator import config
 from mutator.bridge import PathTable, run
-from mutator.bridge.rows_by_partition import split_by_partition as parted_rows
+from mutator.bridge.write import split_by_partition as parted_rows
 from mutator.errors import ConfigError, DataError, StateError
 from mutator.plan.proposal.propose import propose
 from mutator.storage.local import LocalStorage

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mutator.dataset.file_entry import Extent
-from mutator.engine.versions.keys_by_bucket import KeysByBucket
+from mutator.engine.versions.key_search import KeysByBucket
 
 
 def test_the_keys_of_a_bucket_are_found_again_after_those_of_many_others() -> None:

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from mutator.engine.local.local_runner import local_runner
-from mutator.engine.local.processes import Processes
-from mutator.engine.local.workers import workers_for, workers_of
+from mutator.engine.local.processes import Processes, workers_for, workers_of
 from mutator.engine.runner import each_on
 from mutator.errors import StorageError, error
 from tests.support.patience import wait_until
@@ -172,7 +171,7 @@ def test_workers_end_with_a_killed_parent(tmp_path):
         import os, time
         from pathlib import Path
         from mutator.engine.local.local_runner import local_runner
-        from mutator.engine.local.workers import workers_of
+        from mutator.engine.local.processes import workers_of
         from mutator.engine.runner import each_on
         from tests.engine.test_local_runner import sleeper
 

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.engine.blocks import spool
-from mutator.engine.blocks.duplicates import duplicates
 from mutator.engine.blocks.fold import fold, fold_in_place, fold_parts
+from mutator.engine.blocks.merge_task import duplicates
 from mutator.engine.blocks.mutations import Mutations, joined_mutations, mutations_of_table, table_of_mutations
 from mutator.engine.blocks.read_blocks import BlockRun, Feed
 from mutator.engine.blocks.winners import Winners

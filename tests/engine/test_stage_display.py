@@ -2,7 +2,7 @@
 
 import io
 
-from mutator.engine.local.local_progress import show_progress
+from mutator.engine.local.local_runner import show_progress
 
 
 class Terminal(io.StringIO):

@@ -227,7 +227,7 @@ def test_failing_tasks_leave_one_line_and_a_log(tmp_path):
     """Spark prints a stack trace for each attempt, hundreds of lines before the one that helps."""
     code = """
         from mutator.engine.spark.session import spark_context
-        from mutator.engine.spark.faults import spark_faults
+        from mutator.engine.spark.jvm_log import spark_faults
         from mutator.errors import MutatorError
 
         try:

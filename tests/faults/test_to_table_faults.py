@@ -22,8 +22,7 @@ from mutator.table.scan import scan_batches
 from mutator.workflow import to_table
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.to_table import table_commands as commands
-from mutator.workflow.to_table.table_recovery import recover
-from mutator.workflow.to_table.table_run import TableRun
+from mutator.workflow.to_table.table_run import TableRun, recover
 from tests.support import process_deaths
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import found_feed, put

@@ -18,7 +18,7 @@ import pytest
 import mutator
 from mutator.dataset import manifest
 from mutator.engine.local.local_runner import local_runner
-from mutator.engine.local.workers import workers_of
+from mutator.engine.local.processes import workers_of
 from mutator.errors import MutatorError
 from mutator.pipeline import merge
 from mutator.pipeline.report import Report

@@ -16,7 +16,7 @@ import sys
 import pytest
 
 from mutator.errors import MutatorError, StorageError
-from mutator.storage import absolute, entries_of, local, local_directories, local_rename, storage_for
+from mutator.storage import absolute, entries_of, local, local_directories, storage_for
 from mutator.storage.compression import CorruptStream, decompress, sniff
 from mutator.storage.contract import CERTAIN
 from mutator.storage.local import LocalStorage
@@ -191,7 +191,7 @@ def test_a_link_that_was_made_before_its_answer_got_lost(disk, monkeypatch):
     assert disk.read(disk / "file") == b"content"
 
 
-@pytest.mark.parametrize("code", sorted(local_rename.NO_LINKS))
+@pytest.mark.parametrize("code", sorted(local_directories.NO_LINKS))
 def test_where_links_are_impossible_link_returns_false_and_creates_nothing(disk, monkeypatch, code):
     """The caller then copies the file; any other failure is an error."""
 
@@ -472,16 +472,16 @@ def test_leftovers_are_removed_one_by_one(tmp_path, monkeypatch, name):
 @pytest.mark.parametrize("kind", ["file", "directory"])
 def test_rename_replaces_nothing_where_the_system_cannot_refuse(tmp_path, monkeypatch, kind):
     """Such as a network file system without hard links."""
-    monkeypatch.setattr(local_rename, "_renameat2", lambda *_: False)
-    monkeypatch.setattr(local_rename, "link_new", lambda *_: False)
+    monkeypatch.setattr(local_directories, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(local_directories, "link_new", lambda *_: False)
     source, target, free = (tmp_path / name for name in ("source", "target", "free"))
     for path in (source, target):
         path.mkdir() if kind == "directory" else path.write_text(path.name)
     with pytest.raises(FileExistsError):
-        local_rename.rename_noreplace(str(source), str(target))
+        local_directories.rename_noreplace(str(source), str(target))
     assert source.exists()
     assert kind == "directory" or target.read_text() == "target"
 
-    local_rename.rename_noreplace(str(source), str(free))
+    local_directories.rename_noreplace(str(source), str(free))
     assert free.exists()
     assert not source.exists()

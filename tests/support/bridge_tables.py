@@ -15,7 +15,7 @@ import pytest
 
 from mutator import config
 from mutator.bridge import PathTable, run
-from mutator.bridge.report import BridgeReport
+from mutator.bridge.round_trip import BridgeReport
 from mutator.dataset import manifest
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import values_of

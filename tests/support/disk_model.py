@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mutator.storage import local, local_directories, local_rename
+from mutator.storage import local, local_directories
 
 Change = tuple[str, ...]
 
@@ -106,22 +106,22 @@ class Recorder:
             step = sys._getframe(1).f_code.co_name
             recorder.calls.append(("sync_all", recorder._path(path), f"sync_all, {step}"))
 
-        rename = local_rename._renameat2
+        rename = local_directories._renameat2
 
         def renameat2(source: str, target: str, how: int) -> bool:
             done = rename(source, target, how)
             if done:
-                kind = "exchange" if how == local_rename._RENAME_EXCHANGE else "rename"
+                kind = "exchange" if how == local_directories._RENAME_EXCHANGE else "rename"
                 recorder.calls.append((kind, recorder._path(source), recorder._path(target)))
             return done
 
         with monkeypatch.context() as patch:
             patch.setattr(local, "os", Os())
-            patch.setattr(local_rename, "os", Os())
+            patch.setattr(local_directories, "os", Os())
             patch.setattr(local_directories, "os", Os())
             patch.setattr(local_directories, "shutil", Shutil())
             patch.setattr(local, "open", create, raising=False)
-            patch.setattr(local_rename, "_renameat2", renameat2)
+            patch.setattr(local_directories, "_renameat2", renameat2)
             patch.setattr(local.LocalStorage, "sync_all", sync_all)
             yield
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mutator.errors import error
-from mutator.storage import globbing, registry
-from mutator.storage.entry import Entry, walked
+from mutator.storage import contract, registry
+from mutator.storage.contract import Entry, walked
 
 KINDS = ("posix", "hdfs", "s3")
 
@@ -84,7 +84,7 @@ class ModelStorage:
         return walked(self.entries, path)
 
     def glob(self, pattern: str) -> list[Entry]:
-        return globbing.matches(pattern, self.entries, self.stat)
+        return contract.matches(pattern, self.entries, self.stat)
 
     def open(self, path: str, offset: int = 0) -> io.BytesIO:
         with self._call("open", path):

@@ -26,7 +26,7 @@ from mutator.storage import storage_for, walk
 from mutator.storage.local import LocalStorage
 from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory import status
-from mutator.workflow.directory.merge import merge_by
+from mutator.workflow.directory.run_phases import merge_by
 from tests.support import local_engine
 from tests.support.child_process import in_child
 from tests.support.no_limits import NO_LIMITS

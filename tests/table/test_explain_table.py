@@ -9,7 +9,7 @@ import pytest
 
 import mutator
 from mutator import cli
-from mutator.table import record_rows
+from mutator.table import explain
 from tests.support.table_base import TableBase
 
 
@@ -132,15 +132,15 @@ def test_a_table_that_is_cleaned_while_it_is_explained_is_explained_anew(tmp_pat
     for one in where:
         table.apply(one)
     table.compact(everything=True)
-    written = record_rows.TableRecord.written
+    written = explain.TableRecord.written
 
     def cleaned(record):
-        monkeypatch.setattr(record_rows.TableRecord, "written", written)
+        monkeypatch.setattr(explain.TableRecord, "written", written)
         for _ in range(2):
             mutator.Table(table.path).clean(keep_versions=1, grace="0s")
         return written(record)
 
-    monkeypatch.setattr(record_rows.TableRecord, "written", cleaned)
+    monkeypatch.setattr(explain.TableRecord, "written", cleaned)
     found = explained(capsys, table.path, "7")
 
     assert found["version"] == table.refresh().version > 4

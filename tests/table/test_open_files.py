@@ -14,8 +14,8 @@ import pytest
 
 from mutator.dataset.versions import paged_file
 from mutator.engine.scratch import scratch_error
-from mutator.engine.versions import kept_indexes
-from mutator.engine.versions.kept_indexes import KeptIndexes
+from mutator.engine.versions import live_rows
+from mutator.engine.versions.live_rows import KeptIndexes
 from mutator.errors import MutatorError
 from mutator.storage import storage_for
 from mutator.table import apply
@@ -66,8 +66,8 @@ class Index:
 
 
 def test_the_indexes_that_were_not_used_for_longest_are_given_up(monkeypatch: Any) -> None:
-    monkeypatch.setattr(kept_indexes, "_MOST", 3)
-    monkeypatch.setattr(kept_indexes, "_MEMORY", 10)
+    monkeypatch.setattr(live_rows, "_MOST", 3)
+    monkeypatch.setattr(live_rows, "_MEMORY", 10)
     kept = KeptIndexes()
     indexes: dict[str, Any] = {name: Index(0) for name in "abcd"}
     for name in "abc":

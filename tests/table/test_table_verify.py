@@ -30,8 +30,7 @@ from mutator.rules.order_columns import to_column
 from mutator.table import apply, verify_rows
 from mutator.table.recorded import config_of_snapshot
 from mutator.table.table import Table, run_here
-from mutator.table.verification import TableVerification
-from mutator.table.verify import verify_table
+from mutator.table.verify import TableVerification, verify_table
 from mutator.table.verify_log import Walk
 from tests.support.effort import law
 from tests.support.made_once import copy_of_made

@@ -9,8 +9,8 @@ import pytest
 from mutator import cli
 from mutator import config as configuration
 from mutator.dataset.version_log import Log
+from mutator.workflow.directory.changed_rows import filter_files
 from mutator.workflow.directory.explain import explain
-from mutator.workflow.directory.key_filters import filter_files
 from mutator.workflow.directory.paths import Base
 from tests.support.child_process import in_child, points
 from tests.support.workflow_base import BY_FIELD, Place

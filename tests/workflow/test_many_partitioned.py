@@ -12,7 +12,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.storage import storage_for
 from mutator.workflow import many_tables
 from mutator.workflow.directory import status
-from mutator.workflow.many_tables.largest_first import bytes_of
+from mutator.workflow.many_tables.scheduler import bytes_of
 from tests.support.plain_workflow import put, read
 
 SETTINGS = """

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from mutator.errors import MutatorError
-from mutator.storage import local, local_rename
+from mutator.storage import local, local_directories
 from mutator.storage.local import LocalStorage
 from tests.support.workflow_base import BY_NAME, Place, refused
 
@@ -26,14 +26,14 @@ def place(tmp_path):
 def immutable(monkeypatch):
     """Paths that the kernel refuses to rename, as if they were immutable."""
     paths: set[str] = set()
-    rename = local_rename._renameat2
+    rename = local_directories._renameat2
 
     def refuse(source, target, how):
         if not paths.isdisjoint((source, target)):
             raise OSError(errno.EPERM, REFUSED, target)
         return rename(source, target, how)
 
-    monkeypatch.setattr(local_rename, "_renameat2", refuse)
+    monkeypatch.setattr(local_directories, "_renameat2", refuse)
     return paths
 
 
@@ -98,8 +98,8 @@ def test_incr_on_another_mount_is_named_as_the_cause(place, monkeypatch):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), target)
         return rename(source, target, how)
 
-    rename = local_rename._renameat2
-    monkeypatch.setattr(local_rename, "_renameat2", other_mount)
+    rename = local_directories._renameat2
+    monkeypatch.setattr(local_directories, "_renameat2", other_mount)
     refused(place.run, 4, f"{place.path}/incr/ups_2.txt: is on another file system or mount than", "part of one mount")
 
 

@@ -22,7 +22,7 @@ from mutator.table.claiming_run import give_up
 from mutator.table.create import create_empty
 from mutator.table.table import Table
 from mutator.workflow import to_table
-from mutator.workflow.directory import claim, journal
+from mutator.workflow.directory import claim, lock
 from mutator.workflow.directory.paths import Base
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import put
@@ -169,8 +169,8 @@ def test_status_names_what_cannot_be_seen(base: TableBase) -> None:
     one = opened(base.table.path)
     (base.path / "table/_mutator/table/log/00000000000000000000.json").write_text("{}")
     (base.path / "table/_mutator/table/hint.json").unlink()
-    begun = journal.Journal("20261101T000000Z-00000000", "run", 0, "", ())
-    journal.begin(Base(str(base.path)), begun)
+    begun = lock.Journal("20261101T000000Z-00000000", "run", 0, "", ())
+    lock.begin(Base(str(base.path)), begun)
     found = to_table.status(str(base.path), one.config, one.target)
     assert any("00000000000000000000.json" in problem for problem in found.problems)
     assert "state    needs attention, see below" in found.text()
@@ -182,9 +182,9 @@ def test_status_names_what_cannot_be_seen(base: TableBase) -> None:
 def begun(base: TableBase, run: str = "20261101T000000Z-00000001", name: str = "ups_1.csv") -> str:
     """Leave a base as a run that was killed after its claim."""
     arrived = Arrived(name, (base.path / "incr" / name).stat().st_size, 0.0)
-    journal.begin(
+    lock.begin(
         Base(str(base.path)),
-        journal.Journal(run, "run", base.table.refresh().version, "", (arrived,)),
+        lock.Journal(run, "run", base.table.refresh().version, "", (arrived,)),
     )
     (base.path / "working" / run).mkdir(parents=True)
     (base.path / "incr" / name).rename(base.path / "working" / run / name)
@@ -254,11 +254,11 @@ def test_a_missing_entry_stops_the_recovery(base: TableBase) -> None:
     entry = base.path / "table/_mutator/table/log" / f"{15:020d}.json"
     entry.unlink()
     one = opened(base.table.path)
-    since = journal.journals(Base(str(base.path)))[0].since
+    since = lock.journals(Base(str(base.path)))[0].since
     path = base.path / "_mutator/runs/20261101T000000Z-00000001.json"
     path.unlink()
-    begun_at = journal.Journal("20261101T000000Z-00000001", "run", since - 3, "")
-    journal.begin(Base(str(base.path)), begun_at)
+    begun_at = lock.Journal("20261101T000000Z-00000001", "run", since - 3, "")
+    lock.begin(Base(str(base.path)), begun_at)
     refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, f"{15:020d}.json", "missing")
     assert not entry.exists()
     assert base.names("working") == ["ups_16.csv"]

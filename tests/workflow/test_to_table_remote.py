@@ -16,8 +16,8 @@ from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches
 from mutator.workflow import to_table
 from mutator.workflow.directory.paths import Base
-from mutator.workflow.directory.target_note import target_path
-from mutator.workflow.to_table import claims
+from mutator.workflow.directory.results import target_path
+from mutator.workflow.to_table import target
 from mutator.workflow.to_table.table_run import TableRun
 from tests.support.child_process import in_child
 from tests.support.plain_workflow import put, read
@@ -145,7 +145,7 @@ def test_a_note_of_claims_spares_reading_the_log(root: str, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         entries = TableLog.read
         patch.setattr(TableLog, "read", lambda self, number: (found.append(number), entries(self, number))[1])
-        known = claims.claims(Base(root), table)
+        known = target.claims(Base(root), table)
     assert found == [5]
     assert {one.name for one in known.files} == {f"ups_{number}.csv" for number in range(1, 6)}
     storage_for(root).remove(f"{root}/incr/ups_1.csv")

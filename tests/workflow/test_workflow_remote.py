@@ -18,9 +18,9 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import absolute, entries_of, registry, storage_for
 from mutator.storage import s3 as s3_module
-from mutator.workflow.directory import commands, history, journal, recovery, restore, status, versions
+from mutator.workflow.directory import commands, history, lock, recovery, restore, status, versions
 from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.lock import Journal
 from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base, repair_base
@@ -517,9 +517,9 @@ def restore_without_lock(base):
 def test_restore_that_came_first_keeps_the_pruner_from_removing(s3, monkeypatch):
     base = new_base(f"{s3.bucket()}/base", 2)
     begun = Journal("20260101T000000Z-01234567", "restore", 2, "")
-    journal.begin(Base(base), begun)
+    lock.begin(Base(base), begun)
     assert versions.prune(Base(base), Log(base), 0) == []
-    journal.end(Base(base), begun.run)
+    lock.end(Base(base), begun.run)
     assert versions.prune(Base(base), Log(base), 0) == [1]
 
 

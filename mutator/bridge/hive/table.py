@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from mutator.bridge.hive.insert import insert_overwrite
 from mutator.bridge.hive.live_table import LiveTable
 from mutator.bridge.hive.metastore import Entry, is_hidden
-from mutator.bridge.hive.staged_table import Move, Staged, is_any_in, is_in, matched, partition_values
+from mutator.bridge.hive.staged_table import Move, Staged, insert_overwrite, is_any_in, is_in, matched, partition_values
 from mutator.errors import MutatorError, error
 from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import first_few

@@ -1,4 +1,8 @@
-"""Worker processes of this machine, which run tasks and end with their parent."""
+"""The workers of a runner on this machine: processes that end with their parent, or threads of this process.
+
+Threads run the tasks of merges that are over before other processes would have started.
+
+numpy and Arrow let other threads run meanwhile: on two cores, two threads take three quarters of the time of one."""
 
 from __future__ import annotations
 
@@ -8,20 +12,112 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from mutator.engine.each import checked, guarded
-from mutator.engine.local.threads import gathered
 from mutator.engine.runner import Watch, unwatched
 from mutator.engine.scratch import remove_abandoned
+from mutator.engine.usable_cores import usable_cores
 from mutator.errors import MutatorError, error
+from mutator.plan.runner_choice import processes_for, threads_for
 
-# multiprocessing is loaded where the first process starts, because many merges that may have several need none.
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
+
+_INTERVAL = 0.2  # seconds between two calls of a watch, at most
+
+
+class Threads:
+    """A bounded number of threads."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def run(self, tasks: Sequence[Callable[[], Any]], watch: Watch = unwatched) -> list[Any]:
+        """Run tasks, at most as many at a time as there are threads; return their results in order.
+
+        Raises the first error among the tasks, and errors of ``watch``, once no task runs any more.
+        """
+        pool = ThreadPoolExecutor(self.count)
+        try:
+            return gathered([pool.submit(task) for task in tasks], watch)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def gathered(futures: Sequence[Future[Any]], watch: Watch) -> list[Any]:
+    """Return the results of tasks in order.
+
+    Raises the first error among them, and errors of ``watch``; then no task begins any more, and none runs.
+    """
+    try:
+        left: Iterable[Future[Any]] = futures
+        while left:
+            done, left = wait(left, _INTERVAL, FIRST_COMPLETED)
+            watch(len(futures) - len(left), len(futures))
+            if any(map(_has_failed, done)):
+                break
+    except Exception:
+        _end(futures)
+        raise
+    _end(futures)
+    return [future.result() for future in futures if not future.cancelled()]
+
+
+def _has_failed(future: Future[Any]) -> bool:
+    return future.exception() is not None or isinstance(future.result(), MutatorError)
+
+
+def _end(futures: Sequence[Future[Any]]) -> None:
+    """Let no task begin, and wait for those that run."""
+    wait([future for future in futures if not future.cancel()])
+
+
+class Workers(Protocol):
+    """Run tasks, a bounded number at the same time."""
+
+    @property
+    def count(self) -> int:
+        """How many tasks run at the same time."""
+
+    def run(self, tasks: Sequence[Callable[[], Any]], watch: Watch) -> list[Any]:
+        """Run tasks; return their results in order. Raises the first error among them, and those of ``watch``."""
+
+
+def workers_for(bytes_: int, processes: Workers) -> Workers | None:
+    """Return the workers of a stage that reads some bytes; None for the thread that asks.
+
+    processes: of the whole merge, which nobody else uses. They run the stage if it reads more than threads would soon
+    be done with.
+    """
+    if processes_for(bytes_, processes.count) > 1:
+        return processes
+    threads = threads_for(bytes_, usable_cores())
+    if threads == 1:
+        return None
+
+    return Threads(threads)
+
+
+@contextmanager
+def workers_of(processes: int, threads: int = 1) -> Iterator[Workers | None]:
+    """Yield a number of processes, which start when they are needed; for one, threads of this process.
+
+    None where both are one.
+    """
+    # Each module loads a part of the standard library that the other cases need not.
+    if processes > 1:
+        with Processes(processes) as pool:
+            yield pool
+    elif threads > 1:
+        yield Threads(threads)
+    else:
+        yield None
+
 
 _PRELOADED = ("mutator.engine.preload",)
 _LONGEST = 64  # bytes of a temporary directory; a socket's path has 103 on macOS, of which multiprocessing needs 33

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from mutator.engine.spark.faults import spark_faults
+from mutator.engine.spark.jvm_log import spark_faults
 from mutator.errors import error
 from mutator.rules import file_names
 from mutator.storage import storage_for

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark import RDD
 
-from mutator.engine.spark.worker_python import use_own_python
+from mutator.engine.spark.jvm_start import use_own_python
 from mutator.errors import error
 from mutator.rules.key_hash import murmur64a
 

@@ -17,8 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from mutator.engine.spark.jvm_log import name_of_log, quiet_start
-from mutator.engine.spark.jvm_start import quick_jvm
-from mutator.engine.spark.worker_python import use_own_python
+from mutator.engine.spark.jvm_start import quick_jvm, use_own_python
 from mutator.errors import error
 from mutator.errors.interrupts import deferred_signals
 

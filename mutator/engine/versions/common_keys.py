@@ -29,7 +29,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.apart import salts_of
 from mutator.engine.versions.apply_task import MIXED, UPSERT, WrittenRows
-from mutator.engine.versions.keys_by_bucket import KeysByBucket
+from mutator.engine.versions.key_search import KeysByBucket
 from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
 from mutator.engine.versions.old_values import order_values
 from mutator.plan.reading import Reading

@@ -20,8 +20,8 @@ from mutator.dataset.versions.hidden_rows import table_of_files
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
+from mutator.engine.blocks.fold import row_hashes_of
 from mutator.engine.blocks.mutations import Mutations
-from mutator.engine.blocks.rows_in_place import row_hashes_of
 from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION
 from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order

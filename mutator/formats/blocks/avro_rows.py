@@ -2,7 +2,13 @@
 
 Decoding and encoding a record again would cost more, and would lose the branch of a union that a value had. Where the
 schema changes, ``avro_resolution`` makes records of the new schema.
+
+Changed rows as Avro: the fields of a change are encoded before those of the record, whose bytes stay as they are.
+
+The encoding of a record is that of its fields, one after the other, so no record need be decoded.
 """
+
+from __future__ import annotations
 
 import io
 import json
@@ -17,7 +23,6 @@ import pyarrow.compute as pc
 
 from mutator.formats.blocks.avro_resolution import Resolution, resolve, without
 from mutator.formats.blocks.block_type import Batch, is_in
-from mutator.formats.blocks.changed_avro import AvroChanges
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.blocks.schema_rows import BadRows, RowRules, RowWriter, SchemaBlock, SchemaBlockType
 from mutator.formats.content import Content, NotReadable, Reject, Unfit
@@ -27,9 +32,48 @@ from mutator.formats.files.avro_schema import arrow_field, parsed, physical
 from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Ints, binary, concatenated, packed
+from mutator.rules.changes import CHANGE, CHANGES, TIME, VERSION, Changes
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, out_of_years
+
+_FIELDS: list[dict[str, Any]] = [
+    {"name": CHANGE, "type": "string"},
+    {"name": VERSION, "type": ["null", "long"], "default": None},
+    {"name": TIME, "type": {"type": "long", "logicalType": "timestamp-micros"}},
+]
+
+
+class AvroChanges:
+    """Write changed rows as Avro."""
+
+    def __init__(self, stream: BinaryIO, output: AvroOutput, form: ChangeForm) -> None:
+        """Write the header. output: of the rows."""
+        schema = {**output.schema, "fields": [*_FIELDS, *output.schema["fields"]]}
+        self._writer = BlockWriter(stream, replace(output, schema=schema))
+        self._heads = pa.array([_head(change, form) for change in CHANGES], pa.large_binary())
+        self.rows = 0
+
+    def write(self, changes: Changes, rows: Any) -> None:
+        """Write the next rows. rows: a pa.Array of encoded records."""
+        whole = concatenated(self._heads.take(pa.array(changes)), rows)
+        self._writer.write(iter(whole.to_pylist()))
+        self.rows += len(rows)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._writer.close()
+
+
+def _head(change: str, form: ChangeForm) -> bytes:
+    """Return the encoded fields of a change."""
+    schema = fastavro.parse_schema({"type": "record", "name": "change", "fields": [*_FIELDS[:2], _TICKS]})
+    made = io.BytesIO()
+    fastavro.schemaless_writer(made, schema, {CHANGE: change, VERSION: form.version, TIME: form.committed * 1000})
+    return made.getvalue()
+
+
+_TICKS = {"name": TIME, "type": "long"}  # as it is encoded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +101,7 @@ class AvroLayout(RowRules):
         only_in_path = self.path_fields and self.resolution is not None and self.resolution.copies
         return self.resolution is not None and not only_in_path
 
-    def of_path(self, values: Mapping[str, str | None]) -> "AvroLayout":
+    def of_path(self, values: Mapping[str, str | None]) -> AvroLayout:
         """Return how to read a file that has some fields in its path alone. values: of these."""
         if not self.path_fields or self.resolution is None:
             return self

@@ -19,8 +19,7 @@ from mutator.formats.files.csv import TextFiles, joined_lines
 from mutator.formats.files.file_format import Dialect, FileSchema, TableWriter
 from mutator.formats.files.line_scan import NEWLINE, LineTable
 from mutator.formats.files.lines import UTF8_BOM
-from mutator.formats.values.escapes import Escapes
-from mutator.formats.values.json_text import to_json
+from mutator.formats.values.json_text import Escapes, to_json
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import PAD, Bytes, Flags, Ints, binary
 from mutator.rules.schema_evolution import from_text

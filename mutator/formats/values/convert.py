@@ -1,6 +1,14 @@
-"""Convert columns to a wider type, and text to typed values. Nothing is rounded or cut."""
+"""Convert columns to a wider type, and text to typed values. Nothing is rounded or cut.
+
+Times in text, in ISO 8601, to columns of timestamps, dates and times of the day: UTC where no zone is given.
+
+Single values that a user gives, typed as the values of a column are.
+"""
+
+from __future__ import annotations
 
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -9,11 +17,90 @@ import pyarrow.compute as pc
 
 from mutator.formats.values.json_text import from_json
 from mutator.formats.values.nested import converted_nested, nulls
-from mutator.formats.values.time_text import parse_times
-from mutator.rules.byte_columns import Flags, offsets_of
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints, concatenated, offsets_of
 from mutator.rules.order_columns import flags
 from mutator.rules.schema_evolution import normal_type
+from mutator.rules.timestamp_columns import parse_timestamps
+from mutator.rules.timestamps import TICKS
 from mutator.rules.typed_values import ticks_type
+
+_SURE = 2**63 // 10**9 - 1  # seconds whose nanoseconds fit into 64 bits
+
+
+def parse_times(column: Any, data_type: Any) -> tuple[Any, Flags, str]:
+    """Read a pa.Array of large_binary to a timestamp, date or time type; nothing is rounded.
+
+    Returns the column, which rows could not be read (they are null), and why.
+
+    >>> column, bad, _ = parse_times(pa.array([b"1970-01-02", b"1970-01-02T01"], pa.large_binary()), pa.date32())
+    >>> column.view(pa.int32()).to_pylist(), bad.tolist()
+    ([1, None], [False, True])
+    """
+    if pa.types.is_time(data_type):  # of the first day
+        column = concatenated(b"1970-01-01T", column)
+    texts = column.drop_null() if column.null_count else column
+    seconds, nanos, finer, bad = parse_timestamps(ByteColumn.of_array(texts.cast(pa.large_binary())))
+    ticks, beyond = _ticks_of(seconds, nanos, data_type)
+    bad |= finer | beyond
+    ticks[bad] = 0
+    missing = bad
+    if column.null_count:
+        null = flags(column.is_null())
+        all_ticks, all_bad = np.zeros(len(column), np.int64), np.zeros(len(column), np.bool_)
+        all_ticks[~null], all_bad[~null] = ticks, bad
+        ticks, bad, missing = all_ticks, all_bad, null | all_bad
+    plain = np.int64 if data_type.bit_width == 64 else np.int32
+    found = pa.array(ticks.astype(plain, copy=False), mask=missing if missing.any() else None).view(data_type)
+    return found, bad, f"is not of type {data_type}, in ISO 8601 and without more digits"
+
+
+def _ticks_of(seconds: Ints, nanos: Ints, data_type: Any) -> tuple[Ints, Flags]:
+    """Return times in the unit of a type, and which of them the type does not hold."""
+    if pa.types.is_date(data_type):
+        return seconds // 86400, (seconds % 86400 != 0) | (nanos != 0)
+    ticks_a_second = TICKS[data_type.unit]
+    fraction, rest = np.divmod(nanos, TICKS["ns"] // ticks_a_second)
+    ticks, bad = seconds * ticks_a_second + fraction, rest != 0
+    if data_type.unit == "ns":
+        for row in np.flatnonzero((seconds > _SURE) | (seconds < -_SURE)).tolist():
+            exact = int(seconds[row]) * ticks_a_second + int(fraction[row])
+            bad[row] |= not -(2**63) <= exact < 2**63
+    if pa.types.is_time(data_type):
+        bad |= (ticks < 0) | (ticks >= 86400 * ticks_a_second)
+    return ticks, bad
+
+
+_FAMILIES = (pa.types.is_boolean, pa.types.is_temporal, pa.types.is_string)  # Arrow casts between these
+
+
+def typed_value(value: Any, data_type: Any) -> tuple[Any, str | None]:
+    """Return a value as a pa.Scalar of a type, and None; or None and why it is not of the type. Text is parsed.
+
+    >>> typed_value("7", pa.int32()), typed_value("x", pa.int32())
+    ((<pyarrow.Int32Scalar: 7>, None), (None, 'is not of type int32'))
+    """
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if (is_whole and _is_number(data_type)) or (isinstance(value, float) and pa.types.is_decimal(data_type)):
+        value = str(value)  # Arrow takes ints of 64 bits, and would round a float
+    if isinstance(value, str):
+        text = pa.array([value.encode("utf-8", "surrogateescape")], pa.large_binary())
+        found, bad, why = converted(text, data_type, typed=False)
+        return (None, why) if bad[0] else (found[0], None)
+    try:
+        scalar = pa.scalar(value)
+        alike = all(family(scalar.type) == family(data_type) for family in _FAMILIES)
+        found = scalar.cast(data_type) if alike else None
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        found = None
+    if found is None:
+        return None, f"is not of type {data_type}"
+    return (found, None) if found.is_valid else (None, f"is not of type {data_type}; use `is null`")
+
+
+def _is_number(data_type: Any) -> bool:
+    types = pa.types
+    return any(of(data_type) for of in (types.is_integer, types.is_floating, types.is_decimal))
+
 
 _DAY = {"s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6, "ns": 86400 * 10**9}
 _SHAPES = (

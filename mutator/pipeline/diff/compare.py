@@ -1,10 +1,17 @@
-"""Compare two datasets: what a merge would change, if the new one replaced the old one."""
+"""Compare two datasets: what a merge would change, if the new one replaced the old one.
+
+The op code of feeds, in the comparison of datasets, whose rows usually lack it.
+
+Where it is an ordinal, the ordinals after it are those of a feed row. A dataset may be a copy of feed files, too.
+
+A difference without the values that it may not show: ``report.fields``.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -17,10 +24,10 @@ from mutator.engine.receipts import Receipts
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
+from mutator.errors.display import OUT
+from mutator.formats.blocks.changed_rows import ROW
 from mutator.pipeline.accounting import check_unique, sum_of_receipts
-from mutator.pipeline.diff.op_code import lack_op, without_op
 from mutator.pipeline.diff.records import Diff, read_diff
-from mutator.pipeline.diff.shown_records import shows_of, without_hidden
 from mutator.pipeline.kept_out import shown_samples, values_kept_out
 from mutator.pipeline.limits import check_rejects
 from mutator.pipeline.merge import identity
@@ -30,11 +37,108 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey, survey_inputs
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
+from mutator.plan.rows.partitioning import moved
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.splits import Split
 from mutator.rules import file_names
 from mutator.storage import located, storage_for, walk
+
+
+def lack_op(config: Config, survey: Survey, names: tuple[int, int], paths: tuple[str, str]) -> bool:
+    """Return whether the rows of both datasets lack the op code of the feeds, an ordinal.
+
+    names: how many fields of the old and the new one have a name. paths: of both. If only the old one lacks the op
+    code, the new one has the form of a feed, and a merge reads both as they are. Raises ConfigError where nothing shows
+    whether they have it.
+    """
+    old, new = paths
+    known = survey.manifest
+    ours, theirs = (names[0] or _width(survey.master), names[1] or _width(survey.feed))
+    if known is not None:
+        recorded = known.spec.get("width")
+        own = recorded if isinstance(recorded, int) else ours
+        return known.spec["op code"] is None and not 0 < own < theirs
+    if config.op_keep or config.op_in_master is not None:
+        return not (config.op_keep or config.op_in_master)
+    count = len(config.field_names) or config.field_count
+    is_counted = isinstance(count, int) and count > 0
+    ordinals = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, int)]
+    of_feed = count if isinstance(count, int) and is_counted else max(ordinals) + 1  # at least
+    if not is_counted and 0 < of_feed <= ours == theirs:  # both read as a feed, one field would not be compared
+        raise error("diff.op", old=old, new=new, field=config.op_field, count=ours)
+    return 0 < max(ours, theirs) < of_feed
+
+
+def _width(sources: Sequence[Source]) -> int:
+    """Return the most fields that a row of some files has; 0 if that is not known."""
+    return max((one.width for one in sources if one.width is not None), default=0)
+
+
+def without_op(config: Config, op: int) -> Config:
+    """Return the configuration of rows that lack the op code of the feed: each field after it is one place earlier.
+
+    >>> from mutator.config import parse
+    >>> config = without_op(parse({"key": "0,4", "order_by": 1, "op": 2, "report.fields": "-4"}), 2)
+    >>> config.id_fields, config.order_field, sorted(config.report_fields.named)
+    ((0, 3), 1, ['3'])
+    """
+
+    def earlier(one: Any) -> Any:
+        return one - 1 if isinstance(one, int) and one > op else one
+
+    shown = config.report_fields
+    numbers = frozenset(str(earlier(int(one))) if one.isdigit() else one for one in shown.named if one != str(op))
+    return replace(
+        config,
+        op_field=None,
+        id_fields=tuple(map(earlier, config.id_fields)),
+        order_field=earlier(config.order_field),
+        field_names=(*config.field_names[:op], *config.field_names[op + 1 :]),
+        field_count=earlier(config.field_count),
+        partitioned_by=moved(config.partitioned_by, earlier),
+        report_fields=replace(shown, named=numbers),
+    )
+
+
+Shows = Callable[[str], bool]  # whether the values of a field may be shown, by the name of its column
+
+
+def shows_of(config: Config, plan: Plan) -> Shows:
+    """Return which columns of changed rows may be shown."""
+    fields, op = config.report_fields, config.op_field
+    columns = plan.changes.names if plan.changes is not None else ()
+    has_ordinals = plan.rows.block_type == "text"
+    is_cut = isinstance(op, int) and not config.op_keep  # the fields of a feed row after it are one place later
+
+    def shows(name: str) -> bool:
+        if name == ROW:  # the whole row
+            return False
+        if not has_ordinals or name not in columns:
+            return fields.show([name])
+        number = list(columns).index(name)
+        return fields.show([name, number + (is_cut and isinstance(op, int) and number >= op)])
+
+    return shows
+
+
+def without_hidden(found: Diff, shows: Shows) -> Diff:
+    """Return a difference with ``…`` in place of the values that may not be shown."""
+
+    def record(one: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value if shows(name) else OUT for name, value in one.items()}
+
+    def pair(one: Mapping[str, Any]) -> dict[str, Any]:
+        changes = {name: values if shows(name) else [OUT, OUT] for name, values in one["changes"].items()}
+        return {"key": record(one["key"]), "changes": changes}
+
+    return replace(
+        found,
+        added=[record(one) for one in found.added],
+        removed=[record(one) for one in found.removed],
+        changed=[pair(one) for one in found.changed],
+    )
+
 
 # The settings of a comparison: everything that a merge would refuse is a difference.
 OVERWRITE: Mapping[str, str] = {

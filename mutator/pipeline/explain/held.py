@@ -17,12 +17,11 @@ from mutator.dataset.side_columns import read_tombstones
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
+from mutator.pipeline.explain.explained_feed import shown_row
 from mutator.pipeline.explain.key import WantedKey
 from mutator.pipeline.explain.key_decisions import NOTHING, Held
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
-from mutator.pipeline.explain.shown_events import shown_row
-from mutator.pipeline.verify_filters import FileFilters
-from mutator.pipeline.verify_rows import reading_of_dataset
+from mutator.pipeline.verify_rows import FileFilters, reading_of_dataset
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
 from mutator.plan.reading import Reading

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
-from mutator.formats.values.typed_value import typed_value
+from mutator.formats.values.convert import typed_value
 from mutator.rules.byte_columns import ByteColumn
 from mutator.rules.key_hash import Hashes, hash_columns
 from mutator.rules.typed_values import canonical

@@ -1,7 +1,12 @@
-"""A master whose key is explained: its survey, the key with the types of its fields, and what it holds."""
+"""A master whose key is explained: its survey, the key with the types of its fields, and what it holds.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+The paths in an explanation, as the caller spells them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,14 +16,37 @@ from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.errors import MutatorError
 from mutator.formats.files.avro_schema import expanded, to_arrow
+from mutator.pipeline.explain.chain import ChainStep
+from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.feed_reading import feed_reading, survey_of_master
 from mutator.pipeline.explain.held import ByPartition, held_in, held_in_unmanaged
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
+from mutator.pipeline.explain.key_decisions import Outcome
 from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.rules.absences import absences_of
+
+
+def with_paths(step: ChainStep, shown: Callable[[str], str]) -> ChainStep:
+    """Return a step with other paths. shown: replaces the full paths in a text."""
+    feed = step.feed
+    rows = FeedRows(
+        feed.rows.mutations,
+        tuple(replace(one, file=shown(one.file)) for one in feed.rows.rejected),
+        tuple((shown(path), shown(why)) for path, why in feed.rows.unread),
+    )
+    decided = {
+        name: replace(one, outcomes=tuple(_outcome(outcome, shown) for outcome in one.outcomes))
+        for name, one in step.decided.items()
+    }
+    return replace(step, feed=replace(feed, rows=rows, again=tuple(map(shown, feed.again))), decided=decided)
+
+
+def _outcome(one: Outcome, shown: Callable[[str], str]) -> Outcome:
+    winner = one.winner and replace(one.winner, file=shown(one.winner.file))
+    return replace(one, mutation=replace(one.mutation, file=shown(one.mutation.file)), winner=winner)
 
 
 @dataclass(frozen=True)

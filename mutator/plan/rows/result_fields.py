@@ -1,9 +1,22 @@
 """Choose the file that gives the result its fields; rows that are all deletes do not count, and tables have no age.
 
 A versioned table keeps the order of its fields.
+
+Fields of the master that a result would lose, or have in another order, because the newest feed file decides them.
+
+In CSV and text, a column that is missing from the header is more often a mistake than a change of the schema, so
+``removed.fields`` must name each field that a result may lose; likewise in a table in memory, which often has only some
+columns of its records. The schema of an Avro, Parquet or ORC file states the fields of all records: there the change
+takes place, with a warning.
+
+Configured fields that the files lack: the settings are wrong, or a file is, such as one without a header.
+
+Of a name that the user gives, the setting is wrong; of one that the master or the table has recorded, the file.
 """
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +25,158 @@ import pyarrow as pa
 from mutator.config import Config
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
-from mutator.errors.parts import setting
+from mutator.errors.display import quoted_value
+from mutator.errors.parts import MASTER, setting
 from mutator.formats.content import NotReadable
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
-from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
+from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE, RunFields
+from mutator.plan.rows.setting_faults import raise_all
+from mutator.rules.file_names import base_name, first_few
+from mutator.rules.header_lines import is_name
 from mutator.rules.op_code_columns import OpCodes
-from mutator.rules.schema_evolution import SchemaVersion, widened
+from mutator.rules.schema_evolution import SchemaVersion, check_key, in_directory, nearest, widened
 from mutator.rules.typed_values import canonical
 from mutator.storage.compression import CorruptStream
+
+
+def changed_fields(
+    config: Config, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None, is_table: bool
+) -> tuple[str, ...]:
+    """Return warnings on fields of the master that the result lacks or moves.
+
+    base: the version that gives the result its fields, a feed file's. master: its versions, the decisive one first.
+    op: the name of the op code. is_table: the version is that of a table in memory. Raises DataError for fields that a
+    CSV file or a table lacks.
+    """
+    before = [name for name in master[0].schema.names if name != op]
+    after = [name for name in base.schema.names if name != op]
+    remaining = set(after)
+    lost = [name for name in before if name not in remaining and name not in config.removed_fields]
+    if lost and is_table:
+        raise error("table.lost", table=base.path, fields=_listed(lost), names=lost)
+    if lost and not base.typed:
+        removed = setting(f"removed.fields={','.join(lost)}")
+        cure = (
+            f"have the file delivered with them; or set {setting('output.schema')} to an Avro schema of all fields, so "
+            f"that rows of the file get NULL there; or, if they should be removed, set {removed}"
+        )
+        raise error("schema.lost", path=base.path, fields=_listed(lost), cure=cure)
+    warnings = []
+    if lost:
+        warnings.append(
+            f"{_listed(lost)} of {MASTER}: removed from all records, because {base_name(base.path)} has no such "
+            f"{'field' if len(lost) == 1 else 'fields'}; {setting('output.schema')} keeps "
+            f"{'it' if len(lost) == 1 else 'them'}, and {setting('removed.fields')} confirms the change"
+        )
+    kept, earlier = [name for name in before if name in remaining], set(before)
+    if kept != (moved := [name for name in after if name in earlier]):
+        warnings.append(
+            f"the result has its fields in the order of {base_name(base.path)} ({', '.join(moved)}), {MASTER} has "
+            f"them in another ({', '.join(kept)}): programs that read fields by position would confuse them"
+        )
+    return tuple(warnings)
+
+
+def left_out_fields(
+    config: Config, base: SchemaVersion, feed: Sequence[SchemaVersion], op: str | None
+) -> tuple[str, ...]:
+    """Return a warning on fields of CSV feed files that the newest one lacks, so that their values are left out."""
+    if base.typed:
+        return ()
+    known = {*base.schema.names, *config.removed_fields, op}
+    counted = [one for one in feed if not one.typed and not one.partial]
+    files = {one.path: [name for name in one.schema.names if name not in known] for one in counted}
+    names = list(dict.fromkeys(name for lost in files.values() for name in lost))
+    if not names:
+        return ()
+    having = first_few([base_name(path) for path, lost in files.items() if lost])
+    why = f"left out, because {base_name(base.path)}, the newest feed file, has no such "
+    one = len(names) == 1
+    kept = f"{'field' if one else 'fields'}; {setting('output.schema')} keeps {'it' if one else 'them'}"
+    return (f"{_listed(names)} of {having}: {why}{kept}",)
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"{'field' if len(names) == 1 else 'fields'} {', '.join(names)}"
+
+
+_OP = "op.code.field.ordinal"
+
+
+def check_first_rows(
+    config: Config, survey: Survey, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+) -> None:
+    """Raise DataError for a delimited feed file whose first row is read as the header, and names no wanted field.
+
+    It is taken for a record if it has a number, a time or an empty value, or has no name of a field of the master.
+    ``header.check=false`` turns the check off. others: the versions of the master, and of ``output.schema``.
+    """
+    if not config.header_check:
+        return
+    headed = {source.path for source in survey.feed if _has_header(source)}
+    of_feed = {version.path for version in feed}
+    known = {name for version in others if version.path not in of_feed for name in version.schema.names}
+    wanted = list(dict.fromkeys(name for name in (*fields.ids, fields.order, fields.op) if name is not None))
+    expected = {*wanted, *known}
+    for version in feed:
+        names = version.schema.names
+        if version.path not in headed or not expected.isdisjoint(names):
+            continue
+        if known.isdisjoint(wanted) and all(map(is_name, names)):
+            continue  # nothing shows that the settings are right
+        raise error(
+            "format",
+            path=version.path,
+            what=f"its first row, {quoted_value(','.join(names).encode(), 60)}, is read as a header, and names none "
+            f"of the fields {', '.join(wanted)}",
+            cure=f"if the file has no header, set {setting('field.names')} to the names of its fields in order, and "
+            f"{setting('header.lines=0')}; otherwise have it delivered with a header of these names",
+        )
+
+
+def _has_header(source: Source) -> bool:
+    return not FILE_FORMATS[source.file_format].typed and source.file_format != "text" and source.dialect.header
+
+
+def _check_op(op: str, version: SchemaVersion) -> None:
+    """Raise DataError for a feed file without the recorded op code, whose name no field resembles."""
+    if nearest(op, version.schema.names):
+        check_key(version, [op])
+    raise error(
+        "format",
+        path=version.path,
+        what=f"field {op} is missing (it has {', '.join(version.schema.names)})",
+        cure="have it delivered with the op code of each row; if it has no deletes, 'U' in every row is enough",
+    )
+
+
+def check_names(
+    config: Config, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+) -> None:
+    """Raise ConfigError for a configured name that no file has. A run without feed rows may lack the op code.
+
+    Raises DataError that names the newest feed file, for a recorded op code. others: the versions of the master, and of
+    ``output.schema``.
+    """
+    versions = [*others, *feed]
+    known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
+    if feed and fields.op is not None and fields.op not in known and _OP in config.recorded:
+        _check_op(fields.op, feed[-1])
+    named = [("id.field.ordinals", name) for name in fields.ids]
+    named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
+    named += [(_OP, fields.op)] if fields.op is not None and feed else []
+    named += [("partitioned.by", name) for name in fields.sources]
+    named += [(f"default.{name}", name) for name in config.defaults]
+    raise_all(
+        (key, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
+        for key, name in named
+        for near in (nearest(name, known),)
+        if name not in known and not any(in_directory(name, version.path) for version in versions)
+    )
+
 
 Checked = Callable[[Any, str], Any]  # returns a pa.Schema of the types that the run reads, from one and its path
 

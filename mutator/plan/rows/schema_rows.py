@@ -23,9 +23,14 @@ from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.column_rows import column_row_plan, stored_dialect
-from mutator.plan.rows.lost_fields import changed_fields, left_out_fields
-from mutator.plan.rows.missing_fields import check_first_rows, check_names
-from mutator.plan.rows.result_fields import base_version, with_deletes_marked
+from mutator.plan.rows.result_fields import (
+    base_version,
+    changed_fields,
+    check_first_rows,
+    check_names,
+    left_out_fields,
+    with_deletes_marked,
+)
 from mutator.plan.rows.result_schema import SchemaRun
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.run_fields import (

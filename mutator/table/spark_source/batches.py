@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mutator.dataset.file_entry import DATA
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.engine.spark.frames import context_of
-from mutator.engine.spark.worker_python import use_own_python
+from mutator.engine.spark.jvm_start import use_own_python
 from mutator.table.conditions import Where
 from mutator.table.scan_parts import ScanPart, parts_of
 

@@ -7,7 +7,7 @@ import re
 from pyspark.sql import SparkSession
 
 from mutator.engine.spark.frames import context_of
-from mutator.engine.spark.worker_python import use_own_python
+from mutator.engine.spark.jvm_start import use_own_python
 from mutator.errors import error
 
 _OLDEST = (4, 1)  # the first Spark whose sources may return Arrow batches and changes in streams

@@ -13,15 +13,13 @@ from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.exceptions import BUSY
 from mutator.rules import file_names
 from mutator.workflow.directory import bad_files
-from mutator.workflow.directory.arrivals import Arrivals, arrivals
-from mutator.workflow.directory.cures import has_whole_copy, lost_master, master_faults
-from mutator.workflow.directory.damage import forget_repaired
+from mutator.workflow.directory.arrivals import Arrivals, arrivals, sightings
+from mutator.workflow.directory.cures import forget_repaired, has_whole_copy, lost_master, master_faults
 from mutator.workflow.directory.failed_run import failed_run
 from mutator.workflow.directory.lock import holder
 from mutator.workflow.directory.paths import Base, master_of, open_base
 from mutator.workflow.directory.recovery import Recovered, locked_with_room, recover
 from mutator.workflow.directory.results import BaseRunStatus
-from mutator.workflow.directory.sightings import sightings
 
 Seen = TypeVar("Seen")
 

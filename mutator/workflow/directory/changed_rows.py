@@ -3,20 +3,54 @@
 They are a part of the dataset of their version. After the commit they get a second path, so that they stay when the
 dataset is removed. A run that is killed before that is finished by the next command, before any backup is removed.
 ``changes.keep`` removes those of older versions: whole directories, which lose their record first.
+
+The filters of the keys of a base's feed files: there with the version, or not at all.
+
+A run writes them before its version is committed, and they stay when the dataset of the version is removed. What a run
+wrote that did not commit is removed when it is rolled back.
 """
+
+from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from mutator.config import Config
+from mutator.config.feed_settings import feed_settings
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.filter_paths import DIRECTORY, FilterTarget, run_of_filters
 from mutator.dataset.version_log import UNCHANGED, Log
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
+from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory.paths import Base, master_of, open_base
 from mutator.workflow.directory.versions import hide, remove_hidden
+
+
+def target(base: Base, config: Config) -> FilterTarget | None:
+    """Return where a run writes filters; None if the configuration wants none."""
+    return FilterTarget(base.at(DIRECTORY), feed_settings(config)) if config.feed_filters else None
+
+
+def filter_files(base: Base) -> dict[str, list[str]]:
+    """Return the paths of the files with filters, by the run that wrote them."""
+    found: dict[str, list[str]] = {}
+    for entry in entries_of(base.at(DIRECTORY)):
+        if not file_names.is_hidden(entry.name):
+            found.setdefault(run_of_filters(entry.name), []).append(entry.path)
+    return found
+
+
+def forget(base: Base, run: str) -> None:
+    """Remove the filters of a run that can never commit."""
+    for entry in entries_of(base.at(DIRECTORY)):
+        if run in entry.name:  # unfinished files have hidden names
+            base.storage.remove(entry.path)
+    failpoint("recover.filters.removed")
+
 
 CHANGES = "changes"
 _NAME = re.compile(r"version=([0-9]+)")

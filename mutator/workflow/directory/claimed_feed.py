@@ -19,10 +19,10 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.storage.contract import CERTAIN
-from mutator.workflow.directory import arrivals, bad_files, claim, journal, sightings
+from mutator.workflow.directory import arrivals, bad_files, claim, lock
 from mutator.workflow.directory.arrivals import Arrivals, ReadyFile
 from mutator.workflow.directory.bad_files import BadFile
-from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.lock import Journal
 from mutator.workflow.directory.merged_content import IsMerged, Stamp, stamp
 from mutator.workflow.directory.paths import Base
 
@@ -56,7 +56,7 @@ class ClaimedFeed:
         now = self._clock()
         there = frozenset[Arrived]() if self.base.storage.renames else {*merged(), *bad_files.settled(self.base)}
         found = arrivals.arrivals(self.base, self.config, there, now)
-        sightings.note(self.base, found.ahead, now)
+        arrivals.note(self.base, found.ahead, now)
         self.waiting, self.ready = found.waiting, found.ready
         return found
 
@@ -70,7 +70,7 @@ class ClaimedFeed:
         owner = Owner.this_process(self.run, self.config.lock_timeout)
         self.has_begun = True
         self._journal = Journal(self.run, "run", since, started, arrived, owner)
-        journal.begin(self.base, self._journal)
+        lock.begin(self.base, self._journal)
         failpoint("claim.journaled")
         self.base.guard(one.name for one in arrived)
         self.files, stuck = claim.claim(self.base, self.run, found)
@@ -91,7 +91,7 @@ class ClaimedFeed:
             for name, text in shown.items()
         }
         with suppressed(*CERTAIN):  # only ``status`` needs it
-            sightings.note_stuck(self.base, {paths[name]: text for name, text in why.items()})
+            arrivals.note_stuck(self.base, {paths[name]: text for name, text in why.items()})
         name, text = next(iter(shown.items()))
         causes = {
             "sync.mode=full": self.config.full,
@@ -209,7 +209,7 @@ class ClaimedFeed:
     def note_bad(self) -> None:
         """Note in the journal which files are set aside if the run commits: to be called before it does."""
         if self.bad and self._journal is not None:
-            journal.rewrite(self.base, replace(self._journal, bad=tuple(self.bad.values())))
+            lock.rewrite(self.base, replace(self._journal, bad=tuple(self.bad.values())))
             failpoint("merge.bad.noted")
 
     def check_sizes(self) -> None:

@@ -16,12 +16,11 @@ from mutator.errors.exceptions import BUSY, rebuilt, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
-from mutator.workflow.directory import bad_files, cures, damage, journal, versions
+from mutator.workflow.directory import bad_files, cures, lock, versions
 from mutator.workflow.directory.bad_files import Tried
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.failed_run import noted
-from mutator.workflow.directory.journal import Journal
-from mutator.workflow.directory.lock import patient
+from mutator.workflow.directory.lock import Journal, patient
 from mutator.workflow.directory.paths import Base, FoundDataset, given_master, open_base, probe_dataset
 from mutator.workflow.directory.recovery import Recovered, abandon, locked_with_room, recover
 from mutator.workflow.directory.results import BaseRunOutcome, KeptVersion
@@ -72,8 +71,8 @@ def run(
 
 def _check_noted(base: Base, config: Config) -> None:
     """Raise StateError if the master has a file known to be damaged: a run could take it over without reading it."""
-    damage.forget_repaired(base)
-    if damage.notes(base) and not config.master_adopt:
+    cures.forget_repaired(base)
+    if cures.notes(base) and not config.master_adopt:
         for fault in cures.master_faults(base, Log(base.path)):
             raise rebuilt(fault.kind, base.shown(str(fault)))
 
@@ -218,10 +217,10 @@ def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
         found, manifest = _restorable(base, log, to)
         name = file_names.new_run_id(time.time())
         begun = Journal(name, "restore", before.number, datetime.now(UTC).isoformat(timespec="seconds"))
-        journal.begin(base, begun)
+        lock.begin(base, begun)
         failpoint("restore.journaled")
         if versions.is_going(base, manifest.commit.id):
-            journal.end(base, name)
+            lock.end(base, name)
             raise _cannot_restore(base, log, found.path, f"version {to} is being removed, because it is too old")
         version = next_commit(
             before,
@@ -243,7 +242,7 @@ def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
                     mode = versions.publish(base, log)
                     versions.back_up(base, log)
                     aside = versions.set_aside(base, name)
-                    journal.end(base, name)
+                    lock.end(base, name)
         except Interrupted as stop:
             stopped = stop.number  # all of it is done
         return BaseRunOutcome(
@@ -264,7 +263,7 @@ def _commit(base: Base, log: Log, version: Commit, begun: Journal) -> None:
         log.commit(version)
     except MutatorError:
         if abandon(base, log, version.run, begun):
-            journal.end(base, version.run)
+            lock.end(base, version.run)
             raise
 
 
@@ -283,7 +282,7 @@ def _restorable(base: Base, log: Log, to: int) -> tuple[FoundDataset, Manifest]:
         why = "the dataset from before the first run has no manifest, so it cannot be a version"
         raise _cannot_restore(base, log, found.path, why)
     problems = differing_parts(base.storage, found.path, manifest.parts())
-    problems += [f"{part.path}: {why}" for part, why in damage.damaged_parts(base, found.path, manifest)]
+    problems += [f"{part.path}: {why}" for part, why in cures.damaged_parts(base, found.path, manifest)]
     if problems:
         raise _cannot_restore(base, log, found.path, file_names.first_few(problems))
     return found, manifest

@@ -29,12 +29,11 @@ from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING
 from mutator.pipeline.explain.not_known import horizon_note, versions_note
-from mutator.pipeline.explain.paths import with_paths
-from mutator.pipeline.explain.place import Place, held_or_why, place_of
+from mutator.pipeline.explain.place import Place, held_or_why, place_of, with_paths
 from mutator.pipeline.master_settings import manifest_at, recorded_in_manifest, shown_fields_of
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory.key_filters import filter_files
+from mutator.workflow.directory.changed_rows import filter_files
 from mutator.workflow.directory.merged_content import merged_file
 from mutator.workflow.directory.paths import Base, given_master, master_of, open_base, probe_dataset
 

@@ -19,10 +19,9 @@ from mutator.errors import MutatorError, StorageError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
-from mutator.workflow.directory import bad_files, changed_rows, key_filters
+from mutator.workflow.directory import bad_files, changed_rows
 from mutator.workflow.directory.claim import archive, give_back
-from mutator.workflow.directory.journal import Journal, end, journals
-from mutator.workflow.directory.lock import locked, storage_time
+from mutator.workflow.directory.lock import Journal, end, journals, locked, storage_time
 from mutator.workflow.directory.merged_content import IsMerged, merged_content
 from mutator.workflow.directory.paths import Base, probe_dataset, run_of
 from mutator.workflow.directory.versions import REMOVING, back_up, hide, publish, remove_hidden
@@ -235,7 +234,7 @@ def archived(base: Base, journal: Journal, is_merged: IsMerged) -> list[str]:
 
 def remove_output(base: Base, run: str) -> None:
     """Remove the output of a run that can never commit; it is never visible in part."""
-    key_filters.forget(base, run)
+    changed_rows.forget(base, run)
     path = base.at("output", run)
     if not base.storage.renames:
         base.storage.remove(path)

@@ -1,4 +1,9 @@
-"""The outcome of a run, the status and the history of a base: values, as text for a terminal and as JSON."""
+"""The outcome of a run, the status and the history of a base: values, as text for a terminal and as JSON.
+
+A note in a base: the table that its feed files go into. Without it, a command could take them for another target.
+"""
+
+from __future__ import annotations
 
 import json
 from abc import abstractmethod
@@ -6,10 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
+from mutator.dataset import checksummed_json, manifest
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
 from mutator.dataset.commits import Commit
 from mutator.dataset.version_log import UNCHANGED, members_of
+from mutator.errors import error
 from mutator.errors.display import counted, text_of
 from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.reports.base_report import listed_feed
@@ -17,8 +24,60 @@ from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import Section, aligned, listed, said
 from mutator.rules import file_names
 from mutator.rules.truth_table import records_deleted
+from mutator.storage import entries_of, located, read_if_exists
 from mutator.workflow.directory.bad_files import COUNT, FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
+from mutator.workflow.directory.paths import Base
+
+_FORMAT = "mutator target"
+_BESIDE = "table"  # directory of the table in a base, unless another one is given
+
+
+def target_path(base: Base, given: str | None = None) -> str | None:
+    """Return the path of the table that is the target of a base; None if its target is a master.
+
+    given: by the user, for a base without a note, or after the table has moved. Raises StateError for another one, and
+    if the table is not where the note says.
+    """
+    noted = _noted(base)
+    if given is None:
+        if noted is not None and not is_table(noted):
+            raise error("base.target.lost", path=base.given, target=noted, note=_path(base))
+        return noted or (base.at(_BESIDE) if is_table(base.at(_BESIDE)) else None)
+    storage, path = located(given)
+    path = storage.resolve(path)
+    if noted not in (None, path) and is_table(str(noted)):
+        raise error("base.target", path=base.given, target=noted, given=given, note=_path(base))
+    return path
+
+
+def note_target(base: Base, table: str) -> None:
+    """Note the table of a base. A table in the base may move with it."""
+    if _noted(base) != table:
+        own = base.at("")
+        members = {"inside": table.startswith(own), "table": table.removeprefix(own)}
+        base.storage.replace(_path(base), checksummed_json.dump(_FORMAT, 1, members))
+
+
+def is_table(path: str) -> bool:
+    """Return whether a path has a table."""
+    return bool(entries_of(f"{path}/{manifest.TABLE}"))
+
+
+def _noted(base: Base) -> str | None:
+    data = read_if_exists(_path(base))
+    if data is None:
+        return None
+    try:
+        members = checksummed_json.parse(data, _FORMAT, 1)
+        return base.at(members["table"]) if members["inside"] else str(members["table"])
+    except (KeyError, TypeError, ValueError):
+        raise error("base.target.damaged", path=_path(base)) from None
+
+
+def _path(base: Base) -> str:
+    return base.at("_mutator", "target.json")
+
 
 UNSEEN = "cannot be seen, see below"
 _ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}

@@ -9,14 +9,18 @@
 
 The merge is a function, so that all of this is tested without Spark. A run that fails before its commit puts its feed
 files back; one that is killed is finished, or put back, by the next command (``recovery``).
+
+The merge of a workflow: ``mutator run`` on the claimed feed files, with any engine.
 """
+
+from __future__ import annotations
 
 import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
 from mutator.dataset.commit.staging import discard
@@ -30,14 +34,39 @@ from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
-from mutator.workflow.directory import bad_files, changed_rows, damage, journal, key_filters
+from mutator.workflow.directory import bad_files, changed_rows, cures, lock
 from mutator.workflow.directory import versions as masters
 from mutator.workflow.directory.arrivals import Arrivals
+from mutator.workflow.directory.claim import with_paths
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
-from mutator.workflow.directory.journal import Journal
+from mutator.workflow.directory.lock import Journal
 from mutator.workflow.directory.merged_content import merged_content
 from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import abandon, remove_output
+
+if TYPE_CHECKING:
+    from mutator.pipeline.runners import Engine
+
+
+def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
+    """Return the merge for a configuration. engine: as in ``mutate``."""
+
+    def merge(task: Task) -> Merged | tuple[str, ...]:
+        # They load Arrow: most runs of a workflow find nothing to merge.
+        from mutator.pipeline.merge import carry_out, prepare
+
+        prepared = prepare(
+            config, task.master, task.feed, task.output, run=task.run, version=task.version, engine=engine
+        )
+        skipped = tuple(source.name for source in prepared.survey.consumed)
+        if not prepared.survey.feed:
+            return skipped
+        plan = replace(prepared.plan, filters=task.filters)
+        made, report = carry_out(replace(prepared, plan=plan, given=task.paths), merge_on)
+        return Merged(made, skipped, with_paths(report, task.moved))
+
+    return merge
+
 
 _log = logging.getLogger(__name__)
 
@@ -127,7 +156,7 @@ class Run:
         published = base.master if base.storage.renames else output
         paths: dict[str, str | tuple[str, ...]]
         paths = {"master": master, "feed": self.feed.paths_afterwards, "output": published}
-        filters = key_filters.target(base, self.config)
+        filters = changed_rows.target(base, self.config)
         version = self.before.number + 1
         moved = {self.feed.directory: base.shown(self.feed.directory_afterwards)}
         return Task(self.id, master, self.feed.paths, output, version, _shown(base, paths), moved, filters)
@@ -209,11 +238,11 @@ class Run:
         self.aside = masters.set_aside(self.base, self.id)
         self.feed.archive(merged_content(self.base, self.log, self.id))
         if self.version is not None:
-            self.damaged = tuple(one.path for one in damage.notes(self.base))
+            self.damaged = tuple(one.path for one in cures.notes(self.base))
             masters.prune(self.base, self.log, self.config.backup_keep)
             if self.config.changes_keep is not None:
                 changed_rows.prune(self.base, self.config.changes_keep)
-        journal.end(self.base, self.id)
+        lock.end(self.base, self.id)
         failpoint("archive.done")
         _log.info("archived the feed files")
 
@@ -254,7 +283,7 @@ class Run:
             return
         self.feed.give_back()
         remove_output(self.base, self.id)
-        journal.end(self.base, self.id)
+        lock.end(self.base, self.id)
 
     def arrivals(self) -> Arrivals:
         """Return the feed files in incr/, and note those with times ahead of this machine's clock."""

@@ -17,8 +17,7 @@ from mutator.pipeline.verify import Verification
 from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory.changed_rows import kept_problems
-from mutator.workflow.directory.cures import lost_master
-from mutator.workflow.directory.damage import note
+from mutator.workflow.directory.cures import lost_master, note
 from mutator.workflow.directory.lock import locked
 from mutator.workflow.directory.merged_content import rewritten_files
 from mutator.workflow.directory.paths import Base, master_of, open_base, probe_dataset

@@ -4,19 +4,110 @@ Any process can repeat every step, at any time, even two at once. A dataset is m
 process knows, so a process that was paused halfway finds nothing when it goes on.
 """
 
+from __future__ import annotations
+
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.version_log import Log
-from mutator.errors import suppressed
+from mutator.dataset.version_log import NONE, Log
+from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.pipeline.version_point import VersionPoint, lags, newest_of, seconds_of
 from mutator.storage import entries_of, read_if_exists
-from mutator.workflow.directory.cures import lost_master
-from mutator.workflow.directory.damage import notes
-from mutator.workflow.directory.journal import journals
-from mutator.workflow.directory.paths import Base, master_of, probe_dataset, run_of
+from mutator.workflow.directory.cures import lost_master, notes
+from mutator.workflow.directory.lock import journals
+from mutator.workflow.directory.paths import Base, given_master, master_of, open_base, probe_dataset, run_of
+
+
+def dataset_of(place: str, number: int | None) -> str:
+    """Return the path of the dataset of a version. number: None for the latest; 0 for the master before the first.
+
+    Raises ConfigError where it is not kept any more.
+    """
+    base = open_base(place)
+    log = Log(base.path)
+    latest = log.latest()
+    if number is None or number == latest.number:
+        return master_of(base, latest)
+    if number == 0:
+        return given_master(base, log)
+    version = log.read(number) if number in log.numbers() else NONE
+    if version.dataset is not None and version.dataset == latest.dataset:
+        return master_of(base, latest)
+    found = base.find(version.dataset) if version.dataset is not None else None
+    if found is None:
+        kept = [one.number for one in log.all() if one.dataset is not None and _is_kept(base, one, latest)]
+        kept = [0, *kept] if base.storage.stat(given_master(base, log)) is not None else kept
+        what = f"version with a dataset that is still there; those are {', '.join(map(str, kept))}"
+        raise error("path.missing", path=f"{place}@{number}", what=what)
+    return found.path
+
+
+def _is_kept(base: Base, version: Commit, latest: Commit) -> bool:
+    return version.dataset is not None and (version.dataset == latest.dataset or base.find(version.dataset) is not None)
+
+
+def point_of(version: Commit, sizes: Mapping[str, int] | None = None) -> VersionPoint:
+    """Return a version. sizes: commit ID of a dataset -> its bytes."""
+    committed = seconds_of(version.committed)
+    lag, shortest = lags(committed, version.claimed, {file.name for file in version.feed})
+    return VersionPoint(
+        number=version.number,
+        kind=version.action,
+        run=version.run,
+        committed=committed,
+        rows=version.records,
+        bytes=(sizes or {}).get(version.dataset or ""),
+        counts=version.counts,
+        files=len(version.feed),
+        feed_bytes=sum(file.bytes for file in version.feed),
+        lag=lag,
+        shortest_lag=shortest,
+    )
+
+
+def newest_points(base: str) -> tuple[VersionPoint | None, VersionPoint | None]:
+    """Return the newest version of a base, and the newest one that merged something; None without one.
+
+    base: full path. Raises StateError for a damaged log.
+    """
+    log = Log(base)
+    numbers = log.numbers()
+    versions = (log.read(number) for number in reversed(numbers))
+    return newest_of(map(point_of, versions), "run")
+
+
+def latest_points(path: str, most: int) -> tuple[list[VersionPoint], int]:
+    """Return the newest versions of a base that can be read, oldest first, and the number of all.
+
+    path: of the base, as the user gives it. Datasets that are kept have a size.
+    """
+    base = open_base(path)
+    log = Log(base.path)
+    with suppress(MutatorError):  # a listing that cannot be trusted is one of the problems of a status
+        numbers = log.numbers()
+        sizes = _sizes(base)
+        points = []
+        for number in numbers[-most:]:
+            with suppress(MutatorError):
+                points.append(point_of(log.read(number), sizes))
+        return points, len(numbers)
+    return [], 0
+
+
+def _sizes(base: Base) -> dict[str, int]:
+    """Return the bytes of each dataset that is kept, by its commit ID."""
+    found = {}
+    for dataset in (*base.datasets(), probe_dataset(base.storage, base.master)):
+        with suppress(MutatorError):
+            manifest = read_manifest(base.storage, dataset.path)
+            if manifest is not None:
+                found[manifest.commit.id] = sum(part.bytes for part in manifest.files)
+    return found
+
 
 _TRIES = 5
 REMOVING = ".removing-"

@@ -87,7 +87,7 @@ class Attempt:
         self._stop.set()
         sc = self._sc
         if sc is not None:
-            from mutator.engine.spark.faults import spark_faults
+            from mutator.engine.spark.jvm_log import spark_faults
 
             with suppress(MutatorError), spark_faults(sc):  # without its JVM no job runs
                 sc.cancelJobGroup(self._group)
@@ -137,7 +137,7 @@ class Attempt:
     def _on_spark(self, plan: Plan, staging: str | None) -> Receipts:
         # Most tables are merged without Spark, which takes half a second to import.
         from mutator.engine.spark import single_task
-        from mutator.engine.spark.faults import spark_faults
+        from mutator.engine.spark.jvm_log import spark_faults
         from mutator.engine.spark.spark_runner import SparkRunner
 
         sc = self._context()

@@ -2,43 +2,94 @@
 
 Threads of the driver merge one table after the other, like ``mutator run`` or ``mutator workflow run``. The main thread
 starts Spark when the first of them needs it, watches deadlines and signals, and notes the result of each table.
+
+The order of tables: largest first, because a large table that begins last would end long after the others.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import posixpath
 import queue
 import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mutator.dataset.commit.staging import published
+from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.interrupts import Interrupted
 from mutator.pipeline.merge import carry_out, prepare
 from mutator.pipeline.runners import shared_workers
-from mutator.rules.file_names import new_run_id
+from mutator.rules.file_names import is_hidden, new_run_id
 from mutator.storage import located
 from mutator.workflow import directory
+from mutator.workflow.directory.paths import master_of, open_base
 from mutator.workflow.many_tables.attempt import Attempt, Stopped
-from mutator.workflow.many_tables.event_log import EventRecord, Past, recording
-from mutator.workflow.many_tables.largest_first import largest_first, sizes_of
-from mutator.workflow.many_tables.summary import Summary, TableResult, TableState
+from mutator.workflow.many_tables.summary import EventRecord, Past, Summary, TableResult, TableState, recording
 from mutator.workflow.many_tables.tables_file import ListedTable, Tables
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from mutator.engine.local.processes import Processes
+
+
+def sizes_of(tables: Sequence[ListedTable], at_once: int) -> dict[str, int]:
+    """Return the bytes of master and feed of each table, by its name.
+
+    at_once: number of tables that are listed together, because listing a remote storage is mostly waiting.
+    """
+    with ThreadPoolExecutor(at_once) as threads:
+        return dict(zip((table.name for table in tables), threads.map(bytes_of, tables), strict=True))
+
+
+def largest_first(tables: Sequence[ListedTable], sizes: Mapping[str, int]) -> list[ListedTable]:
+    """Return tables by their bytes, largest first; equally large ones by name."""
+    return sorted(tables, key=lambda table: (-sizes[table.name], table.name))
+
+
+def bytes_of(table: ListedTable) -> int:
+    """Return the bytes of a table's master and feed, as listed; 0 for missing paths.
+
+    This is only an estimate, and faults are left for the run to report.
+    """
+    paths: tuple[str, ...] = (table.master, *table.feed)
+    if table.base is not None:
+        paths = (_master_of(table.base), posixpath.join(table.base, "incr"))
+    return sum(map(_bytes_at, paths))
+
+
+def _master_of(given: str) -> str:
+    try:
+        base = open_base(given)
+        return master_of(base, Log(base.path).latest())
+    except MutatorError:
+        return posixpath.join(given, "master")
+
+
+def _bytes_at(path: str) -> int:
+    """Return the bytes of all files below a path, those of partitions included, but not of hidden ones."""
+    try:
+        storage, path = located(path)
+        entry = storage.stat(path)
+        if entry is not None and entry.type == "directory":
+            files = ((one.path[len(path) + 1 :], one) for one in storage.walk(path))
+        else:
+            files = ((one.name, one) for one in (storage.glob(path) if entry is None else [entry]))
+        return sum(one.bytes for name, one in files if one.type == "file" and not any(map(is_hidden, name.split("/"))))
+    except MutatorError:
+        return 0  # the run reports the fault
+
 
 _log = logging.getLogger(__name__)
 _AGAIN = 0.2  # seconds until a table that is stopping is stopped again

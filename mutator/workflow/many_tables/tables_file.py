@@ -6,11 +6,19 @@
     [tables.NAME.settings]              settings of the configuration
 
 ``{table}`` in a path is the table's name. Paths are relative to the file. All faults are reported together.
+
+Paths of tables that are merged at the same time: no table may write to a path that another one reads or writes.
+
+Otherwise their order would decide the result. A pattern meets a path if it matches the first parts of the path, one by
+one.
 """
 
+from __future__ import annotations
+
+import fnmatch
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +28,84 @@ from mutator import config as configuration
 from mutator.config import Config, parsers
 from mutator.config.sources import flat, layered, parse_overrides, parse_toml, parsed_file, read_settings, suggestion
 from mutator.errors import MutatorError, error
-from mutator.workflow.many_tables.path_conflicts import TablePaths, clashes
+from mutator.storage import located
+
+_MAGIC = re.compile(r"[*?[]")
+_Reads = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TablePaths:
+    """The paths that a table writes and reads, by key of the tables file."""
+
+    table: str
+    writes: Mapping[str, str]
+    reads: Mapping[str, _Reads]
+
+
+def clashes(tables: Sequence[TablePaths]) -> list[str]:
+    """Return a fault for each path that a table writes and another one reads, writes or has an entry below.
+
+    >>> clashes([TablePaths("a", {"output": "/o/a"}, {}), TablePaths("b", {"output": "/o/b"}, {"master": "/o/a"})])
+    ['tables.b.master: is /o/a, the output of table a; tables run in any order, so give b a run of its own']
+    """
+    written: dict[str, tuple[str, str]] = {}
+    found = []
+    for table in tables:
+        for key, path in table.writes.items():
+            first = written.setdefault(_resolved(path), (table.table, key))
+            if first != (table.table, key):
+                found.append(f"tables.{table.table}.{key}: is {path}, the {first[1]} of table {first[0]}, too; {_CURE}")
+    above = {parent: path for path in written for parent in _above(path)}
+    for table in tables:
+        for key, path, reads in _all_paths(table):
+            met = _met(path, written, above, reads)
+            if met is None or written[met][0] == table.table:
+                continue
+            other, role = written[met]
+            here = f"tables.{table.table}.{key}"
+            if path == met:
+                how = f"is {path}, the {role} of table {other}"
+                found.append(f"{here}: {how}; tables run in any order, so give {table.table} a run of its own")
+            else:
+                found.append(f"{here}: {path} and {met}, the {role} of table {other}, overlap; {_CURE}")
+    return found
+
+
+_CURE = "name another path"
+
+
+def _all_paths(table: TablePaths) -> Iterator[tuple[str, str, bool]]:
+    yield from ((key, _resolved(path), False) for key, path in table.writes.items())
+    for key, paths in table.reads.items():
+        for path in (paths,) if isinstance(paths, str) else paths:
+            yield key, _resolved(path), True
+
+
+def _met(path: str, written: Mapping[str, tuple[str, str]], above: Mapping[str, str], reads: bool) -> str | None:
+    """Return a written path that is above a path or below it; for a path that is read, also the path itself."""
+    if reads and _MAGIC.search(path.partition("://")[2] or path):
+        return next((other for other in written if _matches(path, other)), None)
+    if reads and path in written:
+        return path
+    return next((parent for parent in _above(path) if parent in written), above.get(path))
+
+
+def _matches(pattern: str, path: str) -> bool:
+    parts = zip(pattern.split("/"), path.split("/"), strict=False)
+    return all(fnmatch.fnmatchcase(name, part) for part, name in parts)
+
+
+def _above(path: str) -> Iterator[str]:
+    root = path.find("://") + 3 if "://" in path else 1
+    while (cut := path.rfind("/", root)) > 0:
+        path = path[:cut]
+        yield path
+
+
+def _resolved(path: str) -> str:
+    return located(path)[1].rstrip("/")
+
 
 _RUN = ("at-once", "deadline", "record")
 _TABLE = ("master", "feed", "output", "base", "config", "settings", "deadline")

@@ -7,13 +7,15 @@
 
 Partitions are made in a hidden directory beside the output. A loop that was stopped or failed resumes there: finished
 partitions are not merged again. (On a storage that cannot rename, that directory is the output itself, and ``_SUCCESS``
-marks it as complete.) A record must not move to another partition: each run sees only its own partition.
-"""
+marks it as complete.) A record must not move to another partition: each run sees only its own partition."""
+
+from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from mutator.config import Config
 from mutator.dataset import manifest
@@ -22,16 +24,139 @@ from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
-from mutator.errors.display import without_secrets
+from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.merge import run
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import Section, ended, said
 from mutator.pipeline.runners import Engine
 from mutator.rules import file_names
+from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 from mutator.storage import Storage, located, located_to_write, storage_for
 from mutator.storage.registry import same_storage
-from mutator.workflow.partitions.pairs import inputs_of, pairs_of
-from mutator.workflow.partitions.report import PartitionRun, PartitionRuns
-from mutator.workflow.partitions.work import WorkDirectory
+from mutator.workflow.partitions.pairs import (
+    differing_inputs,
+    inputs_of,
+    pairs_of,
+    read_record,
+    record_content,
+    record_path,
+)
+
+
+class WorkDirectory:
+    """The directory where partitions are made, claimed by this process, until they are published as the output."""
+
+    def __init__(self, storage: Storage, output: str, inputs: Mapping[str, Any]) -> None:
+        above, name = posixpath.split(output)
+        self.path = posixpath.join(above, f".{name}.partitions") if storage.renames else output
+        self._storage, self._output, self._inputs = storage, output, inputs
+        self._record = record_path(self.path)
+        self._claim: object | None = None
+
+    def __enter__(self) -> WorkDirectory:
+        storage = self._storage
+        exists = storage.stat(self._output) is not None
+        begun = None if exists and storage.renames else self._read()
+        if exists and (begun is None or begun["partitions"] is not None):
+            raise error("output.exists", path=self._output)
+        storage.make_directory(self.path)
+        if storage.holds:
+            self._claim = storage.hold(self.path)
+            if self._claim is None:
+                raise error("output.busy", path=self._output, staging=self.path)
+        if begun is None:
+            with storage.create_new(self._record) as stream:
+                stream.write(record_content(self._inputs, None))
+        elif begun["inputs"] != self._inputs:
+            what = differing_inputs(begun["inputs"], self._inputs)
+            raise error("partition.resume", path=self._output, place=self.path, what=what)
+        failpoint("runs.begun")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._claim = None
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            return read_record(self.path)
+        except ValueError as fault:
+            raise error("partition.resume", path=self._output, place=self.path, what=f"record ({fault})") from None
+
+    def publish(self, done: Sequence[PartitionRun]) -> None:
+        """Publish all partitions as the output, with a record of their runs."""
+        storage = self._storage
+        runs = [{**asdict(one), "counts": dict(one.counts)} for one in done]
+        success = posixpath.join(self.path, SUCCESS)
+        if storage.stat(success) is None:
+            with storage.create_new(success):
+                pass
+        failpoint("runs.success")
+        storage.replace(self._record, record_content(self._inputs, runs))
+        failpoint("runs.recorded")
+        if storage.renames:
+            try:
+                storage.rename_new(self.path, self._output)
+            except FileExistsError:
+                raise error("output.exists", path=self._output) from None
+        failpoint("runs.published")
+
+
+_COLUMNS = ("inserted", "updated", "deleted")
+
+
+@dataclass(frozen=True)
+class PartitionRun:
+    """The outcome of one partition."""
+
+    directory: str
+    how: str  # merged | carried
+    counts: Mapping[str, int]  # as its manifest has them, of its last run
+    before: bool = False  # made by an earlier call that did not finish
+
+
+@dataclass(frozen=True)
+class PartitionRuns(PrintedReport):
+    """The outcome of all partitions."""
+
+    master: str
+    feed: str
+    output: str
+    partitions: tuple[PartitionRun, ...]
+    warnings: tuple[str, ...]
+    seconds: float
+
+    def counts(self) -> dict[str, int]:
+        """Return the sums of feed rows, their outcomes and output rows."""
+        names = ("feed rows", *(f"feed {name}" for name in FEED_OUTCOMES))
+        merged = [one for one in self.partitions if one.how == "merged"]
+        found = {name: sum(one.counts.get(name, 0) for one in merged) for name in names}
+        return found | {"output rows": sum(one.counts.get("output rows", 0) for one in self.partitions)}
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        return {**super().members(), "counts": self.counts()}
+
+    def sections(self) -> Iterable[Section]:
+        """Return a table with a row for each partition, and the sums."""
+        width = max([len("partition"), *(len(one.directory) for one in self.partitions)])
+        head = "".join(f"{name:>12}" for name in ("feed rows", *_COLUMNS, "output rows"))
+        lines = [f"{'partition':<{width}}  {'':<8}{head}"]
+        for one in self.partitions:
+            shown = [one.counts.get(name, 0) for name in ("feed rows", "feed inserted", "feed updated")]
+            shown.append(records_deleted(one.counts))
+            cells = [f"{count:,}" for count in shown] if one.how == "merged" else ["" for _ in shown]
+            cells.append(f"{one.counts.get('output rows', 0):,}")
+            before = "  (before)" if one.before else ""
+            lines.append(f"{one.directory:<{width}}  {one.how:<8}{''.join(f'{cell:>12}' for cell in cells)}{before}")
+        n, lost = self.counts(), list[str]()
+        if unknown := n["feed delete of unknown"]:
+            found = "found no record in its partition" if unknown == 1 else "found no records in their partitions"
+            lost = [f"{counted(unknown, 'delete')} {found}"]
+        merged = sum(one.how == "merged" for one in self.partitions)
+        done = f"wrote {counted(n['output rows'], 'row')} in {counted(len(self.partitions), 'partition')}, "
+        done += f"{merged:,} merged and {len(self.partitions) - merged:,} carried over"
+        return said(*lines, "", *lost), ended(done, self.seconds)
 
 
 def run_partitions(

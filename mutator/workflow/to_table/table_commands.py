@@ -1,8 +1,15 @@
-"""The commands of a base whose target is a table: run and status. Each begins with recovery."""
+"""The commands of a base whose target is a table: run and status. Each begins with recovery.
+
+Compactions of the table of a workflow, while no feed file waits: no lock is held, and they never fail a run.
+"""
+
+from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Any
 
 from mutator.config import Config
 from mutator.dataset.version_log import Log
@@ -12,17 +19,69 @@ from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.rules import file_names
 from mutator.storage import entries_of
 from mutator.workflow.directory import bad_files
+from mutator.workflow.directory.arrivals import sightings
 from mutator.workflow.directory.bad_files import Tried
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.failed_run import failed_run, noted
 from mutator.workflow.directory.lock import holder, locked, patient
 from mutator.workflow.directory.paths import Base, open_base
-from mutator.workflow.directory.sightings import sightings
-from mutator.workflow.to_table.look import Look
-from mutator.workflow.to_table.table_recovery import recover, set_aside
 from mutator.workflow.to_table.table_results import TableRunOutcome, TableRunStatus
-from mutator.workflow.to_table.table_run import TableRun
-from mutator.workflow.to_table.target import TargetTable
+from mutator.workflow.to_table.table_run import TableRun, recover, set_aside
+from mutator.workflow.to_table.target import Look, TargetTable
+
+_AFTER_FAULT = 60.0  # seconds until the next try, at least
+
+
+class Upkeep:
+    """The compactions of one process. Each is a step of a few seconds, so that a feed file waits for one at most."""
+
+    def __init__(self, config: Config, target: TargetTable, clock: Callable[[], float] = time.monotonic) -> None:
+        """Compact nothing yet."""
+        self._after, self._config, self._target, self._clock = config.compact_after, config, target, clock
+        self._next = 0.0
+
+    def steps(self, is_quiet: Callable[[], bool]) -> Iterator[Any]:
+        """Yield the reports of compactions until nothing is left to do, or no longer quiet.
+
+        Raises the exception of a compaction that failed; it is not tried again for a minute.
+        """
+        if self._after is None:
+            return
+        try:
+            while self._clock() >= self._next and is_quiet():
+                kept = self._target.keep(self._config)
+                self._next = self._clock() + kept.seconds
+                if kept.report is not None:
+                    yield kept.report
+        except Exception:
+            self._next = self._clock() + max(self._after, _AFTER_FAULT)
+            raise
+
+    def applied(self) -> None:
+        """Take note that a version was applied: the table may need a compaction once it is idle."""
+        if self._after is not None:
+            self._next = min(self._next, self._clock() + self._after)
+
+
+def kept(outcome: TableRunOutcome, upkeep: Upkeep, is_quiet: Callable[[], bool]) -> TableRunOutcome:
+    """Return the outcome of a run with the compactions that follow it. is_quiet: whether no feed file waits."""
+    if outcome.stopped is not None:
+        return outcome
+    if outcome.version is not None:
+        upkeep.applied()
+    reports, fault, stopped = list[Any](), None, None
+    try:
+        for report in upkeep.steps(is_quiet):
+            reports.append(report)  # those before an error count
+    except MutatorError as found:
+        fault = str(found)
+    except Exception as found:  # noqa: BLE001  # a bug of the compaction must not look like one of the run
+        fault = f"{type(found).__name__}: {found}"
+    except Interrupted as stop:  # the run itself is done
+        stopped = stop.number
+        fault = "a signal stopped it; the next one goes on"
+    return replace(outcome, compactions=tuple(reports), compaction_fault=fault, stopped=stopped)
+
 
 _DIRECTORIES = ("incr", "working", "archive")
 _ANY = 0  # in place of the version that a run starts from: other writers may add versions all the time

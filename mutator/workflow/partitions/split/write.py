@@ -33,8 +33,7 @@ from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import partition_rows
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream, compressor
-from mutator.workflow.partitions.split.files import UnsplitFile
-from mutator.workflow.partitions.split.rows import Chunk, header_of, read_chunks, shown_by
+from mutator.workflow.partitions.split.files import Chunk, UnsplitFile, header_of, read_chunks, shown_by
 
 
 def split_file(
