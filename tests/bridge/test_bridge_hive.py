@@ -227,7 +227,7 @@ def dropping(hive, case, *arguments):
     return hive.run(whole)
 
 
-@pytest.mark.soak
+@pytest.mark.thorough(keep=0)
 def test_no_rows_come_back(hive):
     def case(spark, root):
         for how, by in (("STORED AS ORC", ("dt",)), ("STORED AS AVRO", ())):
