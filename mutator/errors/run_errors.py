@@ -101,8 +101,8 @@ RUNS: dict[int, dict[str, str]] = {
             "the directories beside it"
         ),
         "partition.in.path": (
-            "{path}: its files have {fields} in the names of their directories alone, which a run for each partition "
-            "would lose; merge into it with mutator run, or write it with {partition.columns=file} first"
+            "{path}: its files have {fields} in the names of their directories alone, which would be "
+            "lost here; merge into it with mutator run, or write it with {partition.columns=file} first"
         ),
         "partition.directories": (
             "{path}: {partitioned.by} is {fields}, but {directory} is not that: {why}. Only a master of Parquet, ORC "
@@ -137,9 +137,9 @@ RUNS: dict[int, dict[str, str]] = {
             "so all records would lose them; {cure}"
         ),
         "schema.directory": (
-            "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables, but rows "
-            "of text must contain it, and {partitioned.by} must name it for a master of Parquet, ORC or Avro; write "
-            "the files with the field, or name it"
+            "{path}: field {field} is missing: its value is only in the directory's name, as in Hive tables. Only the "
+            "files of a master of Parquet, ORC or Avro may lack it, if {partitioned.by} names it: write other files "
+            "with the field"
         ),
         "schema.type": (
             "field {field} is {one} in {path} and {other} in {other_path}: {why}; convert the field in one of them to "

@@ -20,6 +20,7 @@ from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.avro_aliases import config_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
+from mutator.plan.inspect.path_names import only_in_paths
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.mistakes.checks import check_inputs
@@ -250,6 +251,8 @@ def limits_of(config: Config) -> Limits:
 
 def _notes(config: Config, survey: Survey) -> Iterator[str]:
     yield from operation_notes(config, survey.feed)
+    if names := only_in_paths(survey.feed):
+        yield f"not read: {', '.join(names)}, which the feed has in the names of its directories alone"
     if survey.consumed and not survey.feed:
         yield "nothing to merge: every feed file was merged before"
     deletes = any(is_delete_source(config, source) for source in survey.feed)

@@ -94,7 +94,7 @@ UNDECIDED = {
         "keep the op code column of the master?",
         proposed(0, 3, op=1, delete_codes=["D"]) | {"op.code.keep": False},
     ),
-    "unknown_op_codes": ("no tool has these codes", "Is '?!' (1), '?D' (1) an op code of deletes?", OP_CODES),
+    "unknown_op_codes": ("no tool has these codes", "Is '' (1), '?!' (1), '?D' (1) an op code of deletes?", OP_CODES),
     "regex_delimiter": (
         "blanks around two delimiters",
         "Is a semicolon the delimiter? 1 row of 5 then has",

@@ -1,6 +1,7 @@
 """Files with fields in the names of their directories alone, as Hive and Spark write them: Parquet, ORC and Avro.
 
-Such a field is read as the other side of the run has it. Its values are text, so it is text if no file has its type.
+Such a field of a master is read as the feed has it. Its values are text, so it is text if no file has its type. Those
+of a feed file are not read: a file is known again by its name and bytes, which would not identify its rows.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,8 +23,8 @@ from mutator.rules.partition_paths import values_of
 
 def with_path_fields(
     config: Config, known: Manifest | None, master: Sequence[Source], feed: Sequence[Source], *, managed: bool
-) -> tuple[tuple[Source, ...], list[Source]]:
-    """Return the files of a master and of its feed, with the fields in their paths.
+) -> tuple[Source, ...]:
+    """Return the files of a master, with the fields in their paths.
 
     known: the manifest of the master. managed: it is in force; an adopted master has files with its fields. Of a master
     without a manifest, only partition fields of the configuration and fields of the feed are read from paths.
@@ -34,8 +35,19 @@ def with_path_fields(
         wanted |= set(known.spec.get(IN_PATH, ()) if known is not None else ())
         wanted |= {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
         master = [_with_fields(source, wanted, {**_types(feed), **types}) for source in master]
-    types = {**types, **_types(master)}
-    return tuple(master), [_with_fields(source, types.keys(), types) for source in feed]
+    return tuple(master)
+
+
+def only_in_paths(sources: Sequence[Source]) -> list[str]:
+    """Return the fields that typed files have in the names of their directories alone."""
+    typed = [one for one in sources if FILE_FORMATS[one.file_format].typed and one.file_schema is not None]
+    names = [
+        name
+        for one in typed
+        for name, _ in _values(one.path)
+        if one.file_schema is not None and name not in one.file_schema.schema.names and name not in dict(one.in_path)
+    ]
+    return list(dict.fromkeys(names))
 
 
 def _types(sources: Sequence[Source]) -> dict[str, Any]:

@@ -126,8 +126,9 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
         known_master, found = with_tables(tables, schemas, survey.master, found, config.id_fields)
         survey = replace(survey, master=known_master)
     adopted_as = known if known is not None else _adopted(storage_for(master), master) if config.master_adopt else None
-    both_sides = with_path_fields(config, adopted_as, survey.master, found, managed=known is not None)
-    survey, found = replace(survey, master=both_sides[0]), both_sides[1]
+    survey = replace(
+        survey, master=with_path_fields(config, adopted_as, survey.master, found, managed=known is not None)
+    )
     wanted = None if output is None else output[1]
     keeps_names = survey.versioned or survey.partitioned is not None
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)

@@ -22,7 +22,6 @@ from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
@@ -42,6 +41,7 @@ from mutator.workflow.partitions.pairs import (
     record_content,
     record_path,
 )
+from mutator.workflow.partitions.split.files import check_fields
 
 
 class WorkDirectory:
@@ -179,7 +179,7 @@ def run_partitions(
     config = _config_of_partitions(config)
     storage, target = located_to_write(output)
     (_, old), (_, new) = located(master), located(feed)
-    _check_fields(old)
+    check_fields(old)
     pairs = pairs_of(config, old, new)
     with WorkDirectory(storage, target, inputs_of(config, old, new, pairs)) as work:
         done, warnings = [], list(config.warnings)
@@ -230,14 +230,6 @@ def _config_of_partitions(config: Config) -> Config:
     config = replace(config, control_suffix=None, sequence_gaps="ignore")
     # A partition is a master without partitions; the settings of one run for all may be in the same file.
     return replace(config, partitioned_by=(), key_scope=None)
-
-
-def _check_fields(master: str) -> None:
-    """Raise ConfigError for a master that one run wrote, whose files lack the fields that each partition shares."""
-    known = _manifest_at(storage_for(master), master)
-    in_path = () if known is None else known.spec.get(IN_PATH, ())
-    if in_path:
-        raise error("partition.in.path", path=master, fields=", ".join(in_path))
 
 
 def _manifest_at(storage: Storage, path: str) -> Manifest | None:

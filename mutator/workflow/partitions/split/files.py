@@ -7,6 +7,7 @@ Rows are a pa.Array: lines and encoded Avro records are large_binary, rows of Pa
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -16,7 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.config import Config
+from mutator.dataset import manifest
+from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import FileContent
+from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.formats.blocks.avro_rows import shown_record
@@ -205,6 +209,8 @@ def feed_files(
     probing = replace(config, id_fields=(*config.id_fields, *(one for one in wanted if isinstance(one, str))))
     named = bool(config.field_names) or any(isinstance(one, str) for one in probing.id_fields)
     named = named or bool({config.feed_format, config.output_format, config.master_format} - {None, "text"})
+    for directory in {_above_partitions(path) for path in found}:
+        check_fields(directory)
     sources = [
         probe_file(probing, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
     ]
@@ -219,6 +225,24 @@ def feed_files(
     _check_names(fields, wanted, sources)
     width = _width(config, sources)
     return tuple(_feed_file(config, fields, wanted, replace(one, head=b""), width) for one in sources), hidden
+
+
+def check_fields(directory: str) -> None:
+    """Raise ConfigError for the directory of a master whose files have fields in their paths alone."""
+    storage = storage_for(directory)
+    is_there = storage.stat(posixpath.join(directory, manifest.PATH)) is not None
+    known = read_manifest(storage, directory) if is_there else None
+    in_path = () if known is None else known.spec.get(IN_PATH, ())
+    if in_path:
+        raise error("partition.in.path", path=directory, fields=", ".join(in_path))
+
+
+def _above_partitions(path: str) -> str:
+    """Return the directory of a dataset that a file may be in: it is above the partitions."""
+    directory = posixpath.dirname(path)
+    while "=" in posixpath.basename(directory)[1:]:
+        directory = posixpath.dirname(directory)
+    return directory
 
 
 def _check_names(fields: Sequence[PartitionField], wanted: Sequence[str | int], sources: Sequence[Source]) -> None:
