@@ -37,7 +37,7 @@ class SplitRecord:
     """The files of a split feed and their origin."""
 
     commit: Commit  # that made it
-    by: str  # as ``partition_by.text_of`` writes it
+    by: str  # as ``partition_fields.text_of`` writes it
     files: tuple[SplitFile, ...]
     beside: tuple[FileEntry, ...]  # rejected rows
 

@@ -15,8 +15,6 @@ from mutator.formats.files.parquet import table_writer
 from mutator.formats.values.json_text import to_json
 from mutator.storage import located_to_write
 
-OUTPUT_FORMATS = ("csv", "json", "parquet")
-
 
 def row_text(reader: Any, output_format: str) -> Iterator[bytes]:
     """Yield rows as lines, several at a time, without the last line feed.

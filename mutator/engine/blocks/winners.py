@@ -256,16 +256,16 @@ class Winners:
         self.note("revived", rest[moves == REVIVES])
         rest = rest[moves != ARRIVES]
         none = np.zeros(len(rest), np.bool_)
-        insert = bury = rest[:0]
+        insert, bury = [arrive], [rest[:0]]
         for decision, chosen, *_ in self._decided(rest, Olds(NOTHING, none, none), None):
             self._count(decision, rest[chosen])
             if decision.result == "write":
-                insert = rest[chosen]
-                self.note_horizon(insert)
+                insert.insert(-1, rest[chosen])
+                self.note_horizon(rest[chosen])
             else:
-                bury = rest[chosen]
-                self.note("inserted and deleted", bury[self.found.upserts[bury]])
-        return np.concatenate([insert, arrive]), bury
+                bury.append(rest[chosen])
+                self.note("inserted and deleted", bury[-1][self.found.upserts[bury[-1]]])
+        return np.concatenate(insert), np.concatenate(bury)
 
     def close(self) -> None:
         """Count the remarks on all winners, once each has met the record or tombstone of its key."""

@@ -1,8 +1,8 @@
 """The contract of a file format: how a file's schema is probed, and its rows read and written as Arrow record batches.
 
 A format knows bytes and the file's own types. What its fields mean (key, order value, op code) is decided by the block
-types, see ``formats.blocks.contract``. To add a format, write a class with the members of ``FileFormat`` and add a line
-to ``registry.FILE_FORMATS``; ``orc`` is the shortest example.
+types, see ``formats.blocks.block_type``. To add a format, write a class with the members of ``FileFormat`` and add a
+line to ``file_formats.FILE_FORMATS``; ``orc`` is the shortest example.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

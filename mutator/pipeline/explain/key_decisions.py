@@ -1,8 +1,8 @@
 """What a run decided about one key: the outcome of each of its mutations, and what the master had before and after.
 
-Nothing is decided here. The mutations of the key, and what the master held, go through the merge of one bucket
-(``engine.records.merge``), as they did in the run; its counts and its rows are the answer. Only where it is not known
-what the master held, the outcomes that are possible are listed.
+Nothing is decided here. The mutations of the key, and the record or tombstone of the master, go through the merge of
+one bucket (``engine.records.record_merge``), as they did in the run; its counts and its rows are the answer. Where
+the master's part is not known, the possible outcomes are listed.
 
 >>> place = precedence(5, 1, b"ups_1.txt", 0, b"k,5")
 >>> one = Mutation("ups_1.txt", 0, 1, "line 1, byte 0", place, False, b"k,5", b"k,5")

@@ -15,7 +15,7 @@ from mutator.plan.rows.partitioning import Partitioning
 class RowPlan:
     """How a run reads and writes rows."""
 
-    block_type: str  # a key of ``formats.blocks.registry.BLOCK_TYPES``
+    block_type: str  # a key of ``formats.blocks.block_types.BLOCK_TYPES``
     layouts: Mapping[str, Any]  # "master", "feed", and more for files of other schemas
     output: Any  # how to write, in the block type's own form
     spec: dict[str, Any]  # for the manifest
