@@ -5,6 +5,7 @@ circles.
 import ast
 import re
 import tomllib
+from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
@@ -204,3 +205,8 @@ def test_planted_faults_are_in_the_source():
     faults = tomllib.loads((PACKAGE.parent / "tests/mutants/faults.toml").read_text(encoding="utf-8"))["fault"]
     found = [(PACKAGE.parent / one["file"]).read_text(encoding="utf-8").count(one["old"].strip("\n")) for one in faults]
     assert [one["name"] for one, times in zip(faults, found, strict=True) if times != 1] == []
+
+
+def test_a_public_class_has_a_name_of_its_own():
+    defined = [node.name for tree in trees().values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert [name for name, times in Counter(defined).items() if times > 1 and not name.startswith("_")] == []

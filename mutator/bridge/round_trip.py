@@ -42,7 +42,7 @@ from mutator.frames.file_rows import FileRange, read_range
 from mutator.pipeline.merge import Prepared, carry_out, prepare
 from mutator.pipeline.report import Report
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, ended, listed, said
+from mutator.pipeline.reports.sections import ReportSection, ended, listed, said
 from mutator.pipeline.runners import Engine
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import directory_of
@@ -68,7 +68,7 @@ class BridgeReport(PrintedReport):
         """Return the members of the JSON; the member ``merged`` is the report of the merge."""
         return {"text" if name == "copy" else name: value for name, value in super().members().items()}
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return the tables, the export, the merge, and what became of the table."""
         if self.exported is None:
             export = "skipped: the text copy is that of the table as it is"

@@ -27,7 +27,7 @@ from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, said
+from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify_rows import check_keys, key_reader, reading_of_dataset
 from mutator.plan.reading import Reading
 from mutator.storage import Storage, located_to_write, read_file, read_if_exists, storage_for, walk
@@ -75,7 +75,7 @@ class Verification(PrintedReport):
         differences = [difference._asdict() for difference in self.differences]
         return {**vars(self), "differences": differences, "whole": not self.differences}
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return the sizes, and the differences or what was compared."""
         size = counted(self.files, "data file"), counted(self.rows, "row"), counted(self.bytes, "byte")
         compared = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
@@ -86,7 +86,7 @@ class Verification(PrintedReport):
         )
 
 
-def compared_with(path: str, differences: Sequence[Difference], same: str) -> Section:
+def compared_with(path: str, differences: Sequence[Difference], same: str) -> ReportSection:
     """Return the section on a comparison. path: of what was compared. same: what to say without differences."""
     return said(*([f"differs: {printable(one.text(path))}" for one in differences] or [same]))
 

@@ -19,7 +19,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import suppressed
 from mutator.errors.display import counted, text_of
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Fact, Facts, Section, aligned, said
+from mutator.pipeline.reports.sections import Fact, FactsBlock, ReportSection, aligned, said
 from mutator.rules.partition_fields import text_of as text_of_fields
 from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 from mutator.storage import entries_of
@@ -82,7 +82,7 @@ class Description(PrintedReport):
     tags: Mapping[str, int]  # name -> version
     settings: Mapping[str, Any]
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return the facts of the table."""
         order = "file name" if self.order == "file name" else f"field {self.order}"
         partitioned = "no partitions"
@@ -112,7 +112,7 @@ class Description(PrintedReport):
             *((f"tag {name}", f"version {number:,}") for name, number in self.tags.items()),
             *((f"column {name}", data_type) for name, data_type in self.columns.items()),
         ]
-        return said(f"table {self.path}"), Section(blocks=[Facts(rows)])
+        return said(f"table {self.path}"), ReportSection(blocks=[FactsBlock(rows)])
 
 
 def versions_of(snapshot: Snapshot) -> Iterator[VersionEntry]:

@@ -39,7 +39,7 @@ from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
-from mutator.pipeline.explain.key_decisions import NOTHING, Held, Mutation
+from mutator.pipeline.explain.key_decisions import NOTHING, Held, KeyMutation
 from mutator.pipeline.explain.not_known import horizon_note, settings_note, versions_note
 from mutator.pipeline.explain.place import with_paths
 from mutator.plan.inspect.managed import dataset_schema
@@ -80,9 +80,9 @@ class TableRecord:
             found[directory if finder.by_partition else None] = Held("record", order, row, content, form, directory)
         return found or {None: NOTHING}
 
-    def written(self) -> dict[int, list[Mutation]]:
+    def written(self) -> dict[int, list[KeyMutation]]:
         """Return the rows and the tombstones that versions wrote and that are still there, by version."""
-        found: dict[int, list[Mutation]] = defaultdict(list)
+        found: dict[int, list[KeyMutation]] = defaultdict(list)
         live = LiveRows(self.snapshot)
         for number, is_delete, extent, position, entry in Finder(self.snapshot).written_places(self.key):
             row, content, form, place = b"", b"", "", (extent, position, entry)
@@ -91,7 +91,7 @@ class TableRecord:
             else:
                 order, row, content, form = self._row(live, place)
             found[number].append(
-                Mutation(
+                KeyMutation(
                     file=posixpath.join(self._table, extent.file.path),
                     offset=position,
                     line=position + 1,
@@ -244,7 +244,7 @@ class _Versions:
         """Return whether the rows of a version were not cleaned."""
         return self._snapshot.state.cleaning.left.has(version.number)
 
-    def _written(self) -> Mapping[int, Sequence[Mutation]]:
+    def _written(self) -> Mapping[int, Sequence[KeyMutation]]:
         try:
             return self._record.written()
         except MutatorError as fault:
@@ -267,7 +267,7 @@ class _Versions:
             raise fault
         self._unknown.append(f"{what}: {fault}")
 
-    def _run(self, version: Commit, written: Mapping[int, Sequence[Mutation]]) -> RunFeed | None:
+    def _run(self, version: Commit, written: Mapping[int, Sequence[KeyMutation]]) -> RunFeed | None:
         """Return a version with its mutations of the key; None if it has nothing to do with the key."""
         own = written.get(version.number, ())
         is_feed = version.restored is None and version.action != COMPACT
@@ -289,7 +289,7 @@ class _Versions:
         )
         return self._with_feed(run, version, own) if is_feed else run
 
-    def _with_feed(self, run: RunFeed, version: Commit, own: Sequence[Mutation]) -> RunFeed:
+    def _with_feed(self, run: RunFeed, version: Commit, own: Sequence[KeyMutation]) -> RunFeed:
         """Return a version with the rows of the key: those of its feed files, and those of its own files."""
         paths, gone = list[str](), dict[str, str]()
         for part in version.feed:
@@ -341,7 +341,7 @@ def _tombstone_time(version: Commit) -> int:
     return times[-1] if times else int(datetime.fromisoformat(version.committed).timestamp() * 1000)
 
 
-def _mutations(version: Commit, own: Sequence[Mutation]) -> Sequence[Mutation]:
+def _mutations(version: Commit, own: Sequence[KeyMutation]) -> Sequence[KeyMutation]:
     """Return the rows of a version that came from its feed, without tombstones of records that its feed lacked."""
     if version.counts.get("master deleted by absence"):
         return [one for one in own if not one.is_delete]

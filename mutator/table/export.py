@@ -34,7 +34,7 @@ from mutator.engine.versions.live_extents import OfFiles, units_of
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, ended, said
+from mutator.pipeline.reports.sections import ReportSection, ended, said
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Reading
 from mutator.plan.rows.partitioning import with_fields_in_path
@@ -66,7 +66,7 @@ class ExportReport(PrintedReport):
     litter: tuple[str, ...]  # of killed runs, removed
     seconds: float
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return what was written where."""
         what = f"{counted(self.rows, 'row')} and {counted(self.tombstones, 'tombstone')}"
         done = f"wrote {counted(self.written, 'file')} ({counted(self.bytes, 'byte')}), kept {self.kept:,}"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from mutator.dataset.versions.table_codec import STRAY
 from mutator.errors.display import counted, without_secrets
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, aligned, ended, noted, said
+from mutator.pipeline.reports.sections import ReportSection, aligned, ended, noted, said
 from mutator.table.clean import CleaningDone
 from mutator.table.compact import CompactionDone
 from mutator.table.restore import RestoreDone
@@ -35,7 +35,7 @@ class CompactionReport(PrintedReport):
     bytes: int  # of the files that the version added
     seconds: float
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return what was done, notes on it, and the bytes."""
         what = f"{counted(self.buckets - self.given_up, 'bucket')} with {counted(self.rows, 'row')}"
         what += f" and {counted(self.tombstones, 'tombstone')}" if self.tombstones else ""
@@ -118,7 +118,7 @@ class CleaningReport(PrintedReport):
     named: tuple[NamedFile, ...] | None  # of a dry run
     seconds: float
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return what was done, notes, the files that a dry run names, and what waits and was removed."""
         files = f"{counted(self.files, 'file')} ({counted(self.bytes, 'byte')})"
         done, what = "is still", "nothing to clean"
@@ -207,7 +207,7 @@ class RestoreReport(PrintedReport):
     feed_forgotten: int  # feed files that no longer count as merged
     seconds: float
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return what was done, the sizes before and after, and notes."""
         if not (self.is_new or self.dry_run):
             still = f"table {self.table} is still version {self.version:,}"

@@ -11,7 +11,7 @@ from mutator.dataset.versions.bookmarks import damaged_bookmarks
 from mutator.errors import error
 from mutator.errors.display import counted, printable
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, said
+from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, compared_with
 from mutator.table.apply import OpenRunner
 from mutator.table.clean_removal import StrayFiles, stray_files
@@ -45,7 +45,7 @@ class TableVerification(PrintedReport):
         differences = [difference._asdict() for difference in self.differences]
         return {**super().members(), "differences": differences, "whole": not differences}
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return what was repaired, the sizes, the differences or what was compared, and stray files."""
         size = counted(self.files, "file"), counted(self.records, "record"), counted(self.tombstones, "tombstone")
         return (

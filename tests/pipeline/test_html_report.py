@@ -15,7 +15,7 @@ import mutator
 from mutator.cli import main
 from mutator.pipeline.reports.pictures import flow_of
 from mutator.pipeline.reports.printed import PageReport
-from mutator.pipeline.reports.sections import Facts, Section, Table, cut
+from mutator.pipeline.reports.sections import FactsBlock, ReportSection, TableBlock, cut
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
 from tests.support.cluster import SAMPLE
 from tests.support.html_page import check
@@ -166,10 +166,10 @@ def test_a_section_is_written_once_for_text_and_page():
         rows: tuple[tuple[str, str], ...]
 
         def sections(self):
-            table = Table([("shop", "path"), ("rows", "n")], [cut(self.rows, 2, "shop")])
+            table = TableBlock([("shop", "path"), ("rows", "n")], [cut(self.rows, 2, "shop")])
             return (
-                Section("Last in the page", [Facts([("feed", ("a", "b"))])], rank=1),
-                Section("Shops", [table], name="shops"),
+                ReportSection("Last in the page", [FactsBlock([("feed", ("a", "b"))])], rank=1),
+                ReportSection("Shops", [table], name="shops"),
             )
 
         def head(self):

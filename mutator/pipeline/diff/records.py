@@ -20,7 +20,7 @@ from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.values.python_values import python_rows
 from mutator.frames.change_feed import change_batches, schema_of_changes
 from mutator.pipeline.reports.printed import WarningReport
-from mutator.pipeline.reports.sections import Section, said
+from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags
 from mutator.rules.changes import AFTER, BEFORE, CHANGE, CHANGES, DELETE, FIELD_NAMES, INSERT
@@ -60,7 +60,7 @@ class Diff(WarningReport):
         """Return the difference as a JSON document; values that JSON lacks are text."""
         return json.dumps(_json(self.members()), indent=1, ensure_ascii=False, allow_nan=False)
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return a summary, then the first records."""
         n = Counter(self.counts)
         shown = [f"{counted(n['added'], 'record')} added", f"{n['removed']:,} removed", f"{n['changed']:,} changed"]
@@ -81,7 +81,7 @@ class Diff(WarningReport):
         )
 
 
-def _listed(title: str, lines: Sequence[str]) -> Section:
+def _listed(title: str, lines: Sequence[str]) -> ReportSection:
     return said(*(["", f"{title}:", *lines] if lines else []))
 
 

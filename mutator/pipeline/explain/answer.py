@@ -8,9 +8,9 @@ from mutator.errors.display import counted
 from mutator.pipeline.explain.chain import ChainStep
 from mutator.pipeline.explain.explained_feed import RejectedRow
 from mutator.pipeline.explain.held import ByPartition
-from mutator.pipeline.explain.key_decisions import Decided, Held, Mutation, Outcome, order_met
+from mutator.pipeline.explain.key_decisions import Decided, Held, KeyMutation, Outcome, order_met
 from mutator.pipeline.reports.printed import WarningReport
-from mutator.pipeline.reports.sections import Section, said
+from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.rules.order_values import order_text
 
 _MOST = 300  # characters of a row in the text
@@ -132,7 +132,7 @@ class Explanation(WarningReport):
             "decided_by": one.part,
         }
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Yield what is held now, what was held at first, each run, and what is not known."""
         key = ", ".join(f"{name} {value}" for name, value in self.key.items())
         version = "" if self.version is None else f", version {self.version}"
@@ -233,7 +233,7 @@ class Explanation(WarningReport):
         return path.removeprefix(f"{self.place}/")
 
 
-def _op(mutation: Mutation) -> str:
+def _op(mutation: KeyMutation) -> str:
     return "delete" if mutation.is_delete else "upsert"
 
 

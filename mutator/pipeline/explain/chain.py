@@ -6,7 +6,7 @@ from typing import Any
 
 from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition
-from mutator.pipeline.explain.key_decisions import NOTHING, Decided, Held, Mutation, decide_key, refined
+from mutator.pipeline.explain.key_decisions import NOTHING, Decided, Held, KeyMutation, decide_key, refined
 from mutator.pipeline.explain.overwritten import absent, decide_overwritten
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 
@@ -104,7 +104,7 @@ def steps_of(
 def _decided(
     state: ByPartition | None, run: RunFeed, by_partition: bool, is_partitioned: bool, absences: Mapping[int, Any]
 ) -> dict[str | None, Decided]:
-    groups: dict[str | None, list[Mutation]] = {}
+    groups: dict[str | None, list[KeyMutation]] = {}
     for one in run.rows.mutations:
         groups.setdefault(one.partition if by_partition else None, []).append(one)
     for name in state or {None: NOTHING}:

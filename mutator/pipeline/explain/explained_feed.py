@@ -23,7 +23,7 @@ from mutator.formats.files import lines
 from mutator.formats.files.avro_schema import expanded, parsed, physical
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.explain.key import WantedKey
-from mutator.pipeline.explain.key_decisions import Mutation
+from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.pipeline.explain.key_rows import KeyRow, rows_of_key
 from mutator.plan.inspect.source import Source
 from mutator.plan.reading import Reading
@@ -74,18 +74,18 @@ class RejectedRow:
 class FeedRows:
     """What feed files have of a key. unread: path of a file, and why it cannot be read."""
 
-    mutations: tuple[Mutation, ...]
+    mutations: tuple[KeyMutation, ...]
     rejected: tuple[RejectedRow, ...]
     unread: tuple[tuple[str, str], ...] = ()
 
 
 def feed_rows(plan: Reading, wanted: WantedKey) -> FeedRows:
     """Read the feed files of a plan for a key."""
-    mutations, rejected, unread = list[Mutation](), list[RejectedRow](), list[tuple[str, str]]()
+    mutations, rejected, unread = list[KeyMutation](), list[RejectedRow](), list[tuple[str, str]]()
     for number, one in enumerate(plan.inputs):
         if one.side != "feed":
             continue
-        mine, refused = list[Mutation](), list[RejectedRow]()
+        mine, refused = list[KeyMutation](), list[RejectedRow]()
         try:
             for row in rows_of_key(plan, number, wanted):
                 if isinstance(row, KeyRow):
@@ -100,9 +100,9 @@ def feed_rows(plan: Reading, wanted: WantedKey) -> FeedRows:
     return FeedRows(tuple(mutations), tuple(rejected), tuple(unread))
 
 
-def _mutation(plan: Reading, one: Input, row: KeyRow) -> Mutation:
+def _mutation(plan: Reading, one: Input, row: KeyRow) -> KeyMutation:
     line, position = position_of(one.source, row.offset)
-    return Mutation(
+    return KeyMutation(
         file=one.source.path,
         offset=row.offset,
         line=line,

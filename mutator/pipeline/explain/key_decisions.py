@@ -5,7 +5,7 @@ one bucket (``engine.records.record_merge``), as they did in the run; its counts
 the master's part is not known, the possible outcomes are listed.
 
 >>> place = precedence(5, 1, b"ups_1.txt", 0, b"k,5")
->>> one = Mutation("ups_1.txt", 0, 1, "line 1, byte 0", place, False, b"k,5", b"k,5")
+>>> one = KeyMutation("ups_1.txt", 0, 1, "line 1, byte 0", place, False, b"k,5", b"k,5")
 >>> found = decide_key(NOTHING, [one])
 >>> found.outcomes[0].outcome, found.line, found.after.order
 ('inserted', 'nothing, upsert', 5)
@@ -30,7 +30,7 @@ _KEY = (b"",)  # all elements have the same key
 
 
 @dataclass(frozen=True)
-class Mutation:
+class KeyMutation:
     """A row of the feed that has the key."""
 
     file: str  # path
@@ -71,10 +71,10 @@ NOTHING = Held("nothing")
 class Outcome:
     """What became of a mutation."""
 
-    mutation: Mutation
+    mutation: KeyMutation
     outcome: str | None  # None: not known, and ``possible`` has what it may have been
     possible: tuple[str, ...] = ()
-    winner: Mutation | None = None  # of a superseded mutation: the one that superseded it
+    winner: KeyMutation | None = None  # of a superseded mutation: the one that superseded it
     part: str | None = None  # of the precedence, that decided between the two
 
 
@@ -92,7 +92,7 @@ class Decided:
 
 def decide_key(
     before: Held | None,
-    mutations: Sequence[Mutation],
+    mutations: Sequence[KeyMutation],
     *,
     register: Register = LAST_WINS,
     now: int = 0,
@@ -157,7 +157,7 @@ def refined(decided: Decided, after: Held) -> Decided:
     return replace(decided, outcomes=(*(one for one in others if one is not None), outcome), after=after)
 
 
-def _results(after: Held, winner: Mutation) -> tuple[str, ...]:
+def _results(after: Held, winner: KeyMutation) -> tuple[str, ...]:
     """Return the results of lines of the truth table that leave a record or tombstone behind."""
     is_winner = after.order == winner.order
     if after.kind == "record":
@@ -167,12 +167,12 @@ def _results(after: Held, winner: Mutation) -> tuple[str, ...]:
     return ("bury", "touch tombstone", "keep tombstone")  # a tombstone, which has expired
 
 
-def superseded(one: Mutation, winner: Mutation) -> Outcome:
+def superseded(one: KeyMutation, winner: KeyMutation) -> Outcome:
     """Return the outcome of a mutation that lost against the winner."""
     return Outcome(one, "superseded", (), winner, decisive_part(winner.place, one.place))
 
 
-def _elements(before: Held, ordered: Sequence[Mutation]) -> list[Element]:
+def _elements(before: Held, ordered: Sequence[KeyMutation]) -> list[Element]:
     """Return the elements that the merge of a bucket takes, in its order."""
     found: list[Element] = []
     if before.kind == "tombstone":
@@ -183,7 +183,7 @@ def _elements(before: Held, ordered: Sequence[Mutation]) -> list[Element]:
     return found + [((0, _KEY, FEED, one.place), (one.is_delete, one.content)) for one in ordered]
 
 
-def _after(before: Held, winner: Mutation | None, rows: Sequence[Any], buried: Sequence[Tombstone]) -> Held:
+def _after(before: Held, winner: KeyMutation | None, rows: Sequence[Any], buried: Sequence[Tombstone]) -> Held:
     """Return what the master has after a merge. rows, buried: its records and its tombstones."""
     if buried:
         _, order, committed = buried[0]
@@ -205,7 +205,7 @@ def order_met(before: Held, full: bool, absences: Mapping[int, Any]) -> Any:
 
 
 def met_by(
-    register: Register, before: Held, mutations: Sequence[Mutation], absences: Mapping[int, Any]
+    register: Register, before: Held, mutations: Sequence[KeyMutation], absences: Mapping[int, Any]
 ) -> tuple[rules.Folded | None, rules.Old]:
     """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
     rows = [(one.place, (one.is_delete, one.content)) for one in mutations]
@@ -213,12 +213,12 @@ def met_by(
     return register.fold_key(rows) if rows else None, old
 
 
-def kind_of(mutation: Mutation) -> str:
+def kind_of(mutation: KeyMutation) -> str:
     """Return the kind of a mutation, as registers name it."""
     return "delete" if mutation.is_delete else "upsert"
 
 
-def _without_before(register: Register, ordered: Sequence[Mutation]) -> Decided:
+def _without_before(register: Register, ordered: Sequence[KeyMutation]) -> Decided:
     """Return what is known without what the master held."""
     if not ordered:
         return Decided((), None, None, None, None)
@@ -227,14 +227,14 @@ def _without_before(register: Register, ordered: Sequence[Mutation]) -> Decided:
     return Decided((*outcomes, Outcome(winner, None, possible_outcomes(winner, register))), None, None, None, None)
 
 
-def _unknown(register: Register, one: Mutation, highest: Mutation) -> Outcome:
+def _unknown(register: Register, one: KeyMutation, highest: KeyMutation) -> Outcome:
     """Return the outcome of a mutation of a run whose other mutations are not all known."""
     if one is not highest:
         return superseded(one, highest)
     return Outcome(one, None, (*possible_outcomes(one, register), "superseded"))
 
 
-def possible_outcomes(winner: Mutation, *registers: Register) -> tuple[str, ...]:
+def possible_outcomes(winner: KeyMutation, *registers: Register) -> tuple[str, ...]:
     """Return the outcomes that a winner can have, by ``FEED_OUTCOMES``. registers: that may have decided."""
     found = {decision.winner for register in registers for decision in register.decisions(kind_of(winner))}
     return tuple(name for name in FEED_OUTCOMES if name in found)

@@ -11,7 +11,7 @@ from typing import Any
 from mutator.pipeline.explain.key_decisions import (
     Decided,
     Held,
-    Mutation,
+    KeyMutation,
     Outcome,
     met_by,
     possible_outcomes,
@@ -21,7 +21,7 @@ from mutator.rules.last_wins import LAST_WINS, REPLACED
 from mutator.rules.register import RECORD, Old
 
 
-def decide_overwritten(before: Held | None, mutations: Sequence[Mutation], absences: Mapping[int, Any]) -> Decided:
+def decide_overwritten(before: Held | None, mutations: Sequence[KeyMutation], absences: Mapping[int, Any]) -> Decided:
     """Decide about a key as the run did. before: what the master held; None: not known. absences: of snapshots."""
     ordered = sorted(mutations, key=lambda one: one.place)
     if not ordered:
@@ -46,7 +46,7 @@ def absent(decided: Decided) -> Decided:
     return replace(decided, line=REPLACED.line(None, Old(RECORD)), master="deleted by absence")
 
 
-def _after(result: str, before: Held, winner: Mutation) -> Held:
+def _after(result: str, before: Held, winner: KeyMutation) -> Held:
     """Return what the master has after a result of the table."""
     if result == "write":
         shown = winner.row if winner.form else winner.content

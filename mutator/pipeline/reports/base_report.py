@@ -14,9 +14,9 @@ from mutator.pipeline.reports.printed import PageReport
 from mutator.pipeline.reports.sections import (
     MOST_TEXTS,
     Drawn,
-    Section,
+    ReportSection,
     Sentence,
-    Table,
+    TableBlock,
     Texts,
     aligned,
     cut,
@@ -55,7 +55,7 @@ class BaseReport(PageReport):
     # Feed files that were set aside and not delivered again, and why.
     set_aside: Sequence[tuple[str, str]] = ()
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return the sections, in the order of the text."""
         running = [f"at work: {self.running}"] if self.running is not None else []
         return (
@@ -84,7 +84,7 @@ class BaseReport(PageReport):
         return f"Base {self.base}", [f"As it was on {_moment(self.taken)}. {state}{target}"], figures
 
 
-def _versions(report: BaseReport) -> Section:
+def _versions(report: BaseReport) -> ReportSection:
     """Return the section with a row for each of the newest versions."""
     heads = ("version", "kind", "feed files", "rows", "late", "rejected", "lag")
     rows: list[tuple[str, ...]] = [heads]
@@ -93,12 +93,12 @@ def _versions(report: BaseReport) -> Section:
         lag = "" if one.lag is None else f"{one.lag:,.1f} s"
         rows.append((f"{one.number:,}", one.kind, f"{one.files:,}", f"{one.rows:,}", late, rejected, lag))
     lines = aligned(rows, right={0, 2, 3, 4, 5, 6})
-    return Section(
+    return ReportSection(
         "Versions", [Drawn("table", partial(_table, report))] if report.versions else (), lines, "versions", rank=1
     )
 
 
-def _table(report: BaseReport) -> Table:
+def _table(report: BaseReport) -> TableBlock:
     names = ("inserted", "updated", "deleted", "late", "rejected")
     columns = [("version", "n"), ("committed", "time"), ("kind", "time"), ("files", "n")]
     columns += [(name, "n") for name in (*names, "rows", "lag")]
@@ -118,15 +118,15 @@ def _table(report: BaseReport) -> Table:
                 "" if one.lag is None else time_text(one.lag),
             )
         )
-    return Table(columns, [cut(rows, _LISTED, "version", "the oldest ones", max(report.count, len(rows)))])
+    return TableBlock(columns, [cut(rows, _LISTED, "version", "the oldest ones", max(report.count, len(rows)))])
 
 
-def _charts(report: BaseReport) -> Section:
+def _charts(report: BaseReport) -> ReportSection:
     """Return the section with charts of the newest versions."""
     points = report.versions[-_CHARTED:]
     older = report.count - len(points)
     shown = lambda: SimpleNamespace(charts=_trends(report, points), older=older, count=report.count)  # noqa: E731
-    return Section("Versions over time", [Drawn("charts", shown)] if points else (), ())
+    return ReportSection("Versions over time", [Drawn("charts", shown)] if points else (), ())
 
 
 def _trends(report: BaseReport, points: Sequence[VersionPoint]) -> list[Trend]:
@@ -152,7 +152,7 @@ def _columns(points: Sequence[VersionPoint], outcomes: Sequence[str]) -> dict[st
     return {name: [one.counts.get(f"feed {name}", 0) for one in points] for name in outcomes}
 
 
-def _feed(report: BaseReport) -> Section:
+def _feed(report: BaseReport) -> ReportSection:
     """Return the section with the feed files that wait, are ready or were set aside."""
     failed = set(report.failed)
     ready = sorted(report.ready or (), key=lambda name: name not in failed)
@@ -169,18 +169,18 @@ def _feed(report: BaseReport) -> Section:
         cut([(name, f"{again[name in failed]}{claimed[name in failed]}") for name in ready], _FILES, "ready file"),
     ]
     unseen = Sentence("They cannot be seen; see above." if report.waiting is None else "None.")
-    block = Table([("file", "path"), ("state", "why")], parts) if any(parts) else unseen
+    block = TableBlock([("file", "path"), ("state", "why")], parts) if any(parts) else unseen
     lines = listed_feed(report.ready or (), report.waiting or (), report.failed)
     lines += listed("set aside", [f"{path}: {why}" for path, why in report.set_aside])
-    return Section("Feed files that wait", [block], lines, "waiting")
+    return ReportSection("Feed files that wait", [block], lines, "waiting")
 
 
-def _problems(report: BaseReport) -> Section:
+def _problems(report: BaseReport) -> ReportSection:
     """Return the section with problems that somebody has to solve."""
     found = cut(_needs(report), MOST_TEXTS, "problem")
     title, css = ("Problems", "warn") if found else ("No problems", "")
     lines = [f"problem: {problem}" for problem in report.problems]
-    return Section(title, [Texts(found)], lines, css=css, rank=-1)
+    return ReportSection(title, [Texts(found)], lines, css=css, rank=-1)
 
 
 def _needs(report: BaseReport) -> Iterator[str]:

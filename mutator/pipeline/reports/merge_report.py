@@ -17,10 +17,10 @@ from mutator.pipeline.reports.sections import (
     Cut,
     Drawn,
     Fact,
-    Facts,
-    Section,
+    FactsBlock,
+    ReportSection,
     Sentence,
-    Table,
+    TableBlock,
     Texts,
     cut,
     ended,
@@ -83,7 +83,7 @@ class Own(NamedTuple):
     changes_lines: Sequence[str] = ()  # where all of them are
     expired: Sequence[str] = ()  # tombstones
     replaced: Sequence[str] = ()  # by an overwrite
-    more: Sequence[Section] = ()  # what followed the merge
+    more: Sequence[ReportSection] = ()  # what followed the merge
 
 
 class MergeReport(PageReport):
@@ -109,7 +109,7 @@ class MergeReport(PageReport):
         names = ("feed inserted", "feed updated", "feed deleted", "master deleted by absence")
         return sum(self.counts.get(name, 0) for name in names)
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return the sections, in the order of the text."""
         own, kept_out = self.own(), [] if self.kept_out is None else [f"kept out: {self.kept_out}"]
         return (
@@ -123,7 +123,7 @@ class MergeReport(PageReport):
             _remarks(self),
             said(*own.expired),
             _rejects(self),
-            Section(blocks=[Drawn("changes", own.changes)], lines=own.changes_lines),
+            ReportSection(blocks=[Drawn("changes", own.changes)], lines=own.changes_lines),
             _steps(self),
             said(*kept_out, *_ignored_lines(self.counts), *own.replaced),
             *(said(*listed(what, paths)) for what, _, paths in own.lists),
@@ -151,32 +151,32 @@ class MergeReport(PageReport):
         """Return what the report of a run and that of an apply say each in its own way."""
 
 
-def _about(own: Own) -> Section:
+def _about(own: Own) -> ReportSection:
     """Return the section on what was merged."""
-    facts = Facts(own.facts)
+    facts = FactsBlock(own.facts)
     lines = [f"  {name:<6} {value}" for name, value in facts.all if name not in _IN_TITLE]
-    return Section("Run", [facts], lines, "about", rank=3)
+    return ReportSection("Run", [facts], lines, "about", rank=3)
 
 
-def _plan(report: MergeReport, own: Own) -> Section:
+def _plan(report: MergeReport, own: Own) -> ReportSection:
     """Return the section on how it was merged, with the notes."""
     notes = cut(report.notes, MOST_TEXTS, "note")
     blocks = [
-        Facts(own.plan),
+        FactsBlock(own.plan),
         *([Texts(notes, "Notes")] if notes else []),
         *(Texts(cut(paths, MOST_TEXTS, "path"), heading, "mono") for _, heading, paths in own.lists if paths),
     ]
     lines = [*own.plan_lines, *(f"  note   {note}" for note in report.notes)]
-    return Section("Plan", blocks, lines, "plan", rank=2)
+    return ReportSection("Plan", blocks, lines, "plan", rank=2)
 
 
-def _warnings(report: MergeReport) -> Section:
+def _warnings(report: MergeReport) -> ReportSection:
     """Return the section of warnings, which a terminal has in a stream of their own."""
     found = cut(report.warnings, MOST_TEXTS, "warning")
-    return Section("Warnings", [Texts(found)] if found else (), (), "warnings", "warn")
+    return ReportSection("Warnings", [Texts(found)] if found else (), (), "warnings", "warn")
 
 
-def _outcomes(report: MergeReport, result: str) -> Section:
+def _outcomes(report: MergeReport, result: str) -> ReportSection:
     """Return the section with the counts of all outcomes: in two columns, and as a picture."""
     n = report.counts
     feed, master, output = feed_sum(n), master_sum(n), output_sum(n)
@@ -200,16 +200,16 @@ def _outcomes(report: MergeReport, result: str) -> Section:
             ignored=n.get("feed ignored", 0) + n.get("master ignored", 0),
         )
 
-    return Section("Outcomes", [Drawn("outcomes", sums)], [*lines, ""], "outcomes")
+    return ReportSection("Outcomes", [Drawn("outcomes", sums)], [*lines, ""], "outcomes")
 
 
-def _feed_files(report: MergeReport) -> Section:
+def _feed_files(report: MergeReport) -> ReportSection:
     """Return the section with the outcomes of each feed file."""
     files, n = report.feed_files, report.counts
     known = all(file["outcomes"] is not None for file in files)
     names = FEED_OUTCOMES if known else ("rejected",)
 
-    def table() -> Table:
+    def table() -> TableBlock:
         shown = files  # those with most rows first if there are too many
         if len(files) > _FILES:
             shown = sorted(files, key=lambda one: (-one["rejected"], -one["rows"]))
@@ -226,17 +226,17 @@ def _feed_files(report: MergeReport) -> Section:
         ]
         sums = [n.get("feed rows", 0), *(n[f"feed {name}"] for name in names)]
         foot = _row("all files", sums, n["feed ignored"], sum(one["bytes"] for one in files)) if len(files) > 1 else ()
-        return Table(columns, [replace(found, items=rows)], foot, "tight")
+        return TableBlock(columns, [replace(found, items=rows)], foot, "tight")
 
     blocks = [Drawn("table", table), *([] if known else [Sentence(_DECIDED_TWICE)])]
-    return Section("Feed files", blocks if files else (), (), "files")
+    return ReportSection("Feed files", blocks if files else (), (), "files")
 
 
 def _row(name: str, counts: Sequence[int], ignored: int, size: int) -> list[str]:
     return [name, *(f"{count:,}" for count in (*counts, ignored)), size_text(size)]
 
 
-def _partitions(report: MergeReport) -> Section:
+def _partitions(report: MergeReport) -> ReportSection:
     """Return the section with the counts of each partition."""
     found = report.partitions or ()
     names = list(found[0]) if found else []
@@ -246,21 +246,21 @@ def _partitions(report: MergeReport) -> Section:
     def rows(shown: Iterable[Mapping[str, Any]]) -> list[list[str]]:
         return [[one["partition"], *(f"{one[name]:,}" for name in names[1:])] for one in shown]
 
-    def table() -> Table:
+    def table() -> TableBlock:
         shown = found  # those with most changes if there are too many
         if len(found) > _PARTITIONS:
             most = sorted(found, key=lambda one: (-_changes(one), one["partition"]))[:_PARTITIONS]
             directories = {one["partition"] for one in most}
             shown = [one for one in found if one["partition"] in directories]
         part = cut(rows(shown), _PARTITIONS, "partition", "those with the fewest changes", len(found))
-        return Table(columns, [part], unnamed="no partition")
+        return TableBlock(columns, [part], unnamed="no partition")
 
     if not found:
-        return Section("Partitions")
+        return ReportSection("Partitions")
     more = len(found) - _SHOWN_PARTITIONS
-    lines = Table(columns, [Cut(rows(found[:_SHOWN_PARTITIONS]))]).lines()
+    lines = TableBlock(columns, [Cut(rows(found[:_SHOWN_PARTITIONS]))]).lines()
     lines += [f"and {counted(more, 'more partition')}"] if more > 0 else []
-    return Section("Partitions", [Drawn("table", table)], [*lines, ""], "partitions")
+    return ReportSection("Partitions", [Drawn("table", table)], [*lines, ""], "partitions")
 
 
 def _changes(partition: Mapping[str, Any]) -> int:
@@ -268,7 +268,7 @@ def _changes(partition: Mapping[str, Any]) -> int:
     return sum(partition.get(name, 0) for name in names) or int(partition["rows"])
 
 
-def _remarks(report: MergeReport) -> Section:
+def _remarks(report: MergeReport) -> ReportSection:
     """Return the section with sentences on keys, each with the smallest keys that it is true of."""
     n = report.counts
     found = [
@@ -279,12 +279,12 @@ def _remarks(report: MergeReport) -> Section:
     lines = [f"{sentence}, for example {'; '.join(keys)}" for sentence, keys in found]
     shown = partial(SimpleNamespace, late=report.late, rows=n["feed late"], remarks=found)
     is_empty = not found and not report.late
-    return Section(
+    return ReportSection(
         "Ties, late rows and other remarks", () if is_empty else [Drawn("remarks", shown)], lines, name="remarks"
     )
 
 
-def _rejects(report: MergeReport) -> Section:
+def _rejects(report: MergeReport) -> ReportSection:
     """Return the section of rejected rows: the first ones, and on a page more of them, from the file that has all."""
     samples, path = report.rejects, report.rejected_file
     lines = [
@@ -306,18 +306,18 @@ def _rejects(report: MergeReport) -> Section:
         )
 
     blocks = [Drawn("rejects", rows)] if _rejected(report.counts) else ()
-    return Section("Rejected rows", blocks, lines, "rejects", rank=1)
+    return ReportSection("Rejected rows", blocks, lines, "rejects", rank=1)
 
 
 def _rejected(counts: Mapping[str, int]) -> int:
     return counts.get("feed rejected", 0) + counts.get("master rejected", 0)
 
 
-def _steps(report: MergeReport) -> Section:
+def _steps(report: MergeReport) -> ReportSection:
     """Return the section with the seconds of each step."""
     found = [(step, _STEPS.get(step, ""), seconds) for step, seconds in report.steps.items()]
     shown = partial(SimpleNamespace, steps=found, seconds=report.seconds)
-    return Section("Time of each step", [Drawn("steps", shown)] if found else (), (), "time", rank=1)
+    return ReportSection("Time of each step", [Drawn("steps", shown)] if found else (), (), "time", rank=1)
 
 
 def _ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:

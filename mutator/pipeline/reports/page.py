@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.errors import error
 from mutator.errors.display import one_line
 from mutator.errors.version import VERSION
-from mutator.pipeline.reports.sections import Drawn, Section, cut_text, short_text, size_text, time_text
+from mutator.pipeline.reports.sections import Drawn, ReportSection, cut_text, short_text, size_text, time_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -25,7 +25,9 @@ def check_installed(what: str) -> None:
         raise error("extra", what=what, package="Jinja2", extra="report") from None
 
 
-def page_of(title: str, leads: Iterable[str], figures: Iterable[tuple[str, str]], sections: Iterable[Section]) -> str:
+def page_of(
+    title: str, leads: Iterable[str], figures: Iterable[tuple[str, str]], sections: Iterable[ReportSection]
+) -> str:
     """Return a page. leads: sentences below the title. figures: values, and their names."""
     check_installed("a report as HTML")
     shown = [
@@ -39,7 +41,11 @@ def page_of(title: str, leads: Iterable[str], figures: Iterable[tuple[str, str]]
 
 def _with_macro(block: Any) -> tuple[str, Any]:
     """Return the macro of ``templates/parts.html`` that shows a block, and the value that it shows."""
-    return (block.macro, block.value()) if isinstance(block, Drawn) else (type(block).__name__.lower(), block)
+    return (
+        (block.macro, block.value())
+        if isinstance(block, Drawn)
+        else (type(block).__name__.removesuffix("Block").lower(), block)
+    )
 
 
 @cache

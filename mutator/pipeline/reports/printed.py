@@ -9,14 +9,14 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from mutator.errors.display import html_of_text, text_of, with_warnings
-from mutator.pipeline.reports.sections import Section
+from mutator.pipeline.reports.sections import ReportSection
 
 
 class PrintedReport(ABC):
     """A report that is a dataclass, whose fields are the members of its JSON."""
 
     @abstractmethod
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return the sections, in the order of the text."""
 
     def text(self) -> str:

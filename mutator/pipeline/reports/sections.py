@@ -105,7 +105,7 @@ def time_text(seconds: float) -> str:
     return large if small.startswith("0 ") else f"{large} {small}"
 
 
-class Block:
+class SectionBlock:
     """A part of a section, which a page shows by the macro of its name in ``templates/parts.html``."""
 
     def lines(self) -> list[str]:
@@ -117,7 +117,7 @@ Fact = tuple[str, str | Sequence[str]]  # a name, and its value or values
 
 
 @dataclass(frozen=True)
-class Facts(Block):
+class FactsBlock(SectionBlock):
     """Names and their values."""
 
     rows: Sequence[Fact]
@@ -132,7 +132,7 @@ class Facts(Block):
         """The same, with as many values of a name as a page has."""
         shown = [(name, found if isinstance(found, str) else cut(found, _VALUES, "path")) for name, found in self.rows]
         texts = [(name, one if isinstance(one, str) else [*one, *filter(None, [one.left_out])]) for name, one in shown]
-        return Facts(texts).all
+        return FactsBlock(texts).all
 
     def lines(self) -> list[str]:
         """Return a line for each."""
@@ -140,7 +140,7 @@ class Facts(Block):
 
 
 @dataclass(frozen=True)
-class Texts(Block):
+class Texts(SectionBlock):
     """A list of sentences or paths. Lists with a heading are parts of the section before."""
 
     items: Cut
@@ -149,14 +149,14 @@ class Texts(Block):
 
 
 @dataclass(frozen=True)
-class Sentence(Block):
+class Sentence(SectionBlock):
     """A sentence of its own."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Table(Block):
+class TableBlock(SectionBlock):
     """A table. Its cells are text; numbers are aligned to the right."""
 
     columns: Sequence[tuple[str, str]]  # heading and kind, which a page has as class: n (number) | path | time | why
@@ -178,7 +178,7 @@ class Table(Block):
 
 
 @dataclass(frozen=True)
-class Drawn(Block):
+class Drawn(SectionBlock):
     """What only a page has. macro: of ``templates/parts.html``. value: returns what it shows, when a page is made."""
 
     macro: str
@@ -186,11 +186,11 @@ class Drawn(Block):
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """A section of a report. Without a title it is not on pages, unless it is of a block that brings its own."""
 
     title: str = ""
-    blocks: Sequence[Block] = ()
+    blocks: Sequence[SectionBlock] = ()
     lines: Sequence[str] | None = None  # for a terminal; None: those of the blocks
     name: str = ""  # of its heading on a page
     css: str = ""
@@ -201,17 +201,17 @@ class Section:
         return [line for block in self.blocks for line in block.lines()] if self.lines is None else self.lines
 
 
-def said(*lines: str) -> Section:
+def said(*lines: str) -> ReportSection:
     """Return a section of lines for a terminal, which no page has."""
-    return Section(lines=lines)
+    return ReportSection(lines=lines)
 
 
-def noted(notes: Iterable[str]) -> Section:
+def noted(notes: Iterable[str]) -> ReportSection:
     """Return a section with a line for each note, below the title of a report."""
     return said(*(f"  note   {note}" for note in notes))
 
 
-def ended(done: str, seconds: float, *, dry_run: bool = False) -> Section:
+def ended(done: str, seconds: float, *, dry_run: bool = False) -> ReportSection:
     """Return the last line of most reports. done: in words; a dry run has done nothing.
 
     >>> ended("wrote 1 row", 0.04).lines, ended("wrote 1 row", 0.04, dry_run=True).lines

@@ -21,7 +21,7 @@ from mutator.errors.display import counted, text_of
 from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.reports.base_report import listed_feed
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, aligned, listed, said
+from mutator.pipeline.reports.sections import ReportSection, aligned, listed, said
 from mutator.rules import file_names
 from mutator.rules.truth_table import records_deleted
 from mutator.storage import entries_of, located, read_if_exists
@@ -134,7 +134,7 @@ class RunOutcome(PrintedReport):
         how = f"mutator workflow status {self.base} says why, and how to merge them"
         return [f"{counted(len(self.failed_files), 'feed file')} set aside, not merged: {names}; {how}"]
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[ReportSection]:
         """Yield what was recovered, the merge, the version that it made, and the feed files that are in no version."""
         yield said(*(f"recovered: {action}" for action in self.recovered))
         if self.report is not None:
@@ -202,7 +202,7 @@ class BaseStatus(PrintedReport):
         """Return the members of the JSON."""
         return asdict(cast(Any, self), dict_factory=json_members)
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return the state of the base, that of its target, the feed, and problems."""
         state = "needs attention, see below" if self.problems else "idle"
         if (who := self.running) is not None:
@@ -217,7 +217,7 @@ class BaseStatus(PrintedReport):
         )
 
     @abstractmethod
-    def target(self) -> Section:
+    def target(self) -> ReportSection:
         """Return the section on the target and its version."""
 
 
@@ -244,7 +244,7 @@ class BaseRunStatus(BaseStatus):
         known = {name: None if one is None else members_of(one) for name, one in versions.items()}
         return asdict(replace(self, version=None, made=None), dict_factory=json_members) | known
 
-    def target(self) -> Section:
+    def target(self) -> ReportSection:
         """Return the section on the master and its version."""
         made, latest = self.made, self.version
         version = UNSEEN
@@ -261,7 +261,9 @@ class BaseRunStatus(BaseStatus):
         return said(*lines)
 
 
-def _feed(ready: Sequence[str] | None, waiting: Sequence[tuple[str, str]] | None, failed: FailedRun | None) -> Section:
+def _feed(
+    ready: Sequence[str] | None, waiting: Sequence[tuple[str, str]] | None, failed: FailedRun | None
+) -> ReportSection:
     """Return the section on the feed files of a base. None: they cannot be seen."""
     if ready is None or waiting is None:
         return said(f"feed     {UNSEEN}")
@@ -271,7 +273,7 @@ def _feed(ready: Sequence[str] | None, waiting: Sequence[tuple[str, str]] | None
     return said(head, *listed_feed(ready, waiting, again))
 
 
-def _set_aside(files: Sequence[FailedFile]) -> Section:
+def _set_aside(files: Sequence[FailedFile]) -> ReportSection:
     """Return the section on the feed files that were set aside."""
     again = [one.path for one in files if one.merged]
     left = len(files) - len(again)

@@ -12,7 +12,7 @@ from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
 from mutator.errors.display import counted, printable
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, said
+from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Verification
 from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
@@ -55,7 +55,7 @@ class BaseVerification(PrintedReport):
             "whole": not self.problems,
         }
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[ReportSection]:
         """Yield the sizes, the differences from the log or what was compared, each dataset, and cures."""
         archived = f"{counted(self.feed_files, 'merged feed file')} in archive/"
         archived += f"; {self.feed_removed:,} more {'was' if self.feed_removed == 1 else 'were'} removed from there"

@@ -26,7 +26,7 @@ from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Cut, Section, Table, said
+from mutator.pipeline.reports.sections import Cut, ReportSection, TableBlock, said
 from mutator.rules.truth_table import records_deleted
 
 _FORMAT = 1
@@ -219,7 +219,7 @@ class Summary(PrintedReport):
         totals = {"states": self._states(), "counts": self._counts(), "undone": self.undone}
         return {**found, "exit_code": self.exit_code, "totals": totals, "results": results}
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return a table with a row for each table, the totals, and what is left."""
         columns = [("table", ""), ("state", ""), *((name, "n") for name, _ in _COLUMNS), ("time", "n"), ("", "")]
         rows = [*map(_cells, self.results), ("total", "", *_numbers(self._counts()), _time(self.seconds), "")]
@@ -227,7 +227,7 @@ class Summary(PrintedReport):
         states = ", ".join(f"{count:,} {state}" for state, count in self._states().items())
         return (
             said(f"run {self.run} of {self.tables}{resumes}", ""),
-            Section(blocks=[Table(columns, [Cut(rows)])]),
+            ReportSection(blocks=[TableBlock(columns, [Cut(rows)])]),
             said("", f"{counted(len(self.results), 'table')}: {states}", *self._left()),
         )
 

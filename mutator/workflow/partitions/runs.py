@@ -27,7 +27,7 @@ from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.merge import run
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Section, ended, said
+from mutator.pipeline.reports.sections import ReportSection, ended, said
 from mutator.pipeline.runners import Engine
 from mutator.rules import file_names
 from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
@@ -137,7 +137,7 @@ class PartitionRuns(PrintedReport):
         """Return the members of the JSON."""
         return {**super().members(), "counts": self.counts()}
 
-    def sections(self) -> Iterable[Section]:
+    def sections(self) -> Iterable[ReportSection]:
         """Return a table with a row for each partition, and the sums."""
         width = max([len("partition"), *(len(one.directory) for one in self.partitions)])
         head = "".join(f"{name:>12}" for name in ("feed rows", *_COLUMNS, "output rows"))

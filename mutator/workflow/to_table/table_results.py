@@ -6,7 +6,7 @@ from typing import Any
 
 from mutator.dataset.commit.process import Owner
 from mutator.errors.display import counted
-from mutator.pipeline.reports.sections import Section, said
+from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.workflow.directory.bad_files import FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
 from mutator.workflow.directory.results import UNSEEN, BaseStatus, RunOutcome
@@ -35,7 +35,7 @@ class TableRunOutcome(RunOutcome):
         has_run = self.version is not None or self.claimed or self.recovered
         return not has_run and (bool(self.compactions) or self.compaction_fault is not None)
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[ReportSection]:
         """Yield the sections of the run, and of the compactions that followed."""
         yield from () if self.is_upkeep else super().sections()
         for report in self.compactions:
@@ -64,7 +64,7 @@ class TableRunStatus(BaseStatus):
     failed: FailedRun | None = None
     failed_files: tuple[FailedFile, ...] = ()
 
-    def target(self) -> Section:
+    def target(self) -> ReportSection:
         """Return the section on the table and its version."""
         version = UNSEEN
         if self.version is not None and self.records is not None:
