@@ -63,7 +63,8 @@ class Audience:
         '--delete-codes=D,d' --allow-empty sync.mode
         """
         match = _PART.fullmatch(text)
-        assert match is not None
+        if match is None:
+            return text
         how, quote, name, sign, value = (part or "" for part in match.groups())
         new = self.names.get(name)
         if new is None and self.python:

@@ -7,7 +7,9 @@ from contextvars import ContextVar
 from html import escape
 
 OUT = "…"  # in place of a value that must not be shown
-MARK = re.compile("(\x0e[kmoqs]|\x0f)")  # the beginning or the end of a part of a message: ``parts``
+# The beginning or the end of a part of a message, see ``parts``: of code points that no decoded bytes have, even if
+# they are not UTF-8 (``surrogateescape`` begins with U+DC80).
+MARK = re.compile("(\udc0e[kmoqs]|\udc0f)")
 
 _HIDES = ContextVar("_HIDES", default=False)
 # A password may contain @ and /, as programs accept it; digits before a / are a port.

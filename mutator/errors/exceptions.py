@@ -7,7 +7,7 @@ the catalogue is a bug. Rows that cannot be read are not errors but data (reject
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from mutator.errors.display import one_line, printable, without_secrets
@@ -22,6 +22,7 @@ from mutator.errors.version_errors import VERSIONS
 Item = TypeVar("Item")
 NOTE = "(error {} of mutator)"
 _PACKED = "(as JSON: {})"
+_WHOLE = re.compile(r"^[ \t]*\(error [\w.]+ of mutator\)\n[ \t]*\(as JSON: (.*)\)$", re.MULTILINE)
 _LAST_LINE = re.compile(
     r"\bmutator\.errors\.exceptions\.\w+: (.*?)\n" + re.escape(NOTE).replace(r"\{\}", r"([\w.]+)"), re.DOTALL
 )
@@ -38,20 +39,19 @@ class MutatorError(Exception):
 
     def __init__(self, message: str, fields: Mapping[str, str] | None = None) -> None:
         """Keep the message, with its parts marked, and the texts in it, by their names in the catalogue."""
-        super().__init__(message)
+        super().__init__(plain(message))
+        self.message = message
         self.fields = fields or {}
 
-    def __str__(self) -> str:
-        return plain(self.message)
-
     @property
-    def message(self) -> str:
-        """Return the text with its parts marked, for another message."""
-        return str(self.args[0])
+    def why(self) -> str:
+        """Return what is wrong, without the place if the message has it as a field."""
+        return plain(self.fields.get("why", self.message))
 
     def say(self, writers: Writers) -> None:
         """Write the parts of the message as an audience does."""
-        self.args = (said(self.message, writers),)
+        self.message = said(self.message, writers)
+        self.args = (plain(self.message),)
         parts = {name: part_of(name, CATALOGUE[self.kind][1]) for name in self.fields}
         self.fields = {
             name: writers[parts[name]](text) if parts[name] in writers else said(text, writers)
@@ -191,7 +191,8 @@ def from_traceback(text: str) -> MutatorError | None:
     >>> from_traceback(text).kind
     'damaged'
     """
-    if whole := re.search(re.escape(_PACKED).replace(r"\{\}", "(.*)"), text):
-        return rebuilt(*json.loads(whole[1]))
+    for whole in _WHOLE.findall(text)[-1:]:
+        with suppress(ValueError, TypeError, KeyError):  # the text was cut, or is of another release
+            return rebuilt(*json.loads(whole))
     found = _LAST_LINE.search(text)
     return rebuilt(found[2], quoting(found[1])) if found and found[2] in CATALOGUE else None

@@ -1,7 +1,7 @@
 """Messages with typed parts: settings, options, the master, quotations. Each audience writes a part in its own way.
 
-A message is text, made with f-strings. Control characters, which ``display.printable`` escapes in all other text,
-enclose its parts: so it keeps them within another message, and when it is pickled. ``plain`` removes the marks.
+A message is text, made with f-strings. Lone surrogates, which the text of a file, a path, or a command line cannot
+have, enclose its parts: so it keeps them within another message, and when it is pickled. ``plain`` removes the marks.
 
 >>> message = f"{setting('header.lines=1')} is not enough"
 >>> plain(message), plain(said(message, {SETTING: lambda text: f"--{text}"}))
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from mutator.errors.display import MARK
 
 KEY, MERGED, OPTION, QUOTES, SETTING = "kmoqs"  # kinds of parts
-_BEGIN, _END = "\x0e", "\x0f"
+_BEGIN, _END = "\udc0e", "\udc0f"
 MASTER = f"{_BEGIN}{MERGED}the master{_END}"  # into which a run merges: of a table, the table
 FIRST_MASTER = f"{_BEGIN}{MERGED}this first master{_END}"
 KNOWN_KEY = f"{_BEGIN}{KEY}{_END}"  # at the end of the fault of a missing key: the one that the master knows
@@ -84,7 +84,7 @@ def said(text: str, writers: Writers) -> str:
         return text
     open_parts = [""]
     for piece in MARK.split(text):
-        if piece.startswith(_BEGIN):
+        if piece.startswith(_BEGIN) and MARK.match(piece):
             open_parts.append(piece)
         elif piece == _END and len(open_parts) > 1:
             part = open_parts.pop()

@@ -23,7 +23,6 @@ from mutator.engine.split_content import checksum_of
 from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable
-from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.reports.printed import PrintedReport
@@ -262,5 +261,5 @@ def _damage(path: str, fault: Fault) -> Difference:
     """Return the difference of a file that a task could not read."""
     text = str(fault.error)
     if fault.error.kind == "manifest.damage" and fault.path.startswith(f"{path}/"):
-        return Difference(plain(fault.error.fields["why"]), posixpath.relpath(fault.path, path), _RESTORE)
+        return Difference(fault.error.why, posixpath.relpath(fault.path, path), _RESTORE)
     return Difference(text)

@@ -117,8 +117,7 @@ def _masks(file: FileEntry, hidden: Sequence[HiddenRows], keys: Any) -> list[Dif
 
 
 def _why(fault: Exception) -> str:
-    fields = getattr(fault, "fields", {})
-    return str(fields.get("why", fault))
+    return fault.why if isinstance(fault, MutatorError) else str(fault)
 
 
 def _rows(plan: Reading, snapshot: Snapshot, file: FileEntry) -> VerifiedRows:

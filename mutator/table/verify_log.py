@@ -67,7 +67,7 @@ class Walk:
                 self.snapshot = self._after(version)
             except MutatorError as fault:
                 path = posixpath.relpath(self._log.entry_path(number), self.table)
-                self.differences.append(Difference(str(fault.fields.get("why", fault)), path, _LOG))
+                self.differences.append(Difference(fault.why, path, _LOG))
                 return
             self._stored(version)
             self._counts(version)
@@ -276,4 +276,4 @@ def _left_of(table: str) -> Left | None:
 
 
 def _of_fault(fault: MutatorError, path: str) -> Difference:
-    return Difference(str(fault.fields.get("why", fault)), path, "restore it from a copy of the table")
+    return Difference(fault.why, path, "restore it from a copy of the table")

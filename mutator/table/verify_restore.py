@@ -66,7 +66,7 @@ def what_is_left(table: str) -> Beginning:
         try:
             named = named_files(table, waiting)
         except MutatorError as fault:
-            found.differences.append(Difference(str(fault.fields.get("why", fault)), waiting.named.path, _COPY))
+            found.differences.append(Difference(fault.why, waiting.named.path, _COPY))
         else:
             found.named.update(() if named is None else named.column("path").to_pylist())
     found.differences += [*_archives(log, table), *_entries(log, table, cleaning.earliest)]
@@ -95,7 +95,7 @@ def _kept(log: TableLog, table: str, kept: Sequence[tuple[int, str]]) -> Iterato
                     try:
                         content_of(table, stored)
                     except MutatorError as fault:
-                        yield Difference(str(fault.fields.get("why", fault)), path, _COPY)
+                        yield Difference(fault.why, path, _COPY)
 
 
 def _archives(log: TableLog, table: str) -> Iterator[Difference]:
@@ -117,7 +117,7 @@ def _entries(log: TableLog, table: str, last: int) -> Iterator[Difference]:
     except MutatorError as fault:
         if fault.kind != "table.log.archive":  # which is a difference already
             path = posixpath.relpath(fault.fields["path"], table)
-            yield Difference(str(fault.fields.get("why", fault)), path, _COPY)
+            yield Difference(fault.why, path, _COPY)
 
 
 Rows = list[tuple[Ints, Any]]  # positions of hidden rows of a file, and their encoded keys; None: not known

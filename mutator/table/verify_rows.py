@@ -85,7 +85,7 @@ class RowsOfTable:
             if fault.kind != "table.file":
                 raise
             path = posixpath.relpath(fault.fields["path"], self._snapshot.table)
-            return [Difference(fault.fields["why"], path)]  # an index that was whole when its file was checked
+            return [Difference(fault.why, path)]  # an index that was whole when its file was checked
         if not twice:
             return []
         samples = "; ".join(key_text(decoded_key(key, self._plan.key_width)) for key in twice[:SAMPLES])

@@ -53,9 +53,45 @@ def test_errors_keep_their_parts_in_other_errors_and_processes():
     assert "sync.mode=full" in str(inner)
 
 
-def test_a_value_cannot_be_a_part():
-    fault = error("usage", what="\x0essync.mode\x0f\x1b and \x0e\x0f")
-    assert str(fault) == "sync.mode\\x1b and \\x0e"
+AUDIENCES = [PYTHON, OPTIONS, FILE, Audience(merged="the table")]
+CONTROLS = "".join(map(chr, (*range(32), *range(127, 160))))
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+def test_a_value_cannot_be_a_part(audience):
+    """Neither bytes nor a path or argument that is not UTF-8 can have a mark; all their controls are escaped."""
+    data = bytes(range(256)) + b"".join(b"\xed%c%c" % (a, b) for a in range(0xA0, 0xC0) for b in range(0x80, 0xC0))
+    for text in (CONTROLS, data.decode("utf-8", "surrogateescape"), data.decode("utf-8", "backslashreplace")):
+        fault = error("usage", what=text)
+        with pytest.raises(ConfigError), said_to(audience.writers):
+            raise fault
+        assert str(fault) == "".join(
+            c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+        )
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize("kind", ["", *"kmoqs", "s-D ", "s'", "smaster", "x"])
+def test_marks_in_a_value_of_python_do_not_end_the_message(kind, audience):
+    begin, end = setting("")[0], setting("")[-1]
+    for text in (f"{begin}{kind}{end}", f"{begin}{kind}", f"{end}{begin}{kind}{end}{end}", end):
+        with pytest.raises(ConfigError) as found, said_to(audience.writers):
+            raise error("usage", what=f"a{text}b {setting('sync.mode=full')} c")
+        assert str(found.value).isprintable()
+        assert str(found.value).endswith(" c")
+
+
+def test_errors_are_plain_in_python():
+    fault = error("usage", what=f"use {setting('sync.mode=full')}")
+    copy = pickle.loads(pickle.dumps(fault))
+    with pytest.raises(ConfigError) as said, said_to(OPTIONS.writers):
+        raise copy
+    for one in (fault, said.value, pickle.loads(pickle.dumps(fault))):
+        assert (one.args, repr(one)) == (("use sync.mode=full",), "ConfigError('use sync.mode=full')")
+        assert one.why == "use sync.mode=full"
+    with pytest.raises(ConfigError, match='use sync_mode="full"') as said, said_to(PYTHON.writers):
+        raise fault
+    assert said.value.args == ('use sync_mode="full"',)
 
 
 def test_names_of_a_file_stay_in_python():

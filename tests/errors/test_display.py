@@ -1,5 +1,8 @@
 """File names and values in messages and reports cannot forge a line."""
 
+import pytest
+
+from mutator.cli import main
 from mutator.errors import error
 from mutator.errors.exceptions import CATALOGUE
 from tests.support.workflow_base import BY_NAME, Place
@@ -41,3 +44,28 @@ def test_file_name_cannot_forge_a_line_of_a_report_or_status(tmp_path):
         assert "ups_2\\nversion 9 became the master.txt: has a control character in its name" in text
         assert not any(line.startswith("version 9") for line in text.splitlines())
     assert "mine\\nbase  forged" in place.status().text()
+
+
+@pytest.mark.parametrize("value", ["\x0es\x0f", "\x0es", "\x0f", "\x0eq\x0f", "\x0es-D \x0f"])
+def test_controls_of_rows_and_paths_are_escaped(value, tmp_path, capsys):
+    shown = value.replace("\x0e", "\\x0e").replace("\x0f", "\\x0f")
+    for place, row in ("master", "1,a,5"), (value, f"1,a,{value}"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "rows.txt").write_text(f"{row}\n")
+    line = [
+        "run",
+        "--key=0",
+        "--order-by=2",
+        "--runner=local",
+        f"--output={tmp_path / 'out'}",
+        f"--feed={tmp_path / value}",
+    ]
+
+    assert main([*line, f"--master={tmp_path / 'master'}"]) == 3
+    assert main([*line, f"--master={tmp_path / 'missing'}{value}"]) == 2
+    assert main([*line, f"--bad{value}"]) == 2
+    text = "".join(capsys.readouterr())
+    assert f"is not an integer: '{shown}': 1,a,{shown}\n" in text
+    assert f"/missing{shown}: " in text
+    assert f"--bad{shown}" in text
+    assert text.replace("\n", "").isprintable()

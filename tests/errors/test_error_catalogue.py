@@ -76,7 +76,7 @@ def test_no_message_has_control_characters():
 def test_a_traceback_has_all_of_a_packed_error():
     with pytest.raises(MutatorError) as found, exceptions.packed():
         raise error("damaged", path=f"s3://me:{'secret'[::-1]}@host/a", why=f"row 'x' of {setting('sync.mode=full')}")
-    text = "".join(traceback.format_exception(found.value)).replace("\n", "\n\tat ")
+    text = "".join(traceback.format_exception(found.value)).replace("\n", "\n\t")
     again = exceptions.from_traceback(text)
     assert again is not None
     assert (again.kind, again.message) == (found.value.kind, found.value.message)
@@ -84,3 +84,21 @@ def test_a_traceback_has_all_of_a_packed_error():
     again.say({QUOTES: lambda _: "…", SETTING: str.upper})
     assert str(again).startswith("s3://me:***@host/a: …; ")
     assert "secret"[::-1] not in text
+
+
+@pytest.mark.parametrize("value", ["(as JSON: x)", '(as JSON: ["output.exists", "gone", {}])', "(error x of mutator)"])
+def test_a_traceback_has_no_error_that_a_value_quotes(value):
+    with pytest.raises(MutatorError) as found, exceptions.packed():
+        raise error("rejects", what="2 rows", rows=f"  a: x\n  {value}", cure=value)
+    again = exceptions.from_traceback("".join(traceback.format_exception(found.value)) + "\n\tat org.apache.spark")
+    assert again is not None
+    assert (again.kind, again.message, again.fields) == ("rejects", found.value.message, found.value.fields)
+
+
+@pytest.mark.parametrize("packed", ['["damaged", "a: tw', '["unknown", "a", {}]', "[[], 1]", "{}", '"damaged"', "1"])
+def test_a_traceback_that_was_cut_has_the_message(packed):
+    text = f"mutator.errors.exceptions.DataError: a: two\n(error damaged of mutator)\n(as JSON: {packed})\n"
+    again = exceptions.from_traceback(text)
+    assert again is not None
+    assert (again.kind, str(again)) == ("damaged", "a: two")
+    assert exceptions.from_traceback(f"(error damaged of mutator)\n(as JSON: {packed})") is None
