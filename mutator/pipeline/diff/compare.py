@@ -20,6 +20,7 @@ from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
+from mutator.dataset.partition_index import IN_PATH, form_of
 from mutator.engine.receipts import Receipts
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import checksum_of
@@ -173,7 +174,8 @@ def compare(
 
     config: with the settings ``OVERWRITE`` and ``LENIENT``. rows: number of records of each kind to show. scratch: a
     directory that all workers share. tables: those of the paths that have the rows of tables in memory. Files of
-    managed datasets with equal checksums are not read. Raises the errors of the catalogue.
+    managed datasets with equal checksums, and equal values of fields in their paths, are not read. Raises the errors of
+    the catalogue.
     """
     with values_kept_out(config):
         return _difference(replace(config, **_without_feed(config)), old, new, merge_on, rows, scratch, tables)
@@ -189,9 +191,9 @@ def _difference(
     tables: Sequence[TableInput],
 ) -> Diff:
     before, after = _known(old), _known(new)
-    equal = _checksums(before) & _checksums(after)
+    equal = frozenset(_contents(before)) & frozenset(_contents(after))
     feed = _files(new, after, equal)
-    same = not feed and before is not None and all(part.checksum in equal for part in before.files)
+    same = not feed and before is not None and equal.issuperset(_contents(before))
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
     survey = survey_inputs(config, old, feed, tables)
@@ -249,7 +251,7 @@ def _compared(
     merge_on: Engine,
     rows: int,
     scratch: str | None,
-    equal: frozenset[str],
+    equal: frozenset[_Content],
 ) -> Diff:
     if config.overwrites:  # in a comparison no file comes late
         newest = 0 if survey.manifest is None else survey.manifest.spec.get(SCHEMA_SEQUENCE) or 0
@@ -259,7 +261,7 @@ def _compared(
     plan = make_plan(config, survey, run, now)
     form = change_form(config, plan.rows, now, None)
     assert form is not None
-    plan = without_files(replace(plan, changes=replace(form, alone=True)), equal)
+    plan = without_files(replace(plan, changes=replace(form, alone=True)), survey.manifest, equal)
     with ExitStack() as stack:
         directory = os.path.join(scratch or scratch_directory(stack), f"diff-{run}")
         storage = storage_for(directory)
@@ -270,20 +272,23 @@ def _compared(
         return found if config.report_fields.all else without_hidden(found, shows_of(config, plan))
 
 
-def without_files(plan: Plan, checksums: frozenset[str]) -> Plan:
-    """Return a plan that reads no file of the master with one of some checksums, and no tombstones if there are any.
+def without_files(plan: Plan, known: Manifest | None, contents: frozenset[_Content]) -> Plan:
+    """Return a plan that reads no file of the master with one of some contents, and no tombstones if there are any.
 
     The feed lacks files of equal content, so their records do not change.
     """
-    if not checksums:
+    if known is None or not contents:
         return plan
 
+    def is_read(part: FileEntry | None) -> bool:
+        return part is None or _content(part, known.spec) not in contents
+
     def kept(splits: Iterable[Split]) -> tuple[Split, ...]:
-        return tuple(split for split in splits if plan.inputs[split.input].source.checksum not in checksums)
+        return tuple(split for split in splits if is_read(plan.inputs[split.input].source.part))
 
     if plan.master is not None:
         partitions = {
-            directory: replace(files, data=tuple(part for part in files.data if part.checksum not in checksums))
+            directory: replace(files, data=tuple(filter(is_read, files.data)))
             for directory, files in plan.master.partitions.items()
         }
         plan = replace(plan, master=replace(plan.master, partitions=partitions))
@@ -302,18 +307,27 @@ def _known(path: str) -> Manifest | None:
     return known
 
 
-def _checksums(known: Manifest | None) -> frozenset[str]:
-    return frozenset(part.checksum for part in known.files) if known is not None else frozenset()
+# What a file has: its checksum, and the values of the fields in its path.
+_Content = tuple[str, frozenset[tuple[str, str | None]]]
 
 
-def _skipped(known: Manifest | None, equal: frozenset[str]) -> int:
-    return sum(part.checksum in equal for part in known.files) if known is not None else 0
+def _content(part: FileEntry, spec: Mapping[str, Any]) -> _Content:
+    in_path = form_of(spec, part.form).get(IN_PATH, ())
+    return part.checksum, frozenset((name, part.partition[name]) for name in in_path)
 
 
-def _files(path: str, known: Manifest | None, equal: frozenset[str]) -> list[str]:
+def _contents(known: Manifest | None) -> list[_Content]:
+    return [_content(part, known.spec) for part in known.files] if known is not None else []
+
+
+def _skipped(known: Manifest | None, equal: frozenset[_Content]) -> int:
+    return sum(one in equal for one in _contents(known))
+
+
+def _files(path: str, known: Manifest | None, equal: frozenset[_Content]) -> list[str]:
     """Return the data files of a dataset that must be read."""
     if known is not None:
-        return [f"{path.rstrip('/')}/{part.path}" for part in known.files if part.checksum not in equal]
+        return [f"{path.rstrip('/')}/{part.path}" for part in known.files if _content(part, known.spec) not in equal]
     storage, full = located(path)
     entry = storage.stat(full)
     if entry is None or entry.type != "directory":
