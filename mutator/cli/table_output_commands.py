@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli import options
 from mutator.cli.command import Answer, Command, CommandReport, CommandRows, at_most_one_of, one_of, option, option_type
+from mutator.config.audience import Audience
 from mutator.errors import error
 from mutator.errors.display import counted
+from mutator.errors.exceptions import said_to
 from mutator.rules.version_names import number_or_name
 
 if TYPE_CHECKING:
@@ -79,11 +81,15 @@ def _changes(arguments: argparse.Namespace) -> Iterator[Answer | CommandRows]:
 
 
 def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
+    from mutator.table.export import export
+    from mutator.table.outlived import reading
+    from mutator.table.recorded import config_of_snapshot
     from mutator.table.table import Table
 
-    report = Table(arguments.table).export(
-        arguments.directory, version=arguments.version_number, open_runner=table_runner(arguments.runner, arguments)
-    )
+    opened, columns = table_runner(arguments.runner, arguments), arguments.partition_columns
+    snapshot = Table(arguments.table).at(arguments.version_number)
+    with reading(snapshot), said_to(Audience({"partition.columns": "--partition-columns"}).writers):
+        report = export(snapshot, config_of_snapshot(snapshot), arguments.directory, opened, columns)
     yield CommandReport(report.json() if arguments.json else report.text())
 
 
@@ -147,6 +153,12 @@ EXPORT_TABLE = Command(
             type=VERSION_TYPE,
             metavar="V",
             help="version or tag (default the newest)",
+        ),
+        option(
+            "--partition-columns",
+            choices=("path", "file"),
+            help="partition fields are in the path alone, or in the files, too (default as in the earlier export, "
+            "else path)",
         ),
         options.RUNNER,
         options.JSON,

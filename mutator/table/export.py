@@ -86,9 +86,15 @@ class _Earlier:
     buckets: Mapping[str, str]  # name -> fingerprint
 
 
-def export(snapshot: Snapshot, config: Config, output: str, open_runner: OpenRunner) -> ExportReport:
+PARTITION_COLUMNS = ("path", "file")  # where the files have partition fields
+
+
+def export(
+    snapshot: Snapshot, config: Config, output: str, open_runner: OpenRunner, columns: str | None = None
+) -> ExportReport:
     """Write a version of a table as a dataset; replace an earlier export of the table at the same path.
 
+    columns: one of ``PARTITION_COLUMNS``; None: as the table is configured, else as in the earlier export, else path.
     Raises ConfigError for a table without a schema, StateError where the path has anything else.
     """
     started = time.monotonic()
@@ -99,7 +105,7 @@ def export(snapshot: Snapshot, config: Config, output: str, open_runner: OpenRun
     table = TableLog(snapshot.table).read(0).id
     earlier = _earlier(storage, path, table)
     _, plan = prepare(snapshot, replace(config, sync_mode="partial"), [])
-    plan = replace(plan, run=new_run_id(time.time()), rows=_rows(plan, config, earlier))
+    plan = replace(plan, run=new_run_id(time.time()), rows=_rows(plan, columns or config.partition_columns, earlier))
     found = _Export(snapshot, plan, table, path, earlier, open_runner)
     if earlier is not None and found.is_unchanged():
         parts = 0, len(earlier.manifest.parts()), 0
@@ -116,10 +122,10 @@ def export(snapshot: Snapshot, config: Config, output: str, open_runner: OpenRun
     )
 
 
-def _rows(plan: Reading, config: Config, earlier: _Earlier | None) -> RowPlan:
+def _rows(plan: Reading, columns: str | None, earlier: _Earlier | None) -> RowPlan:
     """Return how rows are written: unlike in the table, partition fields may be in the names of directories alone."""
     rows, known = plan.rows, None if earlier is None else earlier.manifest
-    names, columns = rows.output.schema.names, config.partition_columns
+    names = rows.output.schema.names
     partitioning = with_fields_in_path(rows.partitioning, names, columns, known, rows.spec["format"])
     output = replace(rows.output, in_path=partitioning.in_path)
     return replace(rows, partitioning=partitioning, output=output, spec={**rows.spec, **partitioning.spec()})

@@ -19,6 +19,7 @@ from mutator.pipeline.arguments import (
     feed_of,
     flag,
     named,
+    one_of,
     scratch_of,
     settings_by_key,
     wrong,
@@ -29,7 +30,7 @@ from mutator.table.arguments import checks_names, filter_in, names_in, number_in
 from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
 from mutator.table.description import Description, VersionEntry, description_of, versions_of
-from mutator.table.export import ExportReport, export
+from mutator.table.export import PARTITION_COLUMNS, ExportReport, export
 from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
 from mutator.table.new_table import new_table, with_settings_of
@@ -325,14 +326,23 @@ class Table(KeptTable):
         return changes_of(self.path, start, self.at(to_version), net=net)
 
     def export(
-        self, directory: PathLike, *, version: Version | None = None, open_runner: OpenRunner = run_here
+        self,
+        directory: PathLike,
+        *,
+        version: Version | None = None,
+        partition_columns: str | None = None,
+        open_runner: OpenRunner = run_here,
     ) -> ExportReport:
         """Write a version as a dataset that ``mutator run`` can continue from; return the report.
 
         directory: a new path, or an earlier export of this table, of which only changed buckets are rewritten.
+        partition_columns: where the files have the partition fields, ``path`` or ``file``; by default as in the earlier
+        export, else ``path``.
         """
         with named(f"{CALL}.export()"):
             output = path_in("directory", directory, "the path of a new directory, or of an earlier export")
+            if partition_columns is not None:
+                one_of("partition_columns", partition_columns, PARTITION_COLUMNS)
         snapshot = self.at(version)
-        with reading(snapshot):
-            return export(snapshot, config_of_snapshot(snapshot), output, open_runner)
+        with reading(snapshot), said_to(PYTHON.writers):
+            return export(snapshot, config_of_snapshot(snapshot), output, open_runner, partition_columns)
