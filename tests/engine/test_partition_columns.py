@@ -169,8 +169,22 @@ def test_a_derived_or_renamed_partition_field_stays_in_the_files(tmp_path):
     feed = fed(tmp_path / "feed", "parquet", ROWS.slice(0, 1), ["U"])
     run(tmp_path / "master", feed, tmp_path / "out", partitioned_by="flag,n=number,bucket(id,2)")
     assert fields_of(tmp_path / "out") == {tuple(name for name in ROWS.schema.names if name != "flag")}
+
+
+def test_fields_stay_in_the_files_where_all_are_partition_fields(tmp_path):
+    rows = ROWS.select(["id", "flag", "at"])
+    put(tmp_path / "master", "parquet", rows)
+    feed = fed(tmp_path / "feed", "parquet", rows.slice(0, 2), ["D", "U"])
+    partitioned = {"partitioned_by": ",".join(rows.schema.names)}
     with pytest.raises(mutator.ConfigError, match="would leave no field in the files"):
-        run(tmp_path / "master", feed, tmp_path / "none", partitioned_by=",".join(ROWS.schema.names))
+        run(tmp_path / "master", feed, tmp_path / "none", partition_columns="path", **partitioned)
+    run(tmp_path / "master", feed, tmp_path / "one", **partitioned)
+    run(tmp_path / "one", feed, tmp_path / "two")
+    assert fields_of(tmp_path / "two") == {tuple(rows.schema.names)}
+    assert rows_of(tmp_path / "two").column("id").to_pylist() == list(range(1, 10))
+    table = mutator.Table.create(tmp_path / "table", dataset=tmp_path / "two", key="id", order_by="at", op="op")
+    table.export(tmp_path / "export")
+    assert rows_of(tmp_path / "export") == rows_of(tmp_path / "two")
 
 
 @pytest.mark.parametrize("columns", ["path", "file"])

@@ -56,7 +56,8 @@ def with_fields_in_path(
     """Return a partitioning with the fields that files of a format have in the names of their directories alone.
 
     names: of all fields. columns: as configured. known: the manifest of the dataset so far. A directory with another
-    name than the field, or with a value that is derived from it, does not replace the field. Raises ConfigError.
+    name than the field, or with a value that is derived from it, does not replace the field. A file needs a field, so
+    unless it is configured otherwise, all fields stay there where all are partition fields. Raises ConfigError.
     """
     spec: Mapping[str, Any] = known.spec if known is not None else {}
     if columns is None and SPEC in spec and FILE_FORMATS[spec["format"]].typed:
@@ -65,6 +66,8 @@ def with_fields_in_path(
         return one
     in_path = tuple(field.name for field in one.fields if field.transform == "identity" and field.name == field.source)
     if in_path and set(names) <= set(in_path):
+        if columns is None:
+            return one
         faults = "path would leave no field in the files, because all are partition fields; set it to file"
         raise error("config", where=setting("partition.columns"), faults=faults)
     return replace(one, in_path=in_path)
