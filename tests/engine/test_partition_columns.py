@@ -254,6 +254,36 @@ def test_a_master_of_directories_is_read_as_hive_writes_it(tmp_path):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "directories"),
+    [
+        ("local", ["2026-01-01 00%3A00%3A00", "2026-01-01 10%3A00%3A00.5"]),
+        ("amount", ["1.5", "002.50"]),
+        ("flag", ["true", "False"]),
+        ("number", ["007", "-8"]),
+    ],
+)
+def test_values_in_the_directories_of_a_first_master_may_be_written_otherwise(tmp_path, file_format, name, directories):
+    rows = pa.table({"id": [0, 1], "shop": [1, 1], "at": [1, 1]})
+    for number, one in enumerate(directories):
+        put(tmp_path / "master" / f"{name}={one}" / "shop=1", file_format, rows.slice(number, 1))
+    feed_rows = rows.slice(0, 1).append_column(name, pa.nulls(1, VALUES[name].type))
+    feed = fed(tmp_path / "feed", file_format, feed_rows, ["U"], at=0)
+    run(tmp_path / "master", feed, tmp_path / "out", partitioned_by=f"{name},shop")
+    found = rows_of(tmp_path / "out")
+    expected = {
+        "local": [1_767_225_600_000_000, 1_767_261_600_500_000],
+        "amount": [Decimal("1.50"), Decimal("2.50")],
+        "flag": [True, False],
+        "number": [7, -8],
+    }
+    assert found.column(name).to_pylist() == pa.array(expected[name], VALUES[name].type).to_pylist()
+    put(tmp_path / "master" / f"{name}={directories[0]}" / "shop=2", file_format, rows.slice(0, 1))
+    with pytest.raises(mutator.ConfigError, match="it has a row of shop=1"):  # the field is in the file
+        run(tmp_path / "master", feed, tmp_path / "other", partitioned_by=f"{name},shop")
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
 def test_an_adopted_master_is_partitioned_anew(tmp_path, file_format):
     put(tmp_path / "master", file_format, ROWS)
     feed = fed(tmp_path / "feed", file_format, ROWS.slice(0, 1), ["U"])

@@ -163,15 +163,18 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
             raise _partition_error(
                 config, survey, directory, f"its fields are not {', '.join(field.name for field in fields)}"
             )
-        names = [str(field.source) for field in fields]
-        batch = first_batch(source, names) if set(names) <= {*schema.schema.names} else None
+        in_path = {name for name, _ in source.in_path}  # whose values are those of the directory, however written
+        compared = [place for place, field in enumerate(fields) if field.source not in in_path]
+        names = [str(fields[place].source) for place in compared]
+        batch = first_batch(source, names) if names and set(names) <= {*schema.schema.names} else None
         if batch is None:
             continue
         columns = [batch.column(name) for name in names]
         typed = FILE_FORMATS[source.file_format].typed
-        found = partition_rows(fields, [exact_text(one) if typed else one.cast(pa.large_binary()) for one in columns])
+        own = [fields[place] for place in compared]
+        found = partition_rows(own, [exact_text(one) if typed else one.cast(pa.large_binary()) for one in columns])
         for code in found.codes.tolist():
-            if code >= 0 and _plain(values_of(found.names[code])) != _plain(values):
+            if code >= 0 and _plain(values_of(found.names[code])) != _plain([values[place] for place in compared]):
                 raise _partition_error(config, survey, directory, f"it has a row of {found.names[code]}")
 
 
