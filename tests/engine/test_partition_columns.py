@@ -144,6 +144,25 @@ def test_the_other_setting_rewrites_all_partitions_and_keeps_their_state(tmp_pat
     assert_intact(*places)
 
 
+@pytest.mark.parametrize("columns", ["path", "file"])
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_the_form_outlives_a_run_that_writes_csv(tmp_path, file_format, columns):
+    rows = ROWS.select(["id", "flag", "at"])
+    put(tmp_path / "master", file_format, rows)
+    feeds = [fed(tmp_path / f"feed{at}", file_format, rows.slice(at - 2, 1), ["U"], at=at) for at in (2, 3, 4)]
+    run(tmp_path / "master", feeds[0], tmp_path / "one", partitioned_by="flag", partition_columns=columns)
+    run(tmp_path / "one", feeds[1], tmp_path / "two", output_format="csv")
+    other = "file" if columns == "path" else "path"
+    for place, one, more in (("kept", columns, {}), ("moved", other, {"partition_columns": other})):
+        run(tmp_path / "two", feeds[2], tmp_path / place, output_format=file_format, **more)
+        run(tmp_path / place, feeds[1], tmp_path / f"{place}2")
+        for path in (place, f"{place}2"):
+            typed = [file for file in (tmp_path / path).glob("flag=*/part-*") if file.suffix == f".{file_format}"]
+            names = {tuple(read_whole(file_format, file.read_bytes())[0].batch.schema.names) for file in typed}
+            assert names == {("id", "at") if one == "path" else ("id", "flag", "at")}
+            assert len(rows_of(tmp_path / path)) == len(ROWS)
+
+
 @pytest.mark.parametrize("scope", ["table", "partition"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_diff_sees_that_equal_files_are_in_other_partitions(tmp_path, file_format, scope):

@@ -1,6 +1,6 @@
 """Plan a run whose rows travel as typed columns: the result's schema, and a layout for each file's schema."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -49,10 +49,11 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
         and not run.survey.partitioned
         and not run.survey.versioned
     )
+    in_path = rows.partitioning.in_path
     return RowPlan(
         block_type="columns",
         layouts=layouts,
-        output=ColumnOutput(output, schema, dialect, rows.partitioning.in_path),
+        output=ColumnOutput(output, schema, _of_files(dialect, in_path), in_path),
         spec=spec,
         order_type=rows.order_type,
         layout_of=names,
@@ -115,6 +116,14 @@ def _written_dialect(run: SchemaRun, output: str, schema: Any, dialect: Dialect)
         return replace(dialect, avro=avro_of(schema, _known_avro(run.survey)))
     except NotReadable as fault:
         raise error("config", where=setting(f"output.format={output}"), faults=fault) from None
+
+
+def _of_files(dialect: Dialect, in_path: Collection[str]) -> Dialect:
+    """Return the dialect of files that lack the fields in their paths."""
+    if dialect.avro is None:
+        return dialect
+    fields = [field for field in dialect.avro["fields"] if field["name"] not in in_path]
+    return replace(dialect, avro={**dialect.avro, "fields": fields})
 
 
 def _spec(

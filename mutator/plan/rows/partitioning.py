@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.partition_index import IN_PATH, SPEC, stored_fields
+from mutator.dataset.partition_index import IN_PATH, SPEC, earlier_forms, form_of, stored_fields
 from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -59,9 +59,9 @@ def with_fields_in_path(
     name than the field, or with a value that is derived from it, does not replace the field. A file needs a field, so
     unless it is configured otherwise, all fields stay there where all are partition fields. Raises ConfigError.
     """
-    spec: Mapping[str, Any] = known.spec if known is not None else {}
-    if columns is None and SPEC in spec and FILE_FORMATS[spec["format"]].typed:
-        columns = "path" if IN_PATH in spec else "file"
+    typed = _typed_forms(known.spec) if known is not None and SPEC in known.spec else []
+    if columns is None and typed:
+        columns = "path" if IN_PATH in typed[0] else "file"
     if columns == "file" or not FILE_FORMATS[output].typed:
         return one
     in_path = tuple(field.name for field in one.fields if field.transform == "identity" and field.name == field.source)
@@ -78,8 +78,14 @@ def fields_move(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
     Then all of its files change, so that other programs find the same fields in each.
     """
-    both_typed = all(FILE_FORMATS[one["format"]].typed for one in (known, spec))
-    return both_typed and known.get(IN_PATH) != spec.get(IN_PATH)
+    is_typed = FILE_FORMATS[spec["format"]].typed
+    return is_typed and any(form.get(IN_PATH) != spec.get(IN_PATH) for form in _typed_forms(known))
+
+
+def _typed_forms(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the forms of a specification in which partition fields may be in the path alone, the present one first."""
+    forms = (form_of(spec), *earlier_forms(spec).values())
+    return [form for form in forms if FILE_FORMATS[form["format"]].typed]
 
 
 def moved(fields: Sequence[PartitionField], ordinal: Callable[[int], int]) -> tuple[PartitionField, ...]:
