@@ -145,6 +145,21 @@ def test_the_other_setting_rewrites_all_partitions_and_keeps_their_state(tmp_pat
 
 
 @pytest.mark.parametrize("columns", ["path", "file"])
+def test_only_fields_in_files_can_move(tmp_path, columns):
+    rows = ROWS.select(["id", "flag", "number", "at"])
+    put(tmp_path / "master", "parquet", rows)
+    fed(tmp_path / "feed" / "flag=true", "parquet", rows.slice(0, 1).drop_columns(["flag"]), ["U"])
+    fed(tmp_path / "other", "parquet", rows.slice(0, 1).select(["number", "id", "flag", "at"]), ["U"])
+    none = fed(tmp_path / "none", "parquet", rows.slice(0, 0), [])
+    run(tmp_path / "master", none, tmp_path / "one", partitioned_by="flag", partition_columns=columns)
+    warnings = run(tmp_path / "one", tmp_path / "feed", tmp_path / "two").warnings
+    assert [one for one in warnings if "by position" in one] == list(warnings)
+    assert len(warnings) == (columns == "file")
+    (warning,) = run(tmp_path / "one", tmp_path / "other", tmp_path / "three").warnings
+    assert ("(number, id, at)" in warning) == (columns == "path")
+
+
+@pytest.mark.parametrize("columns", ["path", "file"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_the_form_outlives_a_run_that_writes_csv(tmp_path, file_format, columns):
     rows = ROWS.select(["id", "flag", "at"])

@@ -43,13 +43,19 @@ from mutator.storage.compression import CorruptStream
 
 
 def changed_fields(
-    config: Config, base: SchemaVersion, master: Sequence[SchemaVersion], op: str | None, is_table: bool
+    config: Config,
+    base: SchemaVersion,
+    master: Sequence[SchemaVersion],
+    op: str | None,
+    unplaced: Collection[str],
+    *,
+    is_table: bool,
 ) -> tuple[str, ...]:
     """Return warnings on fields of the master that the result lacks or moves.
 
     base: the version that gives the result its fields, a feed file's. master: its versions, the decisive one first.
-    op: the name of the op code. is_table: the version is that of a table in memory. Raises DataError for fields that a
-    CSV file or a table lacks.
+    op: the name of the op code. unplaced: fields without a position, because they are in paths alone. is_table: the
+    version is that of a table in memory. Raises DataError for fields that a CSV file or a table lacks.
     """
     before = [name for name in master[0].schema.names if name != op]
     after = [name for name in base.schema.names if name != op]
@@ -71,8 +77,9 @@ def changed_fields(
             f"{'field' if len(lost) == 1 else 'fields'}; {setting('output.schema')} keeps "
             f"{'it' if len(lost) == 1 else 'them'}, and {setting('removed.fields')} confirms the change"
         )
-    kept, earlier = [name for name in before if name in remaining], set(before)
-    if kept != (moved := [name for name in after if name in earlier]):
+    placed = remaining.intersection(before).difference(unplaced)
+    kept, moved = ([name for name in names if name in placed] for names in (before, after))
+    if kept != moved:
         warnings.append(
             f"the result has its fields in the order of {base_name(base.path)} ({', '.join(moved)}), {MASTER} has "
             f"them in another ({', '.join(kept)}): programs that read fields by position would confuse them"

@@ -89,19 +89,18 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     return replace(
         rows,
         notes=(*rows.notes, *_notes_on_ids(config, survey)),
-        warnings=(*rows.warnings, *_warnings_on_fields(config, survey, base, master, feed, fields.op)),
+        warnings=(*rows.warnings, *_warnings_on_fields(run, master, feed, rows.partitioning.in_path)),
     )
 
 
 def _warnings_on_fields(
-    config: Config,
-    survey: Survey,
-    base: SchemaVersion,
-    master: Sequence[SchemaVersion],
-    feed: Sequence[SchemaVersion],
-    op: str | None,
+    run: SchemaRun, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion], in_path: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return warnings where a feed file changes the fields of the master, or of other feed files. Raises DataError."""
+    """Return warnings where a feed file changes the fields of the master, or of other feed files. Raises DataError.
+
+    in_path: the fields in the paths of the result.
+    """
+    config, survey, base, op = run.config, run.survey, run.base, run.fields.op
     source = next((source for source in survey.feed if source.path == base.path), None)
     if survey.output_schema is not None or source is None:
         return ()
@@ -109,7 +108,8 @@ def _warnings_on_fields(
     if not master:
         return left_out
     own = master if survey.manifest is not None else master[::-1]
-    return (*changed_fields(config, base, own, op, source.is_table), *left_out)
+    unplaced = {*in_path, *(name for one in survey.master for name, _ in one.in_path)}
+    return (*changed_fields(config, base, own, op, unplaced, is_table=source.is_table), *left_out)
 
 
 def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
