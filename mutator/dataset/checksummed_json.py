@@ -72,10 +72,10 @@ def _sealed(text: bytes) -> bytes:
     return text + f'{_SEAL}{checksum.whole(text)}"\n}}\n'.encode("ascii")
 
 
-def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
+def parse(data: bytes, name: str, known: int, *, oldest: int | None = None) -> dict[str, Any]:
     """Return the members of a document. Raises ValueError if a byte differs from what ``dump`` wrote, or Newer.
 
-    known: the format version that can be read.
+    known: the format version that can be read. oldest: versions from this one on can be read, too.
     """
     try:
         members: dict[str, Any] = json.loads(data)
@@ -90,7 +90,7 @@ def parse(data: bytes, name: str, known: int) -> dict[str, Any]:
         raise ValueError(f"its content does not have the checksum {expected}")
     if form != name:
         raise ValueError(f"its format is {form!r} and should be {name!r}")
-    if version < known:
+    if version < (known if oldest is None else oldest):
         raise ValueError(f"its format has version {version}, which only programs before the first release wrote")
     return members
 

@@ -16,8 +16,9 @@ from mutator.errors import MutatorError, error
 from mutator.rules.absences import Absence
 
 # 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
-# 5: "absences", "pattern" of an order by file names
-FORMAT_VERSION = 6
+# 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification, and else 6 is written
+FORMAT_VERSION = 7
+_OLDEST = 6
 DIRECTORY = "_mutator"
 TABLE = "_mutator/table"  # directory of a versioned table, which has no manifest
 PATH = "_mutator/manifest.json"
@@ -89,7 +90,9 @@ def dump(manifest: Manifest) -> bytes:
         **{name: getattr(manifest, name) for name in ("copy", "changes", "absences")},
         "feed_settings": [vars(part) for part in manifest.feed_settings],
     }
-    return checksummed_json.dump("mutator", FORMAT_VERSION, document)
+    forms = (manifest.spec, *manifest.spec.get("earlier", ()))
+    version = FORMAT_VERSION if any("in path" in form for form in forms) else _OLDEST
+    return checksummed_json.dump("mutator", version, document)
 
 
 def _members(part: FileEntry) -> dict[str, Any]:
@@ -114,7 +117,7 @@ def _data_file(members: dict[str, Any]) -> FileEntry:
 def parse(data: bytes, path: str) -> Manifest:
     """Parse a manifest. Raises StateError if it is damaged or newer than this program."""
     try:
-        document = checksummed_json.parse(data, "mutator", FORMAT_VERSION)
+        document = checksummed_json.parse(data, "mutator", FORMAT_VERSION, oldest=_OLDEST)
         document["files"] = tuple(map(_data_file, document["files"]))
         document["beside"] = side_files(document["beside"])
         document["feed"] = tuple(FeedFile(**part) for part in document["feed"])

@@ -88,8 +88,13 @@ def test_a_manifest_cannot_name_a_file_outside_its_dataset(path):
 
 
 def test_a_manifest_of_a_newer_program(monkeypatch):
-    monkeypatch.setattr(manifest, "FORMAT_VERSION", manifest.FORMAT_VERSION + 1)
-    data = manifest.dump(MANIFEST)
-    monkeypatch.undo()
-    with pytest.raises(StateError, match="has format version 7, but this program knows 6; use a newer program"):
-        manifest.parse(data, "m")
+    in_path = {"in path": ["shop"]}
+    whole = dataclasses.replace(MANIFEST, spec={**MANIFEST.spec, "earlier": [{"format": "orc"}]})
+    own = [dataclasses.replace(whole, spec={**whole.spec, **more}) for more in (in_path, {"earlier": [{}, in_path]})]
+    assert [manifest.parse(manifest.dump(one), "m") for one in (whole, *own)] == [whole, *own]
+    written = [manifest.dump(one) for one in (whole, *own)]
+    monkeypatch.setattr(manifest, "FORMAT_VERSION", 6)  # as of a program that does not know fields in paths
+    assert manifest.parse(written[0], "m") == whole
+    for data in written[1:]:
+        with pytest.raises(StateError, match="has format version 7, but this program knows 6; use a newer program"):
+            manifest.parse(data, "m")

@@ -292,7 +292,7 @@ def test_manifest_of_a_later_version_is_named(plain, copy):
     path = copy / manifest.PATH
     later = manifest.FORMAT_VERSION + 1
     content = path.read_bytes()
-    path.write_bytes(content.replace(b'"version": %d' % manifest.FORMAT_VERSION, b'"version": %d' % later, 1))
+    path.write_bytes(content.replace(b'"version": 6', b'"version": %d' % later, 1))
 
     with pytest.raises(StateError, match=f"format version {later}") as caught:
         plain(copy)
