@@ -35,7 +35,7 @@ from mutator.pipeline.merge import identity
 from mutator.pipeline.runners import Engine
 from mutator.plan.change_form import change_form
 from mutator.plan.inspect.source import Source
-from mutator.plan.inspect.survey import Survey, survey_inputs
+from mutator.plan.inspect.survey import Known, Survey, survey_inputs
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.partition_plan import with_units
 from mutator.plan.rows.partitioning import moved
@@ -196,7 +196,7 @@ def _difference(
     same = not feed and before is not None and equal.issuperset(_contents(before))
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
-    survey = survey_inputs(config, old, feed, tables)
+    survey = survey_inputs(config, old, feed, tables, Known(after))
     if not (survey.master or survey.feed or survey.manifest):
         return Diff(old, new, {})
     ours, theirs = _field_names(survey.master), _field_names(survey.feed)

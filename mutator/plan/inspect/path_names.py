@@ -38,6 +38,18 @@ def with_path_fields(
     return tuple(master)
 
 
+def as_dataset(
+    known: Manifest | None, master: Sequence[Source], feed: Sequence[Source], other: Manifest | None
+) -> list[Source]:
+    """Return the files of a dataset that is compared with a master, with the fields in their paths.
+
+    known, other: the manifests of the master and of the dataset.
+    """
+    types = {} if known is None else _stored_types(known)
+    types |= {**_types(master), **({} if other is None else _stored_types(other))}
+    return [_with_fields(source, types.keys(), types) for source in feed]
+
+
 def only_in_paths(sources: Sequence[Source]) -> list[str]:
     """Return the fields that typed files have in the names of their directories alone."""
     typed = [one for one in sources if FILE_FORMATS[one.file_format].typed and one.file_schema is not None]

@@ -8,7 +8,7 @@ master, the first bytes of one file on a disk are read.
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mutator.config import Config
 from mutator.dataset import manifest
@@ -32,7 +32,7 @@ from mutator.plan.inspect.managed import (
     partitioned_master,
 )
 from mutator.plan.inspect.master_files import masters_below, unmanaged_sources
-from mutator.plan.inspect.path_names import with_path_fields
+from mutator.plan.inspect.path_names import as_dataset, with_path_fields
 from mutator.plan.inspect.probe import format_of_name, probe_file, read_schema
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.table_inputs import TableInput, is_below, with_tables
@@ -80,13 +80,26 @@ class Survey:
         return self.manifest is not None and "fields" in self.manifest.spec["key"]
 
 
-def survey_inputs(config: Config, master: str, feed: Sequence[str], tables: Sequence[TableInput] = ()) -> Survey:
+class Known(NamedTuple):
+    """What is known of a dataset: its manifest, None without one."""
+
+    manifest: Manifest | None
+
+
+def survey_inputs(
+    config: Config,
+    master: str,
+    feed: Sequence[str],
+    tables: Sequence[TableInput] = (),
+    dataset: Known | None = None,
+) -> Survey:
     """Find and probe the files of a run. tables: those of its paths that have the rows of tables in memory.
 
-    Raises ConfigError, DataError, StorageError or StateError, naming the path.
+    dataset: the feed is compared with the master, and has the files of a dataset, whose manifest this is. Raises
+    ConfigError, DataError, StorageError or StateError, naming the path.
     """
     survey = survey_master(_own_format(config, located_to_write(master)[1], tables), master)
-    return survey_feed(config, survey, feed, tables)
+    return survey_feed(config, survey, feed, tables, dataset)
 
 
 def _own_format(config: Config, master: str, tables: Sequence[TableInput]) -> Config:
@@ -94,10 +107,16 @@ def _own_format(config: Config, master: str, tables: Sequence[TableInput]) -> Co
     return replace(config, master_format=None) if is_below(tables, master) else config
 
 
-def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Sequence[TableInput] = ()) -> Survey:
+def survey_feed(
+    config: Config,
+    survey: Survey,
+    feed: Sequence[str],
+    tables: Sequence[TableInput] = (),
+    dataset: Known | None = None,
+) -> Survey:
     """Find and probe the files of a feed, and add them to the survey of a master.
 
-    tables: as for ``survey_inputs``, which names the errors, too.
+    tables, dataset: as for ``survey_inputs``, which names the errors, too.
     """
     master, known = survey.master_path, survey.manifest
     paths = tuple(absolute(path) for path in feed)
@@ -131,6 +150,8 @@ def survey_feed(config: Config, survey: Survey, feed: Sequence[str], tables: Seq
     )
     wanted = None if output is None else output[1]
     keeps_names = survey.versioned or survey.partitioned is not None
+    if dataset is not None:
+        found = as_dataset(known, survey.master, found, dataset.manifest)
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
     survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
     if both.names:
