@@ -125,7 +125,5 @@ def test_files_of_text_lack_the_values_of_their_directory(tmp_path):
     master = put_all(tmp_path / "m", {"k=x/a.csv": b"id,ts\n1,1\n"})
     settings = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "ts", "partitioned.by": "k"}
 
-    says = (
-        "k=x/a.csv: field k is missing: its value is only in the directory's name, as in Hive tables, but rows of text"
-    )
+    says = "k=x/a.csv: field k is missing: its value is only in the directory's name, as in Hive tables. Only the files"
     refused(DataError, settings, master, None, says)
