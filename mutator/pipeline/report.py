@@ -17,7 +17,7 @@ from mutator.pipeline.accounting import Result
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.merge_warnings import merge_warnings
 from mutator.pipeline.reports.merge_report import HIDDEN, REMARKS, Changes, MergeReport, Own
-from mutator.pipeline.reports.pictures import feed_sum, master_sum
+from mutator.pipeline.reports.sums import feed_sum, master_sum
 from mutator.pipeline.step_times import StepTimes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading

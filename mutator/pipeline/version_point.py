@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mutator.dataset.commits import Arrived
+from mutator.dataset.commits import Arrived, Commit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,26 @@ class VersionPoint:
     lag: float | None = None  # seconds from the arrival of its oldest feed file to its commit
     shortest_lag: float | None = None  # from the arrival of its newest feed file
     seconds: float | None = None  # that the merge took
+
+
+def point_of(version: Commit, size: int | None, seconds: float | None = None) -> VersionPoint:
+    """Return a version. size: its bytes, as in ``VersionPoint``. seconds: that the merge took."""
+    committed = seconds_of(version.committed)
+    lag, shortest = lags(committed, version.claimed, {file.name for file in version.feed})
+    return VersionPoint(
+        number=version.number,
+        kind=version.action,
+        run=version.run,
+        committed=committed,
+        rows=version.records,
+        bytes=size,
+        counts=version.counts,
+        files=len(version.feed),
+        feed_bytes=sum(file.bytes for file in version.feed),
+        lag=lag,
+        shortest_lag=shortest,
+        seconds=seconds,
+    )
 
 
 def seconds_of(committed: str) -> float:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from mutator.errors.display import counted
-from mutator.pipeline.reports.pictures import feed_sum, flow_of, master_sum, output_sum, tombstone_sum
 from mutator.pipeline.reports.printed import PageReport
 from mutator.pipeline.reports.sections import (
     MOST_TEXTS,
@@ -29,6 +28,7 @@ from mutator.pipeline.reports.sections import (
     size_text,
     time_text,
 )
+from mutator.pipeline.reports.sums import feed_sum, master_sum, output_sum, tombstone_sum
 from mutator.rules.truth_table import FEED_OUTCOMES
 
 _FILES = 100  # of a page
@@ -190,6 +190,8 @@ def _outcomes(report: MergeReport, result: str) -> ReportSection:
         lines.append("    ".join(f"{name:<24}{count:>12,}" for name, count in pairs))
 
     def sums() -> Any:
+        from mutator.pipeline.reports.pictures import flow_of  # for a page alone
+
         flows = flow_of(n, result, _WIDE), flow_of(n, result, _NARROW, narrow=True)
         return SimpleNamespace(
             feed=feed,

@@ -7,7 +7,6 @@ process knows, so a process that was paused halfway finds nothing when it goes o
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 
 from mutator.dataset.commits import Commit
@@ -15,7 +14,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
-from mutator.pipeline.version_point import VersionPoint, lags, newest_of, seconds_of
+from mutator.pipeline.version_point import VersionPoint, newest_of, point_of
 from mutator.storage import entries_of, read_if_exists
 from mutator.workflow.directory.cures import lost_master, notes
 from mutator.workflow.directory.lock import journals
@@ -50,25 +49,6 @@ def _is_kept(base: Base, version: Commit, latest: Commit) -> bool:
     return version.dataset is not None and (version.dataset == latest.dataset or base.find(version.dataset) is not None)
 
 
-def point_of(version: Commit, sizes: Mapping[str, int] | None = None) -> VersionPoint:
-    """Return a version. sizes: commit ID of a dataset -> its bytes."""
-    committed = seconds_of(version.committed)
-    lag, shortest = lags(committed, version.claimed, {file.name for file in version.feed})
-    return VersionPoint(
-        number=version.number,
-        kind=version.action,
-        run=version.run,
-        committed=committed,
-        rows=version.records,
-        bytes=(sizes or {}).get(version.dataset or ""),
-        counts=version.counts,
-        files=len(version.feed),
-        feed_bytes=sum(file.bytes for file in version.feed),
-        lag=lag,
-        shortest_lag=shortest,
-    )
-
-
 def newest_points(base: str) -> tuple[VersionPoint | None, VersionPoint | None]:
     """Return the newest version of a base, and the newest one that merged something; None without one.
 
@@ -77,7 +57,7 @@ def newest_points(base: str) -> tuple[VersionPoint | None, VersionPoint | None]:
     log = Log(base)
     numbers = log.numbers()
     versions = (log.read(number) for number in reversed(numbers))
-    return newest_of(map(point_of, versions), "run")
+    return newest_of((point_of(version, None) for version in versions), "run")
 
 
 def latest_points(path: str, most: int) -> tuple[list[VersionPoint], int]:
@@ -93,7 +73,8 @@ def latest_points(path: str, most: int) -> tuple[list[VersionPoint], int]:
         points = []
         for number in numbers[-most:]:
             with suppress(MutatorError):
-                points.append(point_of(log.read(number), sizes))
+                version = log.read(number)
+                points.append(point_of(version, sizes.get(version.dataset or "")))
         return points, len(numbers)
     return [], 0
 

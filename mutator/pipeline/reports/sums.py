@@ -1,0 +1,64 @@
+"""The sums of a merge: every row of the feed and of the master ends in one outcome."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES
+
+
+class SumPart(NamedTuple):
+    """An outcome, and the number of its rows."""
+
+    name: str
+    rows: int
+
+
+class Sum(NamedTuple):
+    """A total, and the parts that add up to it; a negative part is taken away."""
+
+    name: str
+    rows: int
+    parts: tuple[SumPart, ...]
+
+    def share(self, rows: int) -> float:
+        """Return the fraction of the total that some rows are."""
+        return rows / self.rows if self.rows else 0.0
+
+    @property
+    def some(self) -> tuple[SumPart, ...]:
+        """The parts that have rows."""
+        return tuple(part for part in self.parts if part.rows)
+
+
+def feed_sum(counts: Mapping[str, int]) -> Sum:
+    """Return the rows of the feed by outcome."""
+    return _sum(counts, "feed rows", {name: f"feed {name}" for name in FEED_OUTCOMES})
+
+
+def master_sum(counts: Mapping[str, int]) -> Sum:
+    """Return the rows of the master, as it was before, by outcome."""
+    return _sum(counts, "master rows", {name: f"master {name}" for name in MASTER_OUTCOMES})
+
+
+def output_sum(counts: Mapping[str, int]) -> Sum:
+    """Return the rows of the result by their origin."""
+    return _sum(counts, "output rows", {"kept": "master kept", "updated": "feed updated", "inserted": "feed inserted"})
+
+
+def tombstone_sum(counts: Mapping[str, int]) -> Sum:
+    """Return the remembered deletes of the result by their origin."""
+    plus = {
+        "remembered before": "tombstones in",
+        "deleted": "feed deleted",
+        "deleted by absence": "master deleted by absence",
+        "deletes of unknown": "feed delete of unknown",
+    }
+    found = _sum(counts, "tombstones out", plus)
+    minus = tuple(SumPart(name, -counts.get(name, 0)) for name in ("revived", "expired"))
+    return Sum("tombstones", found.rows, (*found.parts, *minus))
+
+
+def _sum(counts: Mapping[str, int], total: str, parts: Mapping[str, str]) -> Sum:
+    return Sum(
+        total, counts.get(total, 0), tuple(SumPart(name, counts.get(member, 0)) for name, member in parts.items())
+    )
