@@ -1,12 +1,14 @@
 """Plant each fault of tests/mutants/faults.toml in a copy of the checkout, run the tests that reach it, and print which
 faults the tests find.
 
-    .venv/bin/python .ci/mutants.py [--reach] [--seconds N] [--jobs N] [NAME...]
+    .venv/bin/python .ci/mutants.py [--search] [--reach] [--seconds N] [--jobs N] [NAME...]
 
-A first run of all tests, with a probe at the place of each fault, records the tests that reach it, in build/mutants. It
-is repeated with --reach, or where it is missing. A fault's tests run until one fails or until --seconds have passed:
-first those of the fault's room, one case of each test function before the other cases, and cheapest first. NAME... are
-the faults to try, all by default.
+First, each fault is tried with the test that found it the last time: its member ``found`` in faults.toml. With --search
+this step is left out. A fault that this test does not find is tried with all tests that reach its place, until one
+fails or until --seconds have passed: first those of the fault's room, one case of each test function before the other
+cases, and cheapest first. Which tests these are is recorded in build/mutants by a run of all tests with a probe at the
+place of each fault. That run is repeated with --reach, or where the record is missing. NAME... are the faults to try,
+all by default.
 """
 
 import argparse
@@ -47,19 +49,25 @@ def main() -> int:
     """Print a row for each fault; return 1 if one was not found."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--search", action="store_true", help="try all tests that reach a fault")
     parser.add_argument("--reach", action="store_true", help="record again which tests reach the faults")
     parser.add_argument("--seconds", type=float, default=600, help="most seconds for one fault")
     parser.add_argument("--jobs", type=int, default=2, help="faults at a time")
     options = parser.parse_args()
     faults = tomllib.loads((ROOT / "tests/mutants/faults.toml").read_text(encoding="utf-8"))["fault"]
-    if options.reach or not REACHED.exists():
-        record_reach(faults)
-    reach = json.loads(REACHED.read_text())
     wanted = [fault for fault in faults if not options.names or fault["name"] in options.names]
+    BUILD.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(lambda fault: tried(fault, reach, options.seconds), wanted))
+        known = [fault for fault in wanted if "found" in fault and not options.search]
+        tried = pool.map(lambda fault: tried_with(fault, [fault["found"]], "1", options.seconds), known)
+        rows = [row for row in tried if row["found"]]
+        if left := [fault for fault in wanted if fault["name"] not in {row["name"] for row in rows}]:
+            if options.reach or not REACHED.exists():
+                record_reach(faults)
+            reach = json.loads(REACHED.read_text())
+            rows += pool.map(lambda fault: searched(fault, reach, options.seconds), left)
     rows.sort(key=lambda row: row["found"] is not None)
-    table = "\n".join(["fault | reached by | result", "---|---|---", *map(line, rows)])
+    table = "\n".join(["fault | tests | result", "---|---|---", *map(line, rows)])
     (BUILD / "table.md").write_text(table + "\n")
     print(table)
     missed = sum(row["found"] is None for row in rows)
@@ -69,7 +77,7 @@ def main() -> int:
 
 def line(row: dict) -> str:
     """Return a row of the table."""
-    return f"{row['name']} | {row['reach']} | {row['found'] or 'NOT FOUND' + row['why']}"
+    return f"{row['name']} | {row['tests']} | {row['found'] or 'NOT FOUND' + row['why']}"
 
 
 def copied(directory: Path) -> None:
@@ -164,26 +172,31 @@ def run_tests(directory: Path, words: list[str], log: Path, seconds: float | Non
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def tried(fault: dict, reach: dict, seconds: float) -> dict:
-    """Return the row of a fault: the test that finds it, or why none did."""
+def searched(fault: dict, reach: dict, seconds: float) -> dict:
+    """Return the row of a fault that is tried with all tests that reach it."""
     name = fault["name"]
     tests = reach["tests"].get(name, [])
-    row = {"name": name, "reach": len(tests), "found": None, "why": ""}
     if not tests:
-        return row | {"why": ": no test reaches it"}
-    directory = BUILD / name
+        return {"name": name, "tests": "0", "found": None, "why": ": no test reaches it"}
+    room = f"tests/{Path(fault['file']).parts[1]}/"
+    chosen = {test: [not test.startswith(room), reach["seconds"].get(test, 1)] for test in tests}
+    choice = BUILD / f"{name}.json"
+    choice.write_text(json.dumps(chosen))
+    words = ["-p", "tests.mutants.reached", *sorted({test.partition("::")[0] for test in tests})]
+    return tried_with(fault, words, str(len(tests)), seconds, MUTANTS_CHOSEN=str(choice))
+
+
+def tried_with(fault: dict, words: list[str], tests: str, seconds: float, **more: str) -> dict:
+    """Return the row of a fault: the test that finds it, or why none did. words: the tests, for pytest."""
+    row = {"name": fault["name"], "tests": tests, "found": None, "why": ""}
+    directory = BUILD / fault["name"]
     copied(directory)
     target = directory / fault["file"]
     target.write_text(with_fault(fault, target.read_text(encoding="utf-8")))
-    room = f"tests/{Path(fault['file']).parts[1]}/"
-    chosen = {test: [not test.startswith(room), reach["seconds"].get(test, 1)] for test in tests}
-    (BUILD / f"{name}.json").write_text(json.dumps(chosen))
-    words = ["-x", "-q", "-p", "tests.mutants.reached", "-p", "no:cacheprovider", "-m", EVERY]
-    words += [f"--basetemp={directory}.tmp", *sorted({test.partition("::")[0] for test in tests})]
-    log, began = BUILD / f"{name}.log", time.monotonic()
-    code = run_tests(directory, words, log, seconds, MUTANTS_CHOSEN=str(BUILD / f"{name}.json"), MUTATOR_EFFORT="rest")
-    text = log.read_text(errors="replace")
-    failed = re.findall(r"^(?:FAILED|ERROR) (.*)", text, re.MULTILINE)
+    words = ["-x", "-q", "-p", "no:cacheprovider", "-m", EVERY, f"--basetemp={directory}.tmp", *words]
+    log, began = BUILD / f"{fault['name']}.log", time.monotonic()
+    code = run_tests(directory, words, log, seconds, MUTATOR_EFFORT="rest", **more)
+    failed = re.findall(r"^(?:FAILED|ERROR) (.*)", log.read_text(errors="replace"), re.MULTILINE)
     took = f"{time.monotonic() - began:.0f} s"
     for path in (directory, Path(f"{directory}.tmp")):
         shutil.rmtree(path, ignore_errors=True)
