@@ -30,7 +30,7 @@ _CELL = "padding: 1px 12px 1px 0; text-align: left; vertical-align: top"
 _NUMBER = "padding: 1px 24px 1px 0; text-align: right; font-variant-numeric: tabular-nums"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report(MergeReport):
     """The report of a run, or of a dry run.
 
@@ -38,41 +38,22 @@ class Report(MergeReport):
     ``print(report)`` shows what ``mutator run`` prints; a notebook shows a table.
     """
 
-    run: str
-    dry_run: bool
     master: str
-    feed: tuple[str, ...]
     output: str
     engine: str
     join: str
     reason: str
     buckets: int | None
     tasks: int
-    counts: Mapping[str, int]
-    samples: Mapping[str, list[str]]  # note -> the smallest keys
     rejects: Rejects  # side -> the first rejected rows; and all of them as tables
-    files: int
-    bytes: int
     carried: int  # data files that were carried over, because no mutation concerns them
     unread_bytes: int  # of files that were carried over unread
     checked_bytes: int  # of files that were carried over, and compared with their checksums
     partitions: Sequence[Mapping[str, Any]] | None  # counts of each partition that was written
-    operation: str  # apply | insert_overwrite | insert_overwrite_table
-    replaced: tuple[str, ...] | None  # partitions that an overwrite replaced; None for an apply, or without partitions
-    rejected_file: str | None
-    consumed: tuple[str, ...]  # feed files that were skipped, because an earlier run merged them
-    ignored: tuple[str, ...]  # files whose names start with _ or .
     litter: tuple[str, ...]  # files of a killed run that were removed
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
     horizon: str | None
-    seconds: float
-    runner: str | None = None  # where the tasks ran, and why
     steps: Mapping[str, float] = field(default_factory=dict)  # seconds of each step
-    feed_files: Sequence[Mapping[str, Any]] = ()  # rows, bytes and outcomes of each feed file that was read
-    late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
     changes: str | None = None  # directory of the changed rows; None: they were not written, or there are none
-    kept_out: str | None = None  # values that the report may not show, in words
     written: InitVar[Dataset | None] = None  # None: a dry run, or the run of a workflow
 
     def __post_init__(self, written: Dataset | None) -> None:
@@ -125,6 +106,8 @@ class Report(MergeReport):
             ),
             done=self._done(),
             changes=self._changes,
+            partitions=self.partitions or (),
+            steps=[*self.steps.items()],
             changes_lines=[f"{changed}: {self.changes}"] if self.changes else [],
             expired=[f"{expired} expired; {horizon}"] if self.counts["expired"] else [],
         )

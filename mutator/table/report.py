@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
 
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
@@ -27,38 +25,16 @@ MOST_CHANGED = 1_000  # changed rows of a version, above which none are read: to
 _CHANGED = ("feed inserted", "feed updated", "master removed", "master deleted by absence")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ApplyReport(MergeReport):
-    """What an apply did, or what a dry run would do. ``counts`` has the number of rows of each outcome."""
+    """The result of an apply, or of a dry run. ``counts`` has the number of rows of each outcome."""
 
     table: str
     version: int
     is_new: bool  # the feed made this version, or would make it
-    operation: str  # apply | insert_overwrite | insert_overwrite_table
-    run: str
-    dry_run: bool
-    feed: tuple[str, ...]
-    counts: Mapping[str, int]
-    samples: Mapping[str, list[str]]  # note -> the smallest keys
-    rejects: Mapping[str, list[Mapping[str, Any]]]  # side -> the first rejected rows
-    rejected_file: str | None
-    files: int  # that the version added, those in the log entry too
-    bytes: int
-    replaced: tuple[str, ...] | None  # partitions that an overwrite replaced; None for an apply, or without partitions
     files_removed: int  # that the version no longer has
     lost: int  # replaced records whose keys were not known
-    consumed: tuple[str, ...]  # feed files that were skipped, because an earlier version has them
-    ignored: tuple[str, ...]  # files whose names start with _ or .
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-    seconds: float
-    runner: str | None = None  # where the tasks ran, and why
     compaction: CompactionReport | None = None  # that followed, if it made a version
-    feed_files: Sequence[Mapping[str, Any]] = ()  # rows, bytes and outcomes of each feed file that was read
-    late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
-    kept_out: str | None = None  # values that the report may not show, in words
-
-    partitions, steps = None, MappingProxyType[str, float]({})  # of a run alone
 
     def own(self) -> Own:
         """Return what no other report of a merge says, or says like this."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -83,25 +83,35 @@ class Own(NamedTuple):
     changes_lines: Sequence[str] = ()  # where all of them are
     expired: Sequence[str] = ()  # tombstones
     replaced: Sequence[str] = ()  # by an overwrite
+    partitions: Sequence[Mapping[str, Any]] = ()  # counts of each one that was written
+    steps: Sequence[tuple[str, float]] = ()  # with their seconds
     more: Sequence[ReportSection] = ()  # what followed the merge
 
 
+@dataclass(frozen=True, kw_only=True)
 class MergeReport(PageReport):
-    """What a merge did, or what a dry run would do. The classes of both reports have these fields, beside others."""
+    """The result of a merge, or of a dry run: the members that the reports of all merges have."""
 
+    run: str
     dry_run: bool
+    operation: str  # apply | insert_overwrite | insert_overwrite_table
+    feed: tuple[str, ...]
     counts: Mapping[str, int]
-    samples: Mapping[str, list[str]]
-    rejects: Mapping[str, Sequence[Mapping[str, Any]]]
+    samples: Mapping[str, list[str]]  # note -> the smallest keys
+    rejects: Mapping[str, Sequence[Mapping[str, Any]]]  # side -> the first rejected rows
     rejected_file: str | None
+    files: int  # that were written; of a table, those in the log entry too
+    bytes: int
+    replaced: tuple[str, ...] | None  # partitions that an overwrite replaced; None for an apply, or without partitions
+    consumed: tuple[str, ...]  # feed files that were skipped, because an earlier merge has them
+    ignored: tuple[str, ...]  # files whose names start with _ or .
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     seconds: float
-    feed_files: Sequence[Mapping[str, Any]]
-    late: Mapping[str, str | None] | None
-    kept_out: str | None
-    partitions: Sequence[Mapping[str, Any]] | None
-    steps: Mapping[str, float]
+    runner: str | None = None  # where the tasks ran, and why
+    feed_files: Sequence[Mapping[str, Any]] = ()  # rows, bytes and outcomes of each feed file that was read
+    late: Mapping[str, str | None] | None = None  # bounds of the order values of late mutations and newer records
+    kept_out: str | None = None  # values that the report may not show, in words
 
     @property
     def changed(self) -> int:
@@ -119,12 +129,12 @@ class MergeReport(PageReport):
             _warnings(self),
             _outcomes(self, own.result),
             _feed_files(self),
-            _partitions(self),
+            _partitions(own.partitions),
             _remarks(self),
             said(*own.expired),
             _rejects(self),
             ReportSection(blocks=[Drawn("changes", own.changes)], lines=own.changes_lines),
-            _steps(self),
+            _steps(own.steps, self.seconds),
             said(*kept_out, *_ignored_lines(self.counts), *own.replaced),
             *(said(*listed(what, paths)) for what, _, paths in own.lists),
             ended(own.done, self.seconds),
@@ -238,9 +248,8 @@ def _row(name: str, counts: Sequence[int], ignored: int, size: int) -> list[str]
     return [name, *(f"{count:,}" for count in (*counts, ignored)), size_text(size)]
 
 
-def _partitions(report: MergeReport) -> ReportSection:
+def _partitions(found: Sequence[Mapping[str, Any]]) -> ReportSection:
     """Return the section with the counts of each partition."""
-    found = report.partitions or ()
     names = list(found[0]) if found else []
 
     columns = [(name, "n" if number else "path") for number, name in enumerate(names)]
@@ -315,10 +324,10 @@ def _rejected(counts: Mapping[str, int]) -> int:
     return counts.get("feed rejected", 0) + counts.get("master rejected", 0)
 
 
-def _steps(report: MergeReport) -> ReportSection:
-    """Return the section with the seconds of each step."""
-    found = [(step, _STEPS.get(step, ""), seconds) for step, seconds in report.steps.items()]
-    shown = partial(SimpleNamespace, steps=found, seconds=report.seconds)
+def _steps(steps: Sequence[tuple[str, float]], seconds: float) -> ReportSection:
+    """Return the section with the seconds of each step, and of all."""
+    found = [(step, _STEPS.get(step, ""), duration) for step, duration in steps]
+    shown = partial(SimpleNamespace, steps=found, seconds=seconds)
     return ReportSection("Time of each step", [Drawn("steps", shown)] if found else (), (), "time", rank=1)
 
 
