@@ -139,18 +139,22 @@ def run(
     and the next run continues from there.
     """
     started = time.monotonic()
-    if config.changes:
+    if config.output.changes:
         raise error("config", where="mutator bridge", faults=_NO_CHANGES)
     table.check_replaceable()
     text = _text_base(table, base)
     bookkeeping = posixpath.join(text.path, DIRECTORY)
     text.storage.make_directory(bookkeeping)
     with staging(text.storage, posixpath.join(bookkeeping, "run"), text.run):  # one at a time
-        if config.master_adopt:
+        if config.inputs.master_adopt:
             with suppress(MutatorError):  # the state is forgotten, so its errors do not matter
                 settle(table, text)
             text.state.clear()
-            entry, why, config = None, "master.adopt says so", replace(config, master_adopt=False)
+            entry, why, config = (
+                None,
+                "master.adopt says so",
+                replace(config, inputs=replace(config.inputs, master_adopt=False)),
+            )
         else:
             entry, why = settle(table, text)
         _log.info("found %s", f"no text copy to use: {why}" if entry is None else f"the text copy {entry.text}")
@@ -201,9 +205,10 @@ def _export(trip: _RoundTrip) -> tuple[WrittenDataset, StateEntry]:
 
 def one_byte(config: Config) -> bytes:
     """Return the delimiter of a text copy. Raises ConfigError where it is not one byte."""
-    literal = config.delimiter.literal
+    delimiter = config.rows.text.delimiter
+    literal = delimiter.literal
     if literal is None or not separates(literal):
-        what = f"{config.delimiter.text} cannot separate the fields of a text copy; set it to one byte that is not a "
+        what = f"{delimiter.text} cannot separate the fields of a text copy; set it to one byte that is not a "
         what += "letter, digit, & or backslash"
         raise error("config", where="field.delim.regex", faults=what)
     return literal
@@ -248,7 +253,7 @@ def _merge_and_import(trip: _RoundTrip, entry: StateEntry) -> BridgeReport:
 def _prepare(trip: _RoundTrip, text: str) -> Prepared:
     """Plan the merge of the feed into a text copy, given by its name in the base."""
     base = trip.base
-    config = replace(trip.config, output_format=TEXT, output_codec=None)
+    config = replace(trip.config, output=replace(trip.config.output, format=TEXT, codec=None))
     master, output = (posixpath.join(base.given, one) for one in (text, _name_of_merged(base)))
     return prepare(config, master, list(trip.feed), output, run=base.run, engine=trip.engine)
 

@@ -49,8 +49,8 @@ def _opened(
     from mutator.plan.runner_choice import RunnerChoice
 
     if arguments.table is None:
-        with options.open_runner(config.runner, [arguments.path, *feed], _NAME, arguments) as (runner, choice):
-            yield PathTable(arguments.path, each_on(runner), config.output_codec), runner, choice
+        with options.open_runner(config.effort.runner, [arguments.path, *feed], _NAME, arguments) as (runner, choice):
+            yield PathTable(arguments.path, each_on(runner), config.output.codec), runner, choice
         return
     with _metastore(config, arguments) as spark:
         from mutator.bridge.hive import MetastoreTable
@@ -62,7 +62,7 @@ def _opened(
 
 def _metastore(config: Config, arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
     """Return a session that knows the metastore."""
-    if config.runner == "local":
+    if config.effort.runner == "local":
         raise error("usage", what="a table of the metastore needs Spark: leave out --runner local, or name its path")
     from mutator.engine.spark.session import spark_session
 
@@ -95,9 +95,9 @@ def _import(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     if arguments.table is None and arguments.format is None:
         raise error("usage", what=f"--format is missing; choose one of {', '.join(_FORMATS)}")
     config = options.config_without_id(arguments)
-    source, codec = arguments.source, config.output_codec
+    source, codec = arguments.source, config.output.codec
     if arguments.table is None:
-        with options.open_runner(config.runner, [source], _NAME, arguments) as (runner, _):
+        with options.open_runner(config.effort.runner, [source], _NAME, arguments) as (runner, _):
             imported = import_to_path(source, arguments.path, arguments.format, run, each_on(runner), codec=codec)
     else:
         with _metastore(config, arguments) as spark:

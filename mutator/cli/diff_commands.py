@@ -108,7 +108,7 @@ def _diff(arguments: argparse.Namespace) -> Iterator[Answer]:
         extra = {**LENIENT, **({} if new is None else OVERWRITE)}
         settings = [*(f"{name}={value}" for name, value in extra.items()), *options.settings_of(arguments)]
         config = options.loaded(arguments, settings, partial(recorded_in, [old, *([] if new is None else [new])]))
-        merge = options.merge_on(config.runner, options.spark("mutator diff", arguments), arguments)
+        merge = options.merge_on(config.effort.runner, options.spark("mutator diff", arguments), arguments)
         how: dict[str, Any] = {"rows": rows, "scratch": arguments.scratch}
         if new is None:
             found = compare_feed(config, old.path, arguments.feed, merge, **how)

@@ -123,7 +123,7 @@ def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:
 
     def config_of(recorded: Recorded, source: str) -> Config:
         config = options.loaded(arguments, recorded=recorded, source=source)
-        warn(arguments, config.warnings)
+        warn(arguments, config.wording.warnings)
         return config
 
     states = arguments.config is not None or states_deletes(parse_overrides(options.settings_of(arguments)))

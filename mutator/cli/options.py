@@ -6,7 +6,6 @@ import argparse
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mutator.cli.command import Option, option
@@ -112,7 +111,7 @@ def settings_of(arguments: argparse.Namespace) -> list[str]:
 def config_of(arguments: argparse.Namespace, recorded: Recorded | None = None) -> Config:
     """Read the configuration of a command that merges, and print its warnings. recorded: as for ``config.load``."""
     config = loaded(arguments, recorded=recorded)
-    warn(arguments, config.warnings)
+    warn(arguments, config.wording.warnings)
     return config
 
 
@@ -131,7 +130,7 @@ def loaded(
     _log.info("settings: %s", " ".join([arguments.config or "no file", *words]))
     config = load(arguments.config, given if settings is None else settings, recorded, **source)
     switches = {name: flag for name, flag in SWITCHES.items() if hasattr(arguments, flag[2:].replace("-", "_"))}
-    return replace(config, audience=Audience({**switches, **config.audience.names}))
+    return config.read_by(Audience({**switches, **config.wording.audience.names}))
 
 
 def config_without_id(arguments: argparse.Namespace) -> Config:

@@ -34,7 +34,7 @@ def _partition(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         fields = parse_fields(arguments.by)
     except ValueError as fault:
         raise error("usage", what=f"--by {arguments.by}: {fault}") from None
-    with options.open_runner(config.runner, arguments.feed, "mutator partition", arguments) as (runner, _):
+    with options.open_runner(config.effort.runner, arguments.feed, "mutator partition", arguments) as (runner, _):
         split = split_feed(config, fields, arguments.feed, arguments.to, each_on(runner))
     yield CommandReport(_json(split, arguments) if arguments.json else _text(split, arguments), split.warnings)
 
@@ -113,7 +113,7 @@ def _runs(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         spark = cache(lambda: stack.enter_context(open_spark()))  # one for all runs
         report = run_partitions(
             config,
-            options.merge_on(config.runner, lambda: nullcontext(spark()), arguments),
+            options.merge_on(config.effort.runner, lambda: nullcontext(spark()), arguments),
             master=arguments.master,
             feed=arguments.feed,
             output=arguments.output,

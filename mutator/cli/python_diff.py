@@ -120,8 +120,8 @@ def _compared(
         config = arguments.config_of_place(call, recorded_in(places, call.values), "in the manifest")
         tables = [one for one in at if one.path is None]
         has_shared = None if shared is None else str(shared)
-        wanted = runner_without_session(config.runner, tables, True, has_shared)
-        warnings = [*config.warnings]
+        wanted = runner_without_session(config.effort.runner, tables, True, has_shared)
+        warnings = [*config.wording.warnings]
         merge = _warned(engine_on(wanted, _context), warnings)
         old, found = _path(at[0], temporary, "old")
         how: dict[str, Any] = {"rows": rows, "scratch": temporary.path}

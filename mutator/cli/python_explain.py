@@ -68,7 +68,7 @@ def explain(
 
         def config_of(recorded: Recorded, source: str) -> Config:
             found = arguments.config_of_place(given, recorded(given.values), source)
-            warnings.extend(found.warnings)
+            warnings.extend(found.wording.warnings)
             return found
 
         path = _path_of("place", place)

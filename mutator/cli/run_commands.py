@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
             config = options.config_of(arguments)  # before Spark starts, which takes seconds
         _check_changes(arguments)
         prepared = prepare(config, arguments.master, arguments.feed, arguments.output, engine=arguments.engine)
-        merge = options.merge_on(config.runner, options.spark("mutator run", arguments), arguments)
+        merge = options.merge_on(config.effort.runner, options.spark("mutator run", arguments), arguments)
         try:
             with making_answer(arguments):
                 made, report = carry_out(prepared, merge, dry_run=arguments.dry_run)

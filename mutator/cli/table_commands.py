@@ -43,7 +43,7 @@ def _create(arguments: argparse.Namespace) -> Iterator[Answer]:
     settings = read_settings(arguments.config, overrides)
     whole = with_settings_of(arguments.dataset, settings)
     config = parse(whole, arguments.config or "the command line", overridden)
-    opened = table_runner(config.runner, arguments)
+    opened = table_runner(config.effort.runner, arguments)
     new_table(arguments.table, whole, config, arguments.dataset, arguments.buckets, opened)
     table = Table(arguments.table)
     version, notes = table.snapshot.version, defaults_used(table.describe(), settings, arguments.buckets)
@@ -88,13 +88,13 @@ def _merge(operation: str, arguments: argparse.Namespace) -> Iterator[CommandRep
         files.start()
         table = Table(arguments.table)
         config = options.loaded(arguments, settings, partial(recorded_settings, table.snapshot), source=SOURCE)
-        warn(arguments, config.warnings)
+        warn(arguments, config.wording.warnings)
         with making_answer(arguments), telling_commits(note):
             observed.report = report = getattr(table, operation)(
                 arguments.feed,
                 config=config,
                 dry_run=arguments.dry_run,
-                open_runner=table_runner(config.runner, arguments),
+                open_runner=table_runner(config.effort.runner, arguments),
                 **others,
             )
             if not arguments.dry_run:

@@ -235,7 +235,7 @@ def _merged(
 
     with _refusal_noted(arguments):
         config = options.config_of(arguments)
-    merge_on = files.started(options.merge_on(config.runner, spark, arguments))
+    merge_on = files.started(options.merge_on(config.effort.runner, spark, arguments))
     merge = directory.merge_by(config, merge_on, arguments.engine)
     return directory.run(arguments.base, config, merge, tried=tried)
 
@@ -246,7 +246,7 @@ def _applied(
     from mutator.workflow import to_table
 
     config = table.config
-    warn(arguments, config.warnings)
+    warn(arguments, config.wording.warnings)
     target = table.target
     return to_table.run(arguments.base, config, replace(target, apply=files.started(target.apply)), tried=tried)
 

@@ -105,7 +105,7 @@ class OpenTarget:
         from mutator.workflow.to_table import AppliedFeed
 
         run = ClaimingRun(Claim(task.run, task.claimed), task.since, task.check)
-        runner = self._runner_of(task.config.runner or "auto")
+        runner = self._runner_of(task.config.effort.runner or "auto")
         applied = apply_feed(self._refreshed(), task.config, task.feed, runner, run=run)
         self._snapshot = applied.snapshot
         report = report_of(applied, task.feed, dry_run=False)
@@ -117,7 +117,7 @@ class OpenTarget:
         from mutator.table.upkeep_reports import report_of_compaction
         from mutator.workflow.to_table import Kept
 
-        step = compact_if_idle(self._refreshed(), config, self._runner_of(config.runner or "auto"))
+        step = compact_if_idle(self._refreshed(), config, self._runner_of(config.effort.runner or "auto"))
         if step.done is None:
             return Kept(None, step.seconds)
         self._snapshot = step.done.snapshot

@@ -3,7 +3,7 @@
 parsers        the text of one setting to its value
 forms          the parser of a value, and its JSON schema
 definitions    every setting: its names, form, default and meaning
-settings       the values of all settings: ``Config``
+settings       the values of all settings: ``Config`` and its specs, one for each question of a run
 sources        ``.properties``, TOML and ``key=value`` to flat text
 conflicts      settings that are valid alone and wrong together
 audience       the names of settings in messages: on the command line, in a file, in Python
@@ -13,6 +13,40 @@ reference      the settings as a table, as text and as a JSON schema
 """
 
 from mutator.config.reader import load, parse
-from mutator.config.settings import Config
+from mutator.config.settings import (
+    BaseSpec,
+    Config,
+    EffortSpec,
+    InputSpec,
+    KeySpec,
+    LimitSpec,
+    OperationSpec,
+    OpSpec,
+    OrderSpec,
+    OutputSpec,
+    RetentionSpec,
+    RowSpec,
+    SourceSpec,
+    TextSpec,
+    WordingSpec,
+)
 
-__all__ = ["Config", "load", "parse"]
+__all__ = [
+    "BaseSpec",
+    "Config",
+    "EffortSpec",
+    "InputSpec",
+    "KeySpec",
+    "LimitSpec",
+    "OpSpec",
+    "OperationSpec",
+    "OrderSpec",
+    "OutputSpec",
+    "RetentionSpec",
+    "RowSpec",
+    "SourceSpec",
+    "TextSpec",
+    "WordingSpec",
+    "load",
+    "parse",
+]

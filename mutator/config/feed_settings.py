@@ -34,7 +34,7 @@ def feed_settings(config: Config) -> dict[str, Any]:
     """
     return {
         name: list(value) if isinstance(value, list | tuple) else shown(value)
-        for name, value in config.given.items()
+        for name, value in config.source.given.items()
         if name in _OF_FEEDS or name.startswith(DEFAULT_OF_FIELD)
     }
 

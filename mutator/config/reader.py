@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mutator.config import conflicts
 from mutator.config.audience import Audience, preferred_names
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
-from mutator.config.settings import Config
+from mutator.config.settings import Config, OrderSpec
 from mutator.config.sources import parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
@@ -56,7 +56,8 @@ def load(
     settings = read_settings(path, overrides)
     config = completed(settings, {} if recorded is None else recorded(settings), where, overridden, source)
     is_properties = path is not None and Path(path).suffix != ".toml"
-    return replace(config, as_published=is_properties and all(map(_is_published, settings)))
+    as_published = is_properties and all(map(_is_published, settings))
+    return replace(config, source=replace(config.source, as_published=as_published))
 
 
 def completed(
@@ -68,14 +69,18 @@ def completed(
 ) -> Config:
     """Return the configuration of settings and of recorded ones, with a note on these. source: where they are recorded.
 
-    >>> completed({"header": True}, {"key": ["id", "day"]}, "a.toml").noted[0].partition(":")[0]
+    >>> completed({"header": True}, {"key": ["id", "day"]}, "a.toml").wording.noted[0].partition(":")[0]
     'not set, so as in the manifest of the master'
     """
     config = parse({**settings, **recorded}, where, overridden)
     found = ", ".join(setting(f"{key}={_shortened(one_line(shown(value)))}") for key, value in recorded.items())
     if not found:
         return config
-    return replace(config, noted=(f"not set, so as {source}: {found}",), recorded=frozenset(map(published, recorded)))
+    return replace(
+        config,
+        wording=replace(config.wording, noted=(f"not set, so as {source}: {found}",)),
+        source=replace(config.source, recorded=frozenset(map(published, recorded))),
+    )
 
 
 def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:
@@ -91,14 +96,13 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
         given.pop(_NUMERIC, None)  # the older form of the same setting, in the file
     read = _Reader(given)
     config = _config(read)
-    numeric, stated = read(_NUMERIC, None), read(_TYPE, None)
     for key in (*given, *empty):
         if key not in SETTINGS and not key.startswith(DEFAULT_OF_FIELD):
             read.faults.append(
                 f"{setting(key)}: is not a known setting{_OTHERWISE.get(key) or suggestion(key, _KNOWN)}"
             )
-    order_type = _order_type(config, numeric, stated, read.faults)
-    config = replace(config, order_type=order_type, order_stated=stated is not None)
+    rows = replace(config.rows, order=_with_type(config.rows.order, read))
+    config = replace(config, rows=rows)
     written = Audience({**names.written, **{name: _on_the_command_line(bare) for name, bare in overriding.items()}})
     faults = [written(fault) for fault in (*read.faults, *conflicts.faults(config, given))]
     if faults or names.faults:
@@ -106,7 +110,8 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     found = map(written, conflicts.warnings(config, given))
     names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
-    return replace(config, warned=(*warnings, *found), audience=Audience(in_messages), given=given)
+    wording = replace(config.wording, warned=(*warnings, *found), audience=Audience(in_messages))
+    return replace(config, wording=wording, source=replace(config.source, given=given))
 
 
 def _is_published(key: str) -> bool:
@@ -132,41 +137,52 @@ def _on_the_command_line(name: str) -> str:
 
 
 def _config(read: _Reader) -> Config:
-    """Read every setting that is a field of ``Config``."""
+    """Read every setting that is an attribute of a spec."""
     read.names = read("field.names", ())
     formats = read("input.format", None)  # the default of two others
-    unset = {"master.format": formats, "feed.format": formats}
-    values: dict[str, Any] = {}
-    for one in fields(Config):
-        if "key" in one.metadata:
-            key = one.metadata["key"]
-            values[one.name] = read(key, unset.get(key, one.default))
-    if values["write_operation"] != "apply" and _DELETED not in read.given:
-        values["max_delete_fraction"] = 1.0  # an overwrite deletes whatever its feed lacks
+    config: Config = _spec(Config, read, {"master.format": formats, "feed.format": formats})
+    limits, ops = config.limits, config.rows.ops
+    if config.operation.overwrites and _DELETED not in read.given:
+        limits = replace(limits, max_delete_fraction=1.0)  # an overwrite deletes whatever its feed lacks
     if _DELETED in read.given and _ABSENT not in read.given:
-        values["max_absence_fraction"] = values["max_delete_fraction"]
-    if values["delete_when"] == "not null":
-        values["delete_codes"] = frozenset((PRESENT,))
+        limits = replace(limits, max_absence_fraction=limits.max_delete_fraction)
+    if ops.marks_deletes:
+        ops = replace(ops, deletes=frozenset((PRESENT,)))
     defaults = {
         key.removeprefix(DEFAULT_OF_FIELD): shown(value)
         for key, value in read.given.items()
         if key.startswith(DEFAULT_OF_FIELD)
     }
-    return Config(**values, defaults=defaults)
+    rows, output = replace(config.rows, ops=ops), replace(config.output, defaults=defaults)
+    return replace(config, rows=rows, output=output, limits=limits)
 
 
-def _order_type(config: Config, numeric: bool | None, stated: str | None, faults: list[str]) -> str:
-    if config.by_file_name:
+def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:
+    """Read the settings of a spec, and of the specs within. unset: key to its value if it is not given."""
+    values: dict[str, Any] = {}
+    for one in fields(spec):
+        factory: Any = one.default_factory
+        if "key" in one.metadata:
+            key = one.metadata["key"]
+            values[one.name] = read(key, unset.get(key, one.default))
+        elif is_dataclass(factory):
+            values[one.name] = _spec(factory, read, unset)
+    return spec(**values)
+
+
+def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
+    """Return an order with the type of its values."""
+    numeric, stated = read(_NUMERIC, None), read(_TYPE, None)
+    if order.by_file_name:
         if stated is not None:
-            faults.append(f"{setting(_TYPE)}: '{stated}', but {setting('temporal.ordering.field.ordinal')} is not set")
-        return "sequence"
-    if stated is None:
-        return "string" if numeric is False else "long"
-    if numeric is not None and numeric is not (stated in ("long", "decimal")):
-        faults.append(
+            field = setting("temporal.ordering.field.ordinal")
+            read.faults.append(f"{setting(_TYPE)}: '{stated}', but {field} is not set")
+        return order
+    if stated is not None and numeric is not None and numeric is not (stated in ("long", "decimal")):
+        read.faults.append(
             f"{setting(_NUMERIC)}: '{str(numeric).lower()}' contradicts {setting(f'{_TYPE} = {stated}')}; leave it out"
         )
-    return stated
+    return replace(order, type=stated or ("string" if numeric is False else "long"), stated=stated is not None)
 
 
 class _Reader:

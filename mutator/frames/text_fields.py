@@ -34,23 +34,26 @@ def check_text_feed(known: Manifest, config: Config, label: str) -> None:
 
     label: the name of the dataset for messages.
     """
-    if config.by_file_name:
+    if config.rows.order.by_file_name:
         raise error("table.sequence", table=label)
     delimiter, op = _delimiter(known), known.spec["op code"]
-    if (delimiter.literal, delimiter.pattern) != (config.delimiter.literal, config.delimiter.pattern):
-        what = f"the delimiter of its rows is {delimiter.text!r}, not {config.delimiter.text!r}"
+    if (delimiter.literal, delimiter.pattern) != (
+        config.rows.text.delimiter.literal,
+        config.rows.text.delimiter.pattern,
+    ):
+        what = f"the delimiter of its rows is {delimiter.text!r}, not {config.rows.text.delimiter.text!r}"
         regex = delimiter.text if delimiter.literal is None or len(delimiter.text) == 1 else rf"\Q{delimiter.text}\E"
         raise error("dataset.feed", dataset=label, what=what, cure=f"set delimiter={regex!r}")
-    if config.header_lines:
-        what = f"its files have no header lines, so header={config.header_lines} would skip rows"
+    if config.rows.text.header_lines:
+        what = f"its files have no header lines, so header={config.rows.text.header_lines} would skip rows"
         raise error(
             "dataset.feed", dataset=label, what=what, cure="leave header out, and give files with headers alone"
         )
-    if config.feed_format not in (None, "text"):
-        what = f"its rows are delimited text, not {config.feed_format}"
+    if config.inputs.feed_format not in (None, "text"):
+        what = f"its rows are delimited text, not {config.inputs.feed_format}"
         raise error("dataset.feed", dataset=label, what=what, cure="leave out input_format and feed_format")
-    if config.op_field is not None and op != config.op_field:
-        what = f"its rows have no op codes in field {config.op_field}"
+    if config.rows.ops.field is not None and op != config.rows.ops.field:
+        what = f"its rows have no op codes in field {config.rows.ops.field}"
         raise error("dataset.feed", dataset=label, what=what, cure="merge it alone, without op: its rows are upserts")
 
 

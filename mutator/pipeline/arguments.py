@@ -60,7 +60,7 @@ def config_of(config: Any, settings: Mapping[str, Any], master: str | None = Non
     """
     found = settings_of_call(config, settings)
     if isinstance(config, Config):
-        return replace(config, audience=PYTHON)
+        return config.read_by(PYTHON)
     return checked(found.values, found.where, found.of_file, master)
 
 
@@ -83,7 +83,7 @@ def settings_of_call(config: Any, settings: Mapping[str, Any]) -> CallSettings:
         if given:
             what = f"config is a Config already, and {_first(settings)} is given, too"
             raise error("argument.both", call=CALL, what=what, cure="give config as a mapping or the path of a file")
-        return CallSettings(config.given, CALL)
+        return CallSettings(config.source.given, CALL)
     if config is not None and not isinstance(config, str | os.PathLike | Mapping):
         raise wrong("config", config, "the path of a .properties or .toml file, a mapping of settings, or a Config")
     file = (
@@ -105,7 +105,7 @@ def config_of_place(call: CallSettings, recorded: Mapping[str, Any], source: str
         raise wrong("key", None, _KEY, _KEY_CURE)
     with said_to(python_with(call.of_file).writers):
         found = completed(call.values, recorded, call.where, source=source)
-    return replace(found, audience=PYTHON)
+    return found.read_by(PYTHON)
 
 
 def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = (), master: str | None = None) -> Config:
@@ -118,7 +118,7 @@ def checked(settings: Mapping[str, Any], where: str, of_file: Iterable[str] = ()
         cure = "" if master is None else key_of_manifest(master, _written)
         raise wrong("key", None, _KEY, cure or _KEY_CURE)
     with said_to(python_with(of_file).writers):
-        return replace(parse(settings, where), audience=PYTHON)
+        return parse(settings, where).read_by(PYTHON)
 
 
 def python_with(of_file: Iterable[str]) -> Audience:

@@ -45,7 +45,7 @@ def values_kept_out(config: Config) -> Iterator[None]:
 
     Values are hidden where they enter a message; of the text of another program or a task, all that it quotes.
     """
-    if config.report_fields.all:
+    if config.wording.report_fields.all:
         yield
         return
     with hidden_values(), said_to({QUOTES: lambda text: without_quotes(text, OUT)}):

@@ -126,7 +126,7 @@ def prepare(
     """
     times = StepTimes()
     path = _check_paths(master, feed, output)
-    with said_to(config.audience.writers), values_kept_out(config):
+    with said_to(config.wording.audience.writers), values_kept_out(config):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
@@ -145,7 +145,7 @@ def prepare(
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
     """Carry out a plan: merge, verify and publish."""
-    with said_to(prepared.config.audience.writers), values_kept_out(prepared.config):
+    with said_to(prepared.config.wording.audience.writers), values_kept_out(prepared.config):
         return _carried_out(prepared, merge_on, dry_run)
 
 

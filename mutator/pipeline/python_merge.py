@@ -167,7 +167,7 @@ def _merged(call: _Call, temporary: Scratch | None, engine: Engine) -> Report:
 def _unused(call: _Call) -> Iterator[str]:
     """Yield a warning for arguments without effect."""
     given = call.given
-    written = call.config.output_format
+    written = call.config.output.format
     is_text = written is not None and not FILE_FORMATS[written].typed
     names = [] if is_text or given["delimiter"] is None else ["delimiter"]
     names += [] if given["header"] is None else ["header"]
@@ -210,14 +210,14 @@ def _spark(call: _Call, session: Any) -> tuple[str, Callable[[], AbstractContext
     """
     if session is not None:
         return _given_session(call, session)
-    wanted = runner_without_session(call.config.runner, call.tables, call.has_files, call.shared)
+    wanted = runner_without_session(call.config.effort.runner, call.tables, call.has_files, call.shared)
     return wanted, _own_context
 
 
 def _given_session(call: _Call, session: Any) -> tuple[str, Callable[[], AbstractContextManager[SparkContext]]]:
     if not type(session).__module__.startswith("pyspark."):
         raise arguments.wrong("session", session, "a SparkSession or a SparkContext, or None")
-    if call.config.runner == "local":
+    if call.config.effort.runner == "local":
         what = "session is given, and the runner is local"
         raise error("argument.both", call=CALL, what=what, cure="leave out one of them")
     if is_connect(session):

@@ -25,7 +25,7 @@ DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "reco
 def check_feed(config: Config, parts: Sequence[GivenArguments]) -> None:
     """Raise ConfigError for a table in a feed that is ordered by file names, and for a dataset of other settings."""
     for one in parts:
-        if one.path is None and config.by_file_name:
+        if one.path is None and config.rows.order.by_file_name:
             raise error("table.sequence", table=one.label)
         if one.dataset is not None:
             one.dataset.check_as_feed(config, one.label.rpartition("/")[0])

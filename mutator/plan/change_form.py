@@ -16,7 +16,7 @@ def change_form(config: Config, rows: RowPlan, now: int, version: int | None) ->
     now: the commit time, milliseconds since 1970. version: of a workflow. Raises ConfigError where a field of the rows
     has the name of a field of changed rows.
     """
-    if not config.changes:
+    if not config.output.changes:
         return None
     if rows.block_type != "text":
         schema = rows.output.schema
@@ -31,9 +31,9 @@ def change_form(config: Config, rows: RowPlan, now: int, version: int | None) ->
 
 def _names_of_text(config: Config, rows: RowPlan, width: int) -> tuple[str, ...]:
     """Return the names of the fields as they are written: those of the settings, or the header, or by position."""
-    names = config.field_names
+    names = config.rows.text.names
     if len(names) == width + 1 and rows.layouts["feed"].cut_op:
-        names = tuple(name for field, name in enumerate(names) if field != config.op_field)
+        names = tuple(name for field, name in enumerate(names) if field != config.rows.ops.field)
     for found in (names, *rows.spec.get(HEADER, ())):
         if len(found) == width and len(set(found)) == width and all(found):
             return tuple(found)

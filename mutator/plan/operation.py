@@ -13,18 +13,18 @@ def operation_of(config: Config, feed: Sequence[Source], is_partitioned: bool) -
 
     Where there are partitions, those of the feed's rows show which ones are replaced.
     """
-    if config.write_operation != "insert_overwrite" or is_partitioned:
-        return config.write_operation
-    return config.write_operation if any(map(has_rows, feed)) else "apply"
+    if config.operation.name != "insert_overwrite" or is_partitioned:
+        return config.operation.name
+    return config.operation.name if any(map(has_rows, feed)) else "apply"
 
 
 def operation_notes(config: Config, feed: Sequence[Source]) -> Iterator[str]:
     """Yield a note on an overwrite that replaces nothing."""
-    if config.write_operation == "insert_overwrite" and not any(map(has_rows, feed)):
+    if config.operation.name == "insert_overwrite" and not any(map(has_rows, feed)):
         yield "nothing is replaced: the feed has no rows"
 
 
 def check_operation(config: Config, feed: Sequence[Source], paths: Sequence[str]) -> None:
     """Raise DataError where there are no feed files to replace everything. paths: where they should be."""
-    if config.write_operation == "insert_overwrite_table" and not feed and not config.allow_empty_feed:
+    if config.operation.name == "insert_overwrite_table" and not feed and not config.operation.allow_empty_feed:
         raise error("overwrite.empty", path=", ".join(paths))

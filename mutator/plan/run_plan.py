@@ -171,7 +171,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
     known, config = survey.manifest, config_with_names(config, survey.names)
-    mistakes, say = check_inputs(config, survey), config.audience
+    mistakes, say = check_inputs(config, survey), config.wording.audience
     _check_feed(config, survey)
     rows = row_plan(config, survey)
     check_lines_alone(config, survey)  # now, because other errors say more of such a line
@@ -181,11 +181,11 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
     inputs = numbered(survey.tombstones, master, survey.feed, rows)
-    size = config.split_bytes
+    size = config.effort.split_bytes
     feed_chunk = size if size < _LARGE else size // _FEED_TASKS
     tasks, local = _tasks(size, inputs, strategy, feed_chunk)
     groups = len(local) if strategy.join == "broadcast" else strategy.groups
-    retention, feed_retention = config.tombstone_retention, config.consumed_retention
+    retention, feed_retention = config.retention.tombstones, config.retention.consumed
     operation = operation_of(config, survey.feed, bool(rows.partitioning.fields))
     return Plan(
         run=run,
@@ -196,14 +196,14 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         tasks=tasks,
         local=local,
         groups=groups,
-        by_file_name=config.by_file_name,
+        by_file_name=config.rows.order.by_file_name,
         chunks=Chunks(size, feed_chunk, ENDLESS if rows.whole else size),
         rejects=rejects_of(config),
         limits=limits_of(config),
-        register=SNAPSHOT if config.full else LAST_WINS,
+        register=SNAPSHOT if config.operation.full else LAST_WINS,
         operation=operation,
-        replace_damaged=config.replace_damaged and operation != "apply",
-        expects_no_rows=operation != config.write_operation,
+        replace_damaged=config.operation.replace_damaged and operation != "apply",
+        expects_no_rows=operation != config.operation.name,
         master_buckets=known.buckets if known is not None else None,
         unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
         order_max=highest_order(config, rows.order_type),
@@ -211,16 +211,16 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         absences={} if known is None else absences_of(rows.order_type, known.absences),
         expire_before=None if retention is None else now - int(retention * 1000),
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,
-        memory=config.memory_bytes,
-        bucket_bytes=config.bucket_bytes,
+        memory=config.effort.memory_bytes,
+        bucket_bytes=config.effort.bucket_bytes,
         delete_files=tuple(source.name for source in survey.feed if is_delete_source(config, source)),
-        notes=tuple(map(say, (*config.noted, *survey.notes, *rows.notes, *_notes(config, survey)))),
-        warnings=tuple(map(say, (*config.warned, *rows.warnings, *mistakes, *_warnings(config, survey)))),
+        notes=tuple(map(say, (*config.wording.noted, *survey.notes, *rows.notes, *_notes(config, survey)))),
+        warnings=tuple(map(say, (*config.wording.warned, *rows.warnings, *mistakes, *_warnings(config, survey)))),
         audience=say,
         master=_with_forms(survey, rows),
         shown=shown_values(config, rows),
         feed_settings=feed_settings(config),
-        checks=due_files(known, config.verify_fraction) if known is not None else frozenset(),
+        checks=due_files(known, config.effort.verify_fraction) if known is not None else frozenset(),
         units=tuple(
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)
         ),
@@ -229,23 +229,23 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
 
 def rejects_of(config: Config) -> dict[str, int]:
     """Return how many rejected rows of each side a configuration allows."""
-    policies = {"master": config.master_reject_policy, "feed": config.reject_policy}
-    return {side: config.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()}
+    policies = {"master": config.limits.master_reject_policy, "feed": config.limits.reject_policy}
+    return {side: config.limits.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()}
 
 
 def limits_of(config: Config) -> Limits:
     """Return the limits that a configuration sets."""
     return Limits(
-        reject_fraction=config.max_reject_fraction,
-        rejects_delete=config.full or config.overwrites,
-        duplicate_fraction=config.max_duplicate_fraction,
-        deleted_fraction=config.max_delete_fraction,
-        absent_fraction=config.max_absence_fraction,
-        inserts_below_horizon=config.before_horizon != "fail",
-        older_snapshot=config.allow_older_snapshot,
-        empty_feed=config.allow_empty_feed,
-        several_units=not config.order_check,
-        unknown_op_codes=config.as_published,
+        reject_fraction=config.limits.max_reject_fraction,
+        rejects_delete=config.operation.full or config.operation.overwrites,
+        duplicate_fraction=config.limits.max_duplicate_fraction,
+        deleted_fraction=config.limits.max_delete_fraction,
+        absent_fraction=config.limits.max_absence_fraction,
+        inserts_below_horizon=config.limits.before_horizon != "fail",
+        older_snapshot=config.limits.allow_older_snapshot,
+        empty_feed=config.operation.allow_empty_feed,
+        several_units=not config.rows.order.check,
+        unknown_op_codes=config.source.as_published,
     )
 
 
@@ -256,8 +256,8 @@ def _notes(config: Config, survey: Survey) -> Iterator[str]:
     if survey.consumed and not survey.feed:
         yield "nothing to merge: every feed file was merged before"
     deletes = any(is_delete_source(config, source) for source in survey.feed)
-    if config.delete_prefix is not None and config.op_field is None and survey.feed and not deletes:
-        yield f"no name of a feed file starts with {config.delete_prefix}: the feed has no deletes"
+    if config.rows.ops.delete_prefix is not None and config.rows.ops.field is None and survey.feed and not deletes:
+        yield f"no name of a feed file starts with {config.rows.ops.delete_prefix}: the feed has no deletes"
 
 
 def _warnings(config: Config, survey: Survey) -> Iterator[str]:
@@ -284,11 +284,11 @@ def _check_tombstones(survey: Survey, rows: RowPlan) -> None:
 
 
 def _check_feed(config: Config, survey: Survey) -> None:
-    if config.by_file_name:
+    if config.rows.order.by_file_name:
         check_sequences(config, survey)
     check_delete_names(config, survey.feed, survey.other_names)
     check_operation(config, survey.feed, survey.feed_paths)
-    if config.full:
+    if config.operation.full:
         if not survey.feed:
             raise error("feed.empty", path=", ".join(survey.feed_paths))
         sequences = {source.sequence for source in survey.feed}

@@ -54,7 +54,7 @@ class ShownValues:
 
 def shown_values(config: Config, rows: RowPlan) -> ShownValues:
     """Return what the report of a run may show. Raises ConfigError for a field that rows do not have."""
-    fields = config.report_fields
+    fields = config.wording.report_fields
     if fields.all:
         return ShownValues()
     layout = rows.layouts["feed"]
@@ -64,11 +64,11 @@ def shown_values(config: Config, rows: RowPlan) -> ShownValues:
     def show(field: Any) -> bool:
         """Return whether a field may be shown, which has a name, or a position among the names."""
         name = names[field] if names and isinstance(field, int) and field < len(names) else field
-        return fields.show([name] if names and not config.field_names else [field, name])
+        return fields.show([name] if names and not config.rows.text.names else [field, name])
 
     return ShownValues(
         ids=tuple(map(show, layout.id_fields)),
-        order=config.by_file_name or show(layout.order_field),
+        order=config.rows.order.by_file_name or show(layout.order_field),
         partitions=tuple(show(one.source) for one in rows.partitioning.fields),
         rows=False,
         kept_out=f"report.fields keeps out the values of {fields.text}",
@@ -81,13 +81,13 @@ def _names(config: Config, layout: Any) -> Sequence[str]:
         return list(layout.result.names)
     if hasattr(layout, "fields"):
         return [one["name"] for one in layout.fields]
-    return config.field_names
+    return config.rows.text.names
 
 
 def _check(named: frozenset[str], names: Sequence[str], config: Config) -> None:
     """Raise ConfigError for a field that does not exist: a value that must not be shown would be."""
-    known = {*names, *(["" if config.op_field is None else str(config.op_field)])}
-    known |= {str(number) for number in range(len(names))} if config.field_names else set()
+    known = {*names, *(["" if config.rows.ops.field is None else str(config.rows.ops.field)])}
+    known |= {str(number) for number in range(len(names))} if config.rows.text.names else set()
     for name in sorted(named):
         if name in known or (not names and name.isdigit()):
             continue

@@ -59,7 +59,7 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
 
 def _partitioned(config: Config, survey: Survey) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
-    groups = config.num_reducer or max(2, min(size // config.split_bytes, _MOST_GROUPS))
+    groups = config.effort.num_reducer or max(2, min(size // config.effort.split_bytes, _MOST_GROUPS))
     if survey.partitioned is not None:
         count = sum(1 for files in survey.partitioned.partitions.values() if files.data)
         why = f"the master has {counted(count, 'partition')}, of which those that the feed touches are merged"
@@ -80,35 +80,38 @@ def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:
 
 def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
-    if not config.master_unique:
+    if not config.effort.master_unique:
         why = f"the master has no manifest with buckets, and {setting('master.unique')} does not promise unique IDs"
-    elif config.full:
+    elif config.operation.full:
         why = "a full snapshot needs to see which IDs are absent"
-    elif config.overwrites:
+    elif config.operation.overwrites:
         why = "an insert overwrite needs to see which IDs are absent"
     elif not survey.master:
         why = "there is no master yet"
-    elif size > config.memory_bytes // _COLUMNS:
-        why = f"a feed of {size:,} bytes, as columns, is more than {setting('memory.bytes')}, {config.memory_bytes:,}"
+    elif size > (memory := config.effort.memory_bytes) // _COLUMNS:
+        why = f"a feed of {size:,} bytes, as columns, is more than {setting('memory.bytes')}, {memory:,}"
     else:
         why = f"{setting('master.unique')} promises unique IDs, and the feed of {size:,} bytes fits into every worker"
-        if config.num_reducer is not None:
+        if config.effort.num_reducer is not None:
             why += f"; {setting('num.reducer')} has no meaning here, because the master's files stay as they are"
         return Strategy("blocks", "broadcast", None, 0, why)
     return Strategy("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
 
 
 def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
-    if config.num_reducer is not None:
-        return config.num_reducer, f"{setting('num.reducer')} says {counted(config.num_reducer, 'bucket')}"
+    if config.effort.num_reducer is not None:
+        return (
+            config.effort.num_reducer,
+            f"{setting('num.reducer')} says {counted(config.effort.num_reducer, 'bucket')}",
+        )
     total = sum(source.bytes for source in (*survey.master, *survey.feed))
     known = count = survey.manifest.buckets if survey.manifest is not None else None
-    if count is not None and total <= 2 * count * config.bucket_bytes:
+    if count is not None and total <= 2 * count * config.effort.bucket_bytes:
         return count, f"the master's manifest says {counted(count, 'bucket')}"
     why = f"{total:,} bytes of input make"
     if count is not None:
         why = f"the {counted(count, 'bucket')} outgrew {setting('bucket.bytes')}, and {why}"
     count = count or 2
-    while total > (2 if known else 1) * count * config.bucket_bytes:
+    while total > (2 if known else 1) * count * config.effort.bucket_bytes:
         count *= 2
     return count, f"{why} {counted(count, 'bucket')}"

@@ -29,7 +29,7 @@ def check_settings(snapshot: Snapshot, config: Config) -> None:
     Settings that version 0 lacks are decided by the first apply. After that, the rows have a specification.
     """
     now = _agreed(config)
-    for name, before in settings_of(snapshot, config.field_names).items():
+    for name, before in settings_of(snapshot, config.rows.text.names).items():
         if name == TYPE and (before, now[name]) == ("long", "decimal"):
             continue  # every integer is a decimal
         if before != now[name]:
@@ -51,20 +51,22 @@ def settings_of(snapshot: Snapshot, names: Sequence[str] = ()) -> Mapping[str, A
 
 
 def _agreed(config: Config) -> Mapping[str, Any]:
-    sources = _names(config, [field.source for field in config.partitioned_by])
-    partitions = [replace(field, source=str(name)) for field, name in zip(config.partitioned_by, sources, strict=True)]
+    sources = _names(config, [field.source for field in config.rows.key.partitions])
+    partitions = [
+        replace(field, source=str(name)) for field, name in zip(config.rows.key.partitions, sources, strict=True)
+    ]
     return {
-        KEY: _names(config, config.id_fields),
-        ORDER: _names(config, () if config.order_field is None else (config.order_field,)),
-        TYPE: config.order_type,
+        KEY: _names(config, config.rows.key.ids),
+        ORDER: _names(config, () if config.rows.order.field is None else (config.rows.order.field,)),
+        TYPE: config.rows.order.type,
         PARTITIONS: text_of(partitions),
-        SCOPE: config.key_scope or "table",
+        SCOPE: config.rows.key.scope or "table",
     }
 
 
 def _names(config: Config, fields: Sequence[Any]) -> tuple[str | int, ...]:
     """Return the names of fields, as far as names are given; else their ordinals."""
-    known = config.field_names
+    known = config.rows.text.names
     return tuple(known[one] if isinstance(one, int) and one < len(known) else one for one in fields)
 
 

@@ -83,7 +83,7 @@ def apply_feed(
     """
     started = time.monotonic()
     with (
-        said_to(replace(config.audience, merged="the table").writers),
+        said_to(replace(config.wording.audience, merged="the table").writers),
         values_kept_out(config),
         _with_cure(config),
     ):
@@ -111,7 +111,7 @@ def _applied(
         check_alive(snapshot.table, run, TableLog(snapshot.table).after(run.since, snapshot.version.number))
     again = snapshot.state.has_applied(transaction)
     if again:  # an overwrite by nothing, or a full snapshot of nothing, would delete records
-        config = replace(config, write_operation="apply", sync_mode="partial")
+        config = replace(config, operation=replace(config.operation, name="apply", sync_mode="partial"))
     survey, plan = prepare(snapshot, config, [] if again else feed, () if again else tables)
     if again and transaction is not None:
         note = f"transaction {transaction[1]} of {transaction[0]}, or a later one, was applied before"
@@ -155,15 +155,20 @@ def _with_cure(config: Config) -> Iterator[None]:
         yield
     except MutatorError as fault:
         path = str(fault.fields.get("path", ""))
-        if fault.kind != "table.file" or not config.overwrites or config.replace_damaged or not path.endswith(".keys"):
+        if (
+            fault.kind != "table.file"
+            or not config.operation.overwrites
+            or config.operation.replace_damaged
+            or not path.endswith(".keys")
+        ):
             raise
         raise error("table.overwrite.damaged", path=path, why=fault.fields["why"]) from None
 
 
 def _changes_nothing(config: Config, survey: Survey, result: Result, run: ClaimingRun | None) -> bool:
     """Return whether a feed makes no version. The one of a workflow always does if it has files: it names them."""
-    if config.overwrites and not result.counts["feed rows"] and run is None:
-        return config.write_operation == OVERWRITE
+    if config.operation.overwrites and not result.counts["feed rows"] and run is None:
+        return config.operation.name == OVERWRITE
     return not survey.feed
 
 
@@ -265,7 +270,7 @@ def _merged(
     found: list[Replacement] = []
 
     def replace_in(partitions: frozenset[str] | None) -> tuple[Snapshot, ApplyTarget]:
-        found.append(replacement(snapshot, plan, target, partitions, damaged=config.replace_damaged))
+        found.append(replacement(snapshot, plan, target, partitions, damaged=config.operation.replace_damaged))
         return found[0].live, found[0].target
 
     receipts, written = overwrite(runner, plan, plan.operation == OVERWRITE_TABLE, replace_in)

@@ -121,8 +121,8 @@ def changes_plan(config: Config, winners: Sequence[Commit]) -> bool:
     which of them look like deletes.
     """
     names = [file.name for one in winners for file in one.feed]
-    by_name = bool(names) and config.op_field is None
-    has_sequences = any(number is not None for number in map(config.sequence_of, names))
+    by_name = bool(names) and config.rows.ops.field is None
+    has_sequences = any(number is not None for number in map(config.rows.order.sequence_of, names))
     return by_name or has_sequences or any(one.spec is not None for one in winners)
 
 

@@ -76,9 +76,17 @@ def _compaction(
     began = time.monotonic_ns()
     if snapshot.state.spec is None:
         return _result(snapshot, snapshot, None, (0, 0, 0), Moves(), started)
-    _, plan = prepare(snapshot, replace(config, sync_mode="partial", tombstone_retention=None), [])
-    if config.tombstone_retention is not None:
-        plan = replace(plan, expire_before=plan.now - int(config.tombstone_retention * 1000))
+    _, plan = prepare(
+        snapshot,
+        replace(
+            config,
+            operation=replace(config.operation, sync_mode="partial"),
+            retention=replace(config.retention, tombstones=None),
+        ),
+        [],
+    )
+    if config.retention.tombstones is not None:
+        plan = replace(plan, expire_before=plan.now - int(config.retention.tombstones * 1000))
     choice = CompactionChoice(snapshot, need, plan)
     if dry_run or not (choice.units or choice.dead):
         moves = Moves(rows=choice.rows, tombstones=choice.tombstones)

@@ -159,7 +159,7 @@ def explain_table(snapshot: Snapshot, key: Key, config: Config, find: FindFile, 
 def _explained(snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> Explanation:
     """Explain a key. Raises the error of a file that a cleaning has taken away since the snapshot."""
     if snapshot.state.spec is None:
-        names = [f"field {number}" for number in range(len(config.id_fields))]
+        names = [f"field {number}" for number in range(len(config.rows.key.ids))]
         values = dict(zip(names, map(str, key_values(key, names, paths.place, "table")), strict=True))
         return Explanation(paths.place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
     return _Versions(snapshot, key, config, find, paths).explain()
@@ -215,7 +215,7 @@ class _Versions:
             unknown=[*map(self._paths.of, unknown), *horizon_note(self._survey.manifest)],
             files_read=self._files_read,
             files_excluded=self._excluded,
-            shows_rows=self._config.report_fields.all,
+            shows_rows=self._config.wording.report_fields.all,
             absences=absences,
         )
 
@@ -314,7 +314,9 @@ class _Versions:
         if version.settings:
             try:
                 config = for_tables(config_of_version(self._snapshot, version.settings), self._snapshot)
-                return replace(config, report_fields=self._config.report_fields)
+                return replace(
+                    config, wording=replace(config.wording, report_fields=self._config.wording.report_fields)
+                )
             except MutatorError:  # settings of another release
                 pass
         self._read_as_now.append(version.number)

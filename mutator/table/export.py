@@ -104,8 +104,10 @@ def export(
     publishing.check_apart(path, snapshot.table, role="output", other_role="table")
     table = TableLog(snapshot.table).read(0).id
     earlier = _earlier(storage, path, table)
-    _, plan = prepare(snapshot, replace(config, sync_mode="partial"), [])
-    plan = replace(plan, run=new_run_id(time.time()), rows=_rows(plan, columns or config.partition_columns, earlier))
+    _, plan = prepare(snapshot, replace(config, operation=replace(config.operation, sync_mode="partial")), [])
+    plan = replace(
+        plan, run=new_run_id(time.time()), rows=_rows(plan, columns or config.output.partition_columns, earlier)
+    )
     found = _Export(snapshot, plan, table, path, earlier, open_runner)
     if earlier is not None and found.is_unchanged():
         parts = 0, len(earlier.manifest.parts()), 0

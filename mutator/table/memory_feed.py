@@ -37,10 +37,10 @@ def apply_parts(
     runner_of: returns the function that opens a runner, by its name. shared: a directory for the files of the tables
     that Spark's workers share. Raises the errors of the catalogue with settings as arguments.
     """
-    config = replace(config, audience=PYTHON)
+    config = config.read_by(PYTHON)
     tables = [part for part in feed if part.path is None]
     check_feed(config, feed)
-    wanted = runner_without_session(config.runner, tables, bool(tables), shared)
+    wanted = runner_without_session(config.effort.runner, tables, bool(tables), shared)
     with Scratch(shared) if tables else nullcontext() as temporary:
         names = Names(temporary, feed)
         with names.in_errors():

@@ -56,8 +56,8 @@ def _recorded(settings: Mapping[str, Any], config: Config) -> dict[str, Any]:
     A list stays a list, because its elements may have commas. A schema is recorded itself instead of its path, so that
     the table does not depend on that file.
     """
-    if config.output_format not in (None, "parquet"):
-        raise error("table.format", format=config.output_format)
+    if config.output.format not in (None, "parquet"):
+        raise error("table.format", format=config.output.format)
     kept: dict[str, Any] = {
         name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
         for name, value in ((published(key), value) for key, value in settings.items())

@@ -37,9 +37,9 @@ def prepare(
         check_settings(snapshot, config)
     survey = survey_feed(config, survey_of_table(config, snapshot), feed, tables)
     now = next_time(time.time(), snapshot.version)
-    with said_to(config.audience.writers):
+    with said_to(config.wording.audience.writers):
         plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
-    many = min(plan.bytes_to_read // config.split_bytes, _MOST_GROUPS)
+    many = min(plan.bytes_to_read // config.effort.split_bytes, _MOST_GROUPS)
     groups = max(min(plan.bytes_to_read // _GROUP, max(plan.groups, _GROUPS, many)), 1)
     groups = _of_whole_buckets(groups, snapshot.version.buckets)
     return survey, replace(plan, groups=groups)
@@ -60,7 +60,7 @@ def _of_whole_buckets(groups: int, buckets: int) -> int:
 def survey_of_table(config: Config, snapshot: Snapshot) -> Survey:
     """Return the survey of a table, in place of that of a master."""
     known, partitioned = manifest_of(snapshot), None
-    if config.partitioned_by or (known is not None and SPEC in known.spec):
+    if config.rows.key.partitions or (known is not None and SPEC in known.spec):
         spec = known.spec if known is not None else {"format": "parquet"}
         partitioned = PartitionedMaster(snapshot.table, spec, {}, (), ())
     schema = None if known is None else dataset_schema(known, snapshot.table)
@@ -69,28 +69,28 @@ def survey_of_table(config: Config, snapshot: Snapshot) -> Survey:
 
 def for_tables(config: Config, snapshot: Snapshot) -> Config:
     """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
-    if config.output_format not in (None, "parquet"):
-        raise error("table.format", format=config.output_format)
-    warned, buckets = list(config.warned), snapshot.version.buckets
+    if config.output.format not in (None, "parquet"):
+        raise error("table.format", format=config.output.format)
+    warned, buckets = list(config.wording.warned), snapshot.version.buckets
     is_recorded = any(published(key) == "tombstone.retention" for key in snapshot.state.settings)
-    if config.tombstone_retention is not None and not is_recorded:
+    if config.retention.tombstones is not None and not is_recorded:
         warned.append(
             f"{setting('tombstone.retention')} has no effect here: only a compaction forgets deletes of a table"
         )
-    if config.num_reducer not in (None, buckets):
+    if config.effort.num_reducer not in (None, buckets):
         warned.append(
             f"{setting('num.reducer')} has no effect: the table was created with {counted(buckets, 'bucket')}, and "
             f"compactions split buckets that outgrow {setting('bucket.bytes')}"
         )
     return replace(
         config,
-        output_format="parquet",
-        num_reducer=buckets,
-        tombstone_retention=None,
-        master_adopt=False,
-        master_format=None,
-        warned=tuple(warned),
-        audience=replace(config.audience, merged="the table"),
+        output=replace(config.output, format="parquet"),
+        effort=replace(config.effort, num_reducer=buckets),
+        retention=replace(config.retention, tombstones=None),
+        inputs=replace(config.inputs, master_adopt=False, master_format=None),
+        wording=replace(
+            config.wording, warned=tuple(warned), audience=replace(config.wording.audience, merged="the table")
+        ),
     )
 
 

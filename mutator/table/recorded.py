@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
@@ -31,12 +30,12 @@ def config_of_apply(snapshot: Snapshot, given: Mapping[str, Any], call: str = "a
     """
     with said_to(PYTHON.writers):
         found = completed(given, recorded_settings(snapshot, given), f"{CALL}.{call}()", source=SOURCE)
-    return replace(found, audience=PYTHON)
+    return found.read_by(PYTHON)
 
 
 def with_operation(given: Mapping[str, Any], config: Config | None, operation: str) -> dict[str, Any]:
     """Return the settings of an overwrite: those of a user, and the operation. Raises ConfigError for another one."""
-    known = given.get(_OPERATION, operation) if config is None else config.write_operation
+    known = given.get(_OPERATION, operation) if config is None else config.operation.name
     if known != operation:
         what = f"{setting('write.operation')} is {known}"
         raise error("argument.both", call=f"{CALL}.{operation}()", what=what, cure=f"leave it out, or set {operation}")

@@ -72,7 +72,7 @@ def create_of(
     first = begun or first_version(settings, count)
     work = posixpath.join(parent, new_run_id(time.time()))
     try:
-        own = as_parquet(work, replace(config, num_reducer=count), source, open_runner)
+        own = as_parquet(work, replace(config, effort=replace(config.effort, num_reducer=count)), source, open_runner)
         plan = _plan(path, first, config, own)
         snapshot = open_snapshot(path, 0) if begun else commit_first(path, first)
         created = take_over_dataset(snapshot, plan, own, open_runner)
@@ -122,8 +122,12 @@ def as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) ->
 
 def _merged(config: Config) -> Config:
     """Return the configuration of the merge that makes a dataset which fits."""
-    nanos = config.nanos or "reject"
-    return replace(config, output_format=_FORMAT, partition_columns="file", master_unique=False, nanos=nanos)
+    nanos = config.output.nanos or "reject"
+    return replace(
+        config,
+        output=replace(config.output, format=_FORMAT, partition_columns="file", nanos=nanos),
+        effort=replace(config.effort, master_unique=False),
+    )
 
 
 def _fits(known: Manifest, config: Config) -> bool:
@@ -132,7 +136,7 @@ def _fits(known: Manifest, config: Config) -> bool:
     is_whole = all(form.get("format") == _FORMAT and IN_PATH not in form for form in forms)
     if not has_buckets or is_without_key(known) or not is_whole:
         return False
-    return config.nanos == "keep" or all(map(_in_micros, forms))
+    return config.output.nanos == "keep" or all(map(_in_micros, forms))
 
 
 def _in_micros(form: Mapping[str, Any]) -> bool:
@@ -149,7 +153,7 @@ def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
     those of an empty table.
     """
     known = read_manifest(storage_for(path), path)
-    if config.partitioned_by or (known is not None and SPEC in known.spec):
+    if config.rows.key.partitions or (known is not None and SPEC in known.spec):
         found, why = 1, "each partition of a table that begins with a dataset has one bucket; leave the number out"
     elif known is not None and _fits(known, config):
         found = known.buckets or 1
@@ -160,7 +164,8 @@ def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
     elif wanted is not None:
         return wanted
     else:
-        plan = merge.prepare(replace(_merged(config), num_reducer=None), path, [], posixpath.join(work, "planned")).plan
+        merged = replace(_merged(config), effort=replace(config.effort, num_reducer=None, master_unique=False))
+        plan = merge.prepare(merged, path, [], posixpath.join(work, "planned")).plan
         return max(plan.strategy.buckets or 1, BUCKETS)
     if wanted not in (None, found):
         raise error("table.buckets", path=path, found=counted(found, "bucket"), wanted=wanted, why=why)

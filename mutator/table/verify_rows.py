@@ -51,7 +51,9 @@ class RowsOfTable:
         self._walk, self._open_runner = walk, open_runner
         assert walk.snapshot is not None
         self._snapshot = walk.snapshot
-        _, self._plan = prepare(self._snapshot, replace(config, sync_mode="partial"), [])
+        _, self._plan = prepare(
+            self._snapshot, replace(config, operation=replace(config.operation, sync_mode="partial")), []
+        )
         self._live = LiveRows(self._snapshot)
         self.rebuilt: dict[str, bytes] = {}
 

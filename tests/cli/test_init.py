@@ -677,7 +677,7 @@ def test_printed_file(capsys):
     make(csv)
     assert init("--master", "master", "--feed", "feed", "-o", "-") == (0, None)
     settings = tomllib.loads(capsys.readouterr().out)
-    assert parse(settings).id_fields == ("order_id",)
+    assert parse(settings).rows.key.ids == ("order_id",)
 
 
 def test_json(capsys):

@@ -1,5 +1,7 @@
 """Settings: every key with its default, values and faults; the sources of settings; and all faults at once."""
 
+from operator import attrgetter
+
 import pytest
 
 from mutator.cli import main
@@ -34,7 +36,7 @@ def faults(settings):
 SETTINGS = [
     (
         "temporal.ordering.field.ordinal",
-        "order_field",
+        "rows.order.field",
         None,
         [("5", 5), (" 5 ", 5), ("-1", None), ("007", 7), ("changed", "changed"), (" x ", "x")],
         [("-2", "must be an ordinal counted from 0, or a name"), ("1.0", "must be an ordinal"), ("+1", "or a name")],
@@ -42,7 +44,7 @@ SETTINGS = [
     ),
     (
         "op.code.field.ordinal",
-        "op_field",
+        "rows.ops.field",
         None,
         [("4", 4), ("-1", None), ("op", "op"), ("٤", "٤")],
         [("4.5", "must be an ordinal counted from 0, or a name"), ("+4", "must be an ordinal"), ("-2", "or a name")],
@@ -50,16 +52,16 @@ SETTINGS = [
     ),
     (
         "deleted.op.code",
-        "delete_codes",
+        "rows.ops.deletes",
         frozenset({b"D"}),
         [("D", {b"D"}), ("D,X", {b"D", b"X"}), (" D , DEL", {b"D", b"DEL"}), ("é", {b"\xc3\xa9"})],
         [],
         {OP: "4"},
     ),
-    ("upsert.op.code", "upsert_codes", None, [("I,U", {b"I", b"U"}), ("I", {b"I"})], [], {OP: "4"}),
+    ("upsert.op.code", "rows.ops.upserts", None, [("I,U", {b"I", b"U"}), ("I", {b"I"})], [], {OP: "4"}),
     (
         "op.code.keep",
-        "op_keep",
+        "rows.ops.keep",
         False,
         [("true", True), ("TRUE", True), ("False", False)],
         [("yes", "must be true or false"), ("1", "must be true or false")],
@@ -67,17 +69,17 @@ SETTINGS = [
     ),
     (
         "op.code.in.master",
-        "op_in_master",
+        "rows.ops.in_master",
         None,
         [("true", True), ("false", False)],
         [("maybe", "must be true or false")],
         {OP: "4"},
     ),
-    ("deleted.record.file.prefix", "delete_prefix", None, [("del", "del"), ("é_", "é_")], [], {}),
-    ("field.delim", "joint", b",", [(";", b";"), ("é", b"\xc3\xa9")], [("a\nb", "contains a line feed")], {}),
+    ("deleted.record.file.prefix", "rows.ops.delete_prefix", None, [("del", "del"), ("é_", "é_")], [], {}),
+    ("field.delim", "rows.text.joint", b",", [(";", b";"), ("é", b"\xc3\xa9")], [("a\nb", "contains a line feed")], {}),
     (
         "field.count",
-        "field_count",
+        "rows.text.count",
         "auto",
         [("auto", "auto"), ("any", "any"), ("12", 12)],
         [("0", "must be auto, any, or the number"), ("-1", "must be auto, any"), ("all", "must be auto, any")],
@@ -85,7 +87,7 @@ SETTINGS = [
     ),
     (
         "field.names",
-        "field_names",
+        "rows.text.names",
         (),
         [("a,b", ("a", "b")), (" id , ts ", ("id", "ts"))],
         [("a,a", "must be different names"), ("a,,b", "must be different names")],
@@ -93,7 +95,7 @@ SETTINGS = [
     ),
     (
         "header.lines",
-        "header_lines",
+        "rows.text.header_lines",
         0,
         [("1", 1), ("0", 0), ("true", 1), ("False", 0)],
         [("-1", "must be true, false, or a"), ("x", "whole")],
@@ -101,7 +103,7 @@ SETTINGS = [
     ),
     (
         "sync.mode",
-        "sync_mode",
+        "operation.sync_mode",
         "partial",
         [("full", "full"), ("partial", "partial")],
         [("FULL", "partial or full")],
@@ -109,20 +111,27 @@ SETTINGS = [
     ),
     (
         "write.operation",
-        "write_operation",
+        "operation.name",
         "apply",
         [("insert_overwrite", "insert_overwrite"), ("insert_overwrite_table", "insert_overwrite_table")],
         [("overwrite", "must be apply, insert_overwrite or insert_overwrite_table")],
         {},
     ),
-    ("allow.empty.feed", "allow_empty_feed", False, [("true", True)], [("yes", "must be true or false")], {}),
-    ("replace.damaged", "replace_damaged", False, [("true", True)], [("1", "must be true or false")], {}),
-    ("allow.older.snapshot", "allow_older_snapshot", False, [("true", True)], [("1", "must be true or false")], {}),
-    ("allow.empty.master", "allow_empty_master", False, [("true", True)], [("on", "must be true or false")], {}),
-    ("master.adopt", "master_adopt", False, [("true", True)], [("t", "must be true or false")], {}),
+    ("allow.empty.feed", "operation.allow_empty_feed", False, [("true", True)], [("yes", "must be true or false")], {}),
+    ("replace.damaged", "operation.replace_damaged", False, [("true", True)], [("1", "must be true or false")], {}),
+    (
+        "allow.older.snapshot",
+        "limits.allow_older_snapshot",
+        False,
+        [("true", True)],
+        [("1", "must be true or false")],
+        {},
+    ),
+    ("allow.empty.master", "inputs.allow_empty_master", False, [("true", True)], [("on", "must be true or false")], {}),
+    ("master.adopt", "inputs.master_adopt", False, [("true", True)], [("t", "must be true or false")], {}),
     (
         "master.unique",
-        "master_unique",
+        "effort.master_unique",
         False,
         [("true", True), ("FALSE", False)],
         [("yes", "must be true or false"), ("1", "must be true or false")],
@@ -130,16 +139,23 @@ SETTINGS = [
     ),
     (
         "reject.policy",
-        "reject_policy",
+        "limits.reject_policy",
         "fail",
         [("quarantine", "quarantine"), ("fail", "fail")],
         [("skip", "must be fail or quarantine")],
         {},
     ),
-    ("reject.limit", "reject_limit", 1000, [("0", 0), ("5", 5)], [("-5", "must be a whole number, 0 or more")], {}),
+    (
+        "reject.limit",
+        "limits.reject_limit",
+        1000,
+        [("0", 0), ("5", 5)],
+        [("-5", "must be a whole number, 0 or more")],
+        {},
+    ),
     (
         "master.reject.policy",
-        "master_reject_policy",
+        "limits.master_reject_policy",
         "fail",
         [("quarantine", "quarantine")],
         [("drop", "must be fail or quarantine")],
@@ -147,7 +163,7 @@ SETTINGS = [
     ),
     (
         "max.delete.fraction",
-        "max_delete_fraction",
+        "limits.max_delete_fraction",
         0.5,
         [("0", 0), ("1", 1), ("0.05", 0.05)],
         [("1.1", "must be a number from 0 to 1"), ("-0.1", "from 0 to 1"), ("nan", "from 0 to 1"), ("half", "from 0")],
@@ -155,18 +171,18 @@ SETTINGS = [
     ),
     (
         "tombstone.retention",
-        "tombstone_retention",
+        "retention.tombstones",
         None,
         [("45s", 45), ("30m", 1800), ("12h", 43200), ("90d", 7776000), ("2w", 1209600)],
         [("90", "must be a duration such as 90d"), ("1y", "must be a duration"), ("-1d", "must be a duration")],
         {},
     ),
-    ("before.horizon", "before_horizon", "insert", [("fail", "fail")], [("drop", "must be insert or fail")], {}),
-    ("consumed.retention", "consumed_retention", None, [("1d", 86400)], [("day", "must be a duration")], {}),
-    ("consumed.files", "consumed_files", "skip", [("merge", "merge")], [("read", "must be skip or merge")], {}),
+    ("before.horizon", "limits.before_horizon", "insert", [("fail", "fail")], [("drop", "must be insert or fail")], {}),
+    ("consumed.retention", "retention.consumed", None, [("1d", 86400)], [("day", "must be a duration")], {}),
+    ("consumed.files", "inputs.consumed_files", "skip", [("merge", "merge")], [("read", "must be skip or merge")], {}),
     (
         "num.reducer",
-        "num_reducer",
+        "effort.num_reducer",
         None,
         [("1", 1), ("64", 64)],
         [("0", "must be a whole number from 1 to 999999"), ("-1", "from 1"), ("1e3", "from 1")],
@@ -174,37 +190,58 @@ SETTINGS = [
     ),
     (
         "split.bytes",
-        "split_bytes",
+        "effort.split_bytes",
         64 << 20,
         [("1", 1), ("4k", 4096), ("64m", 64 << 20), ("1 GB", 1 << 30), ("2KiB", 2048)],
         [("0", "must be a size such as 67108864, 64m or 1g"), ("-1", "must be a size"), ("1t", "must be a size")],
         {},
     ),
-    ("bucket.bytes", "bucket_bytes", 64 << 20, [("1m", 1 << 20)], [("big", "must be a size")], {}),
+    ("bucket.bytes", "effort.bucket_bytes", 64 << 20, [("1m", 1 << 20)], [("big", "must be a size")], {}),
     (
         "memory.bytes",
-        "memory_bytes",
+        "effort.memory_bytes",
         128 << 20,
         [("1", 1), ("8k", 8192), ("1 GiB", 1 << 30), ("8g", 1 << 30)],
         [("0", "must be a size such as"), ("-1", "must be a size"), ("half", "must be a size")],
         {},
     ),
-    ("null.order", "null_order", "reject", [("lowest", "lowest")], [("first", "must be reject or lowest")], {}),
-    ("input.format", "master_format", None, [("auto", None), ("text", "text")], [("xml", "must be auto, text, ")], {}),
-    ("master.format", "master_format", None, [("auto", None), ("orc", "orc")], [("xml", ", parquet or orc")], {}),
-    ("feed.format", "feed_format", None, [("auto", None), ("csv", "csv")], [("xml", "must be auto, text, csv")], {}),
-    ("output.format", "output_format", None, [("auto", None), ("avro", "avro")], [("Avro", "must be auto, text")], {}),
-    ("output.codec", "output_codec", None, [("none", "none"), ("zstd", "zstd")], [("lzo", "must be none, snappy")], {}),
-    ("output.schema", "output_schema", None, [("s3://b/row.avsc", "s3://b/row.avsc")], [], {}),
+    ("null.order", "rows.order.null", "reject", [("lowest", "lowest")], [("first", "must be reject or lowest")], {}),
+    (
+        "input.format",
+        "inputs.master_format",
+        None,
+        [("auto", None), ("text", "text")],
+        [("xml", "must be auto, text, ")],
+        {},
+    ),
+    (
+        "master.format",
+        "inputs.master_format",
+        None,
+        [("auto", None), ("orc", "orc")],
+        [("xml", ", parquet or orc")],
+        {},
+    ),
+    (
+        "feed.format",
+        "inputs.feed_format",
+        None,
+        [("auto", None), ("csv", "csv")],
+        [("xml", "must be auto, text, csv")],
+        {},
+    ),
+    ("output.format", "output.format", None, [("auto", None), ("avro", "avro")], [("Avro", "must be auto, text")], {}),
+    ("output.codec", "output.codec", None, [("none", "none"), ("zstd", "zstd")], [("lzo", "must be none, snappy")], {}),
+    ("output.schema", "output.schema", None, [("s3://b/row.avsc", "s3://b/row.avsc")], [], {}),
     (
         "csv.null",
-        "csv_null",
+        "rows.text.csv_null",
         b"",
         [("\\N", b"\\N"), ("é", b"\xc3\xa9")],
         [("a\nb", "contains a quote or a line end")],
         {},
     ),
-    ("default.price", "defaults", {}, [("0", {"price": "0"}), (" x", {"price": " x"})], [], {}),
+    ("default.price", "output.defaults", {}, [("0", {"price": "0"}), (" x", {"price": " x"})], [], {}),
 ]
 # Keys that depend on each other, or are mandatory: tested one by one below.
 OTHERS = {KEY, "temporal.ordering.field.numeric", "temporal.ordering.field.type", "field.delim.regex"}
@@ -214,9 +251,9 @@ OTHERS = {KEY, "temporal.ordering.field.numeric", "temporal.ordering.field.type"
 def test_setting(setting):
     key, attribute, default, values, none, beside = setting
 
-    assert getattr(parse({KEY: "0"}), attribute) == default
+    assert attrgetter(attribute)(parse({KEY: "0"})) == default
     for text, value in values:
-        assert getattr(parse({KEY: "0", **beside, key: text}), attribute) == value
+        assert attrgetter(attribute)(parse({KEY: "0", **beside, key: text})) == value
     for text, expected in none:
         fault = "\n".join(faults({KEY: "0", **beside, key: text}))
         assert fault.startswith(f"{key}: '{one_line(text)}' ")
@@ -233,20 +270,20 @@ def test_no_setting_is_forgotten():
 def test_a_configuration_is_frozen():
     config = parse({KEY: "0"})
     with pytest.raises(AttributeError):
-        config.id_fields = (1,)
+        config.rows.key.ids = (1,)
 
 
 # --- the record ID
 
 
 def test_id_fields():
-    assert parse({KEY: "0"}).id_fields == (0,)
-    assert parse({KEY: "2, 0,1"}).id_fields == (2, 0, 1)
-    assert parse({KEY: "ts,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
-    assert parse({KEY: "2,id", "field.names": "id,price,ts"}).id_fields == (2, 0)
+    assert parse({KEY: "0"}).rows.key.ids == (0,)
+    assert parse({KEY: "2, 0,1"}).rows.key.ids == (2, 0, 1)
+    assert parse({KEY: "ts,id", "field.names": "id,price,ts"}).rows.key.ids == (2, 0)
+    assert parse({KEY: "2,id", "field.names": "id,price,ts"}).rows.key.ids == (2, 0)
     # Only the files have the field names, so an unknown name is found when the run is planned.
-    assert parse({KEY: "ts, id,2"}).id_fields == ("ts", "id", 2)
-    assert parse({KEY: "0;1"}).id_fields == ("0;1",)
+    assert parse({KEY: "ts, id,2"}).rows.key.ids == ("ts", "id", 2)
+    assert parse({KEY: "0;1"}).rows.key.ids == ("0;1",)
 
 
 @pytest.mark.parametrize(
@@ -264,11 +301,11 @@ def test_invalid_id_fields(value, fault):
 
 
 def test_a_list_keeps_its_elements():
-    assert parse({KEY: ["a,b", 0, "1", " x"]}).id_fields == ("a,b", 0, "1", " x")
-    assert parse({KEY: ["a,b", 2], "field.names": ["ts", "a,b", "c"]}).id_fields == (1, 2)
-    assert parse({KEY: 0, BY: ["7"]}).order_field == "7"
-    assert parse({KEY: 0, OP: 1, "delete_codes": ["D,R", "D "]}).delete_codes == {b"D,R", b"D "}
-    assert parse({KEY: 0, "partitioned.by": ["store", "day=date(at)"]}).partitioned_by[1].transform == "date"
+    assert parse({KEY: ["a,b", 0, "1", " x"]}).rows.key.ids == ("a,b", 0, "1", " x")
+    assert parse({KEY: ["a,b", 2], "field.names": ["ts", "a,b", "c"]}).rows.key.ids == (1, 2)
+    assert parse({KEY: 0, BY: ["7"]}).rows.order.field == "7"
+    assert parse({KEY: 0, OP: 1, "delete_codes": ["D,R", "D "]}).rows.ops.deletes == {b"D,R", b"D "}
+    assert parse({KEY: 0, "partitioned.by": ["store", "day=date(at)"]}).rows.key.partitions[1].transform == "date"
     with pytest.raises(ConfigError, match="'a,b' is not a partition field"):
         parse({KEY: 0, "partitioned.by": ["a,b"]})
 
@@ -308,10 +345,10 @@ def test_misspelled_field_names_get_a_suggestion():
 
 def test_the_format_of_both_sides():
     both = parse({KEY: "0", "input.format": "avro"})
-    assert (both.master_format, both.feed_format, both.output_format) == ("avro", "avro", None)
+    assert (both.inputs.master_format, both.inputs.feed_format, both.output.format) == ("avro", "avro", None)
     one = parse({KEY: "0", "input.format": "avro", "feed.format": "csv"})
-    assert (one.master_format, one.feed_format) == ("avro", "csv")
-    assert parse({KEY: "0", "input.format": "avro", "feed.format": "auto"}).feed_format is None
+    assert (one.inputs.master_format, one.inputs.feed_format) == ("avro", "csv")
+    assert parse({KEY: "0", "input.format": "avro", "feed.format": "auto"}).inputs.feed_format is None
 
 
 # --- the order value
@@ -339,8 +376,8 @@ def test_the_format_of_both_sides():
 def test_order_type(settings, order_type):
     config = parse({KEY: "0", **settings})
 
-    assert config.order_type == order_type
-    assert config.by_file_name == (order_type == "sequence")
+    assert config.rows.order.type == order_type
+    assert config.rows.order.by_file_name == (order_type == "sequence")
 
 
 @pytest.mark.parametrize(
@@ -376,31 +413,31 @@ def test_invalid_order_types(settings, fault):
 
 
 def test_delimiter():
-    assert parse({KEY: "0"}).delimiter.literal == b","
-    assert parse({KEY: "0", "field.delim.regex": "|"}).delimiter.literal == b"|"
-    assert parse({KEY: "0", "field.delim.regex": r"\t"}).delimiter.literal == b"\t"
-    assert parse({KEY: "0", "field.delim.regex": "[,;]"}).delimiter.literal is None
+    assert parse({KEY: "0"}).rows.text.delimiter.literal == b","
+    assert parse({KEY: "0", "field.delim.regex": "|"}).rows.text.delimiter.literal == b"|"
+    assert parse({KEY: "0", "field.delim.regex": r"\t"}).rows.text.delimiter.literal == b"\t"
+    assert parse({KEY: "0", "field.delim.regex": "[,;]"}).rows.text.delimiter.literal is None
     (fault,) = faults({KEY: "0", "field.delim.regex": "a*"})
     assert fault.startswith("field.delim.regex: 'a*' the regex `a*` can match the empty string")
 
 
 def test_field_delim_of_a_literal_is_ignored_with_a_warning():
-    assert parse({KEY: "0", "field.delim.regex": "|", "field.delim": ","}).warnings == (
+    assert parse({KEY: "0", "field.delim.regex": "|", "field.delim": ","}).wording.warnings == (
         "field.delim is ignored: rows are rejoined with the delimiter that split them",
     )
-    assert parse({KEY: "0", "field.delim.regex": ",", "field.delim": ","}).warnings == ()
-    assert parse({KEY: "0", "field.delim.regex": "[,;]", "field.delim": ";"}).warnings == ()
+    assert parse({KEY: "0", "field.delim.regex": ",", "field.delim": ","}).wording.warnings == ()
+    assert parse({KEY: "0", "field.delim.regex": "[,;]", "field.delim": ";"}).wording.warnings == ()
 
 
 # --- names of keys
 
 
 def test_prefix():
-    assert parse({"rsbm.id.field.ordinals": "3"}).id_fields == (3,)
-    assert parse({KEY: "1", "rsbm.id.field.ordinals": "3"}).id_fields == (3,)
-    assert parse({"rsbm.id.field.ordinals": "3", KEY: "1"}).id_fields == (3,)
+    assert parse({"rsbm.id.field.ordinals": "3"}).rows.key.ids == (3,)
+    assert parse({KEY: "1", "rsbm.id.field.ordinals": "3"}).rows.key.ids == (3,)
+    assert parse({"rsbm.id.field.ordinals": "3", KEY: "1"}).rows.key.ids == (3,)
     # An empty value means unset, so this unsets the key.
-    assert parse({KEY: "0", "num.reducer": "8", "rsbm.num.reducer": ""}).num_reducer is None
+    assert parse({KEY: "0", "num.reducer": "8", "rsbm.num.reducer": ""}).effort.num_reducer is None
     assert faults({KEY: "0", "rsbm.rsbm.num.reducer": "8"}) != []
 
 
@@ -417,7 +454,7 @@ def test_keys_of_the_platform_are_ignored_with_a_warning():
         "conf.path": "x",
         "rsbm.debug.on": "false",
     }
-    (warning,) = parse({KEY: "0", **settings}).warnings
+    (warning,) = parse({KEY: "0", **settings}).wording.warnings
 
     assert warning == "settings of the platform are ignored: " + ", ".join(sorted(settings))
 
@@ -533,14 +570,14 @@ def test_contradictions(settings, expected):
 
 
 def test_settings_without_a_contradiction():
-    assert parse({KEY: "0", "sync.mode": "full", OP: "-1", "deleted.record.file.prefix": ""}).full
-    assert parse({KEY: "0", "deleted.op.code": "D"}).op_field is None  # as in chombo's bumu.properties
+    assert parse({KEY: "0", "sync.mode": "full", OP: "-1", "deleted.record.file.prefix": ""}).operation.full
+    assert parse({KEY: "0", "deleted.op.code": "D"}).rows.ops.field is None  # as in chombo's bumu.properties
 
 
 def test_warnings():
     config = parse({KEY: "0,5", BY: "5", OP: "4", "deleted.record.file.prefix": "del"})
 
-    assert config.warnings == (
+    assert config.wording.warnings == (
         "field 5 is both ID and order value: every version is then a record of its own",
         "deleted.record.file.prefix is ignored, because op.code.field.ordinal says which rows are deletes",
     )
@@ -549,9 +586,9 @@ def test_warnings():
 def test_an_overwrite_has_no_limit_of_deletes_unless_it_is_set():
     overwrite = {KEY: "0", "write.operation": "insert_overwrite"}
 
-    assert parse(overwrite).max_delete_fraction == 1
-    assert parse({**overwrite, "max.delete.fraction": "0.5"}).max_delete_fraction == 0.5
-    assert parse({**overwrite, "write.operation": "apply"}).max_delete_fraction == 0.5
+    assert parse(overwrite).limits.max_delete_fraction == 1
+    assert parse({**overwrite, "max.delete.fraction": "0.5"}).limits.max_delete_fraction == 0.5
+    assert parse({**overwrite, "write.operation": "apply"}).limits.max_delete_fraction == 0.5
 
 
 @pytest.mark.parametrize(
@@ -569,7 +606,7 @@ def test_an_overwrite_has_no_limit_of_deletes_unless_it_is_set():
     ],
 )
 def test_a_setting_without_effect_beside_the_operation_is_a_warning(settings, expected):
-    assert parse({KEY: "0", **settings}).warnings == (expected,)
+    assert parse({KEY: "0", **settings}).wording.warnings == (expected,)
 
 
 def test_empty_values_mean_unset():
@@ -611,18 +648,21 @@ def read(tmp_path):
     ],
 )
 def test_properties_syntax(read, line):
-    assert read(line).id_fields == (1, 2)
+    assert read(line).rows.key.ids == (1, 2)
 
 
 def test_properties_values(read):
-    assert read("id.field.ordinals=0\nfield.delim.regex=\\\\|").delimiter.literal == b"|"
-    assert read("id.field.ordinals=0\nfield.delim.regex=\\t").delimiter.literal == b"\t"
-    assert read("id.field.ordinals=0\nfield.delim.regex=\\u0001").delimiter.literal == b"\x01"
-    assert read("id.field.ordinals=0\nfield.delim.regex=\\\\u0001").delimiter.literal == b"\x01"
-    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=gelöscht").delete_prefix == "gelöscht"
-    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=del # no comment").delete_prefix == "del # no comment"
-    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=").delete_prefix is None
-    assert read("id.field.ordinals=0\ndeleted.record.file.prefix").delete_prefix is None
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\\\|").rows.text.delimiter.literal == b"|"
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\t").rows.text.delimiter.literal == b"\t"
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\u0001").rows.text.delimiter.literal == b"\x01"
+    assert read("id.field.ordinals=0\nfield.delim.regex=\\\\u0001").rows.text.delimiter.literal == b"\x01"
+    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=gelöscht").rows.ops.delete_prefix == "gelöscht"
+    assert (
+        read("id.field.ordinals=0\ndeleted.record.file.prefix=del # no comment").rows.ops.delete_prefix
+        == "del # no comment"
+    )
+    assert read("id.field.ordinals=0\ndeleted.record.file.prefix=").rows.ops.delete_prefix is None
+    assert read("id.field.ordinals=0\ndeleted.record.file.prefix").rows.ops.delete_prefix is None
 
 
 @pytest.mark.parametrize(
@@ -674,14 +714,19 @@ def test_faults_name_the_file(read):
 def test_toml(read, content):
     config = read(content, name="bumu.toml")
 
-    assert (config.id_fields, config.op_field, config.op_keep, config.max_delete_fraction) == ((0, 2), 4, True, 0.25)
+    assert (config.rows.key.ids, config.rows.ops.field, config.rows.ops.keep, config.limits.max_delete_fraction) == (
+        (0, 2),
+        4,
+        True,
+        0.25,
+    )
 
 
 def test_toml_names(read):
     config = read('id.field.ordinals = "id"\nfield.names = ["ts", "id"]\nfield.delim.regex = "[,;]"', name="a.toml")
 
-    assert config.id_fields == (1,)
-    assert config.field_names == ("ts", "id")
+    assert config.rows.key.ids == (1,)
+    assert config.rows.text.names == ("ts", "id")
 
 
 @pytest.mark.parametrize(
@@ -708,13 +753,13 @@ def test_toml_values_of_a_wrong_type(read):
 def test_the_command_line_wins(read):
     content = "id.field.ordinals=0\nrsbm.num.reducer=4\nreject.limit=7"
 
-    assert read(content).num_reducer == 4
-    assert read(content, "num.reducer=8").num_reducer == 8
-    assert read(content, "rsbm.num.reducer=8").num_reducer == 8
-    assert read(content, "rsbm.num.reducer=8", "num.reducer=8").num_reducer == 8
-    assert read(content, "num.reducer=").num_reducer is None
-    assert read(content, "num.reducer=8").reject_limit == 7
-    assert load(None, ["id.field.ordinals=1,2"]).id_fields == (1, 2)
+    assert read(content).effort.num_reducer == 4
+    assert read(content, "num.reducer=8").effort.num_reducer == 8
+    assert read(content, "rsbm.num.reducer=8").effort.num_reducer == 8
+    assert read(content, "rsbm.num.reducer=8", "num.reducer=8").effort.num_reducer == 8
+    assert read(content, "num.reducer=").effort.num_reducer is None
+    assert read(content, "num.reducer=8").limits.reject_limit == 7
+    assert load(None, ["id.field.ordinals=1,2"]).rows.key.ids == (1, 2)
 
 
 def test_overrides():
@@ -732,7 +777,7 @@ def test_different_values_on_the_command_line(first, second):
     with pytest.raises(ConfigError) as caught:
         load(None, ["id.field.ordinals=0", first, "num.reducer=2", second])
     assert str(caught.value) == f"the command line sets {key} to '2', and {other} to '{two}': keep one of them"
-    assert load(None, ["id.field.ordinals=0", first, f"{key}={one}"]).num_reducer == 2
+    assert load(None, ["id.field.ordinals=0", first, f"{key}={one}"]).effort.num_reducer == 2
 
 
 def test_faults_of_the_command_line_alone():
@@ -755,8 +800,8 @@ def test_faults_name_the_command_line_or_the_file(read):
 def test_a_misspelled_key_without_a_value(read):
     with pytest.raises(ConfigError, match=r"num\.reduce: is not a known setting; did you mean num\.reducer\?"):
         read("id.field.ordinals=0\nrsbm.num.reduce=\n")
-    assert read("id.field.ordinals=0\nnum.reducer=\nmapreduce.job.name=\ndefault.x=\n").num_reducer is None
-    assert read("id.field.ordinals=0\nnum.reducer=\nrsbm.num.reducer=3").num_reducer == 3
+    assert read("id.field.ordinals=0\nnum.reducer=\nmapreduce.job.name=\ndefault.x=\n").effort.num_reducer is None
+    assert read("id.field.ordinals=0\nnum.reducer=\nrsbm.num.reducer=3").effort.num_reducer == 3
 
 
 def test_a_faulty_configuration_ends_before_spark_starts(tmp_path, capsys, monkeypatch):
@@ -791,12 +836,12 @@ def test_short_names():
 
 
 def test_short_names_in_files(read):
-    assert read("key=id\norder_by=at").order_field == "at"
-    assert read('key = ["id", "line"]\nheader = true', name="a.toml").id_fields == ("id", "line")
-    assert read("rsbm.id.field.ordinals=0\ntemporal.ordering.field.ordinal=3", "--key=id", "order_by=1").id_fields == (
-        "id",
-    )
-    assert read("key=id", "id.field.ordinals=0").id_fields == (0,)
+    assert read("key=id\norder_by=at").rows.order.field == "at"
+    assert read('key = ["id", "line"]\nheader = true', name="a.toml").rows.key.ids == ("id", "line")
+    assert read(
+        "rsbm.id.field.ordinals=0\ntemporal.ordering.field.ordinal=3", "--key=id", "order_by=1"
+    ).rows.key.ids == ("id",)
+    assert read("key=id", "id.field.ordinals=0").rows.key.ids == (0,)
 
 
 @pytest.mark.parametrize(
@@ -828,16 +873,16 @@ def test_messages_have_the_options_that_were_given(read):
 @pytest.mark.parametrize("prefixed", ["rsbm.key", f"rsbm.{KEY}"])
 def test_the_prefixed_name_wins_with_a_warning(plain, prefixed):
     config = parse({plain: "0", prefixed: "1"})
-    assert config.id_fields == (1,)
-    assert config.warnings == (f"{plain} is '0' and {prefixed} is '1'; the one with the prefix rsbm. wins",)
-    assert parse({plain: "1", prefixed: "1"}).warnings == ()
+    assert config.rows.key.ids == (1,)
+    assert config.wording.warnings == (f"{plain} is '0' and {prefixed} is '1'; the one with the prefix rsbm. wins",)
+    assert parse({plain: "1", prefixed: "1"}).wording.warnings == ()
 
 
 def test_two_names_with_the_same_value():
-    assert parse({"key": "0", KEY: 0}).id_fields == (0,)
+    assert parse({"key": "0", KEY: 0}).rows.key.ids == (0,)
 
 
 def test_a_short_name_beside_a_table_of_toml(read):
     with pytest.raises(ConfigError, match=r"Cannot overwrite a value .*; a key is given twice, or one with dots needs"):
         read("key = 0\nop = 4\nop.code.keep = true", name="a.toml")
-    assert read('key = 0\nop = 4\n"op.code.keep" = true', name="a.toml").op_keep
+    assert read('key = 0\nop = 4\n"op.code.keep" = true', name="a.toml").rows.ops.keep

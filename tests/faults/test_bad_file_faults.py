@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mutator.config import Config
+from mutator.config import parse
 from mutator.dataset.version_log import Log
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError
@@ -29,7 +29,7 @@ from tests.support.strides import every
 from tests.support.table_base import SETTINGS, opened
 
 process = process_deaths.process  # a fixture that is also called directly
-CONFIG = Config(id_fields=(0,), claim_min_age=0, control_suffix=CONTROL, claim_ready_suffix=".ready")
+CONFIG = parse({"key": 0, "claim.min.age": "0s", "feed.control.suffix": CONTROL, "claim.ready.suffix": ".ready"})
 TABLE, ROWS = "model://base/table", b"id,at,op,name\n1,1,U,a\n"
 
 

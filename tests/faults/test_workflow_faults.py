@@ -517,7 +517,10 @@ def test_old_backups_are_removed(storage_type):
         put(f"{path}/master/given.txt", GIVEN)
         for name in NAMES:
             put(f"{path}/incr/{name}", FEEDS[name])
-            assert run_workflow(path, replace(CONFIG, backup_keep=1), merge).version == NAMES.index(name) + 1
+            assert (
+                run_workflow(path, replace(CONFIG, base=replace(CONFIG.base, backup_keep=1)), merge).version
+                == NAMES.index(name) + 1
+            )
         places = commands.history(path, CONFIG)
 
         kept = [place.version.number for place in places if place.path is not None]

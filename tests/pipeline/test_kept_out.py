@@ -85,7 +85,11 @@ def test_a_value_with_an_apostrophe_is_kept_out_whole(places):
     (places / "c.properties").write_text("op.code.field.ordinal=3\n")  # of the original job, so any code is an upsert
     settings = {"id.field.ordinals": "0,1", "temporal.ordering.field.ordinal": 2, "reject.policy": "quarantine"}
     config = load(places / "c.properties", [f"{name}={value}" for name, value in settings.items()])
-    config = replace(config, max_reject_fraction=1.0, max_delete_fraction=1.0, report_fields=parse_shown(["none"]))
+    config = replace(
+        config,
+        limits=replace(config.limits, max_reject_fraction=1.0, max_delete_fraction=1.0),
+        wording=replace(config.wording, report_fields=parse_shown(["none"])),
+    )
     output = str(places / "out")
     report = mutate(config, master=str(places / "master"), feed=[str(places / "feed")], output=output)
 

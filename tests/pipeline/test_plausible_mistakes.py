@@ -210,7 +210,8 @@ def test_a_field_that_is_no_op_code(job):
 )
 def test_op_codes_that_no_tool_has(job, codes, shown):
     job.put("ups_1.txt", coded(*codes))
-    as_published = replace(parse(WITH_CODES), as_published=True)
+    config = parse(WITH_CODES)
+    as_published = replace(config, source=replace(config.source, as_published=True))
 
     if shown is not None:
         job.refused(DataError, f"field 3 has op codes that are not known: {shown}. Name those", settings=WITH_CODES)

@@ -463,7 +463,7 @@ def test_every_failpoint_of_control_files_is_passed(place, monkeypatch):
 
 # --- the workflow's protocol, on a model of each storage
 
-PLAIN = replace(plain_workflow.CONFIG, control_suffix=".ctl")
+PLAIN = replace(plain_workflow.CONFIG, inputs=replace(plain_workflow.CONFIG.inputs, control_suffix=".ctl"))
 NAMES = list(FEEDS)
 DELIVERED = {}
 for _name in NAMES[:3]:
@@ -479,7 +479,7 @@ every_start = pytest.mark.parametrize("runs", [0, 2], ids=["first run", "third r
 
 def checking_merge(task):
     """Merge as ``mutator run`` does: compare feed files with their control files."""
-    survey_inputs(replace(PLAIN, allow_empty_master=True), "model://base/none", task.feed)
+    survey_inputs(replace(PLAIN, inputs=replace(PLAIN.inputs, allow_empty_master=True)), "model://base/none", task.feed)
     return plain_workflow.merge(task)
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from mutator.config import Config
+from mutator.config import parse
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit.publish import publish
 from mutator.dataset.commits import RUN, Commit, FeedFile
@@ -26,7 +26,7 @@ from mutator.workflow.directory import status
 from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.run_phases import Merged, Task
 
-CONFIG = Config(id_fields=(0,), claim_min_age=0, backup_keep=2)
+CONFIG = parse({"key": 0, "claim.min.age": "0s", "backup.keep": 2})
 BAD = b"bad"  # content of a feed file that no run can merge
 CONTROL = ".ctl"  # the suffix of control files, if a test has any
 GIVEN = b"a,given\nb,given\nc,given\n"
@@ -193,9 +193,11 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         datasets = {version.dataset for version in versions} - {None, latest.dataset}
         kept = [entry.name for entry in entries_of(base.at("backup"))]
         # A run that is killed before it removes old ones leaves them to the next run.
-        assert min(len(datasets) + bool(latest.dataset), CONFIG.backup_keep) <= len(kept) <= CONFIG.backup_keep + 1, (
-            kept
-        )
+        assert (
+            min(len(datasets) + bool(latest.dataset), CONFIG.base.backup_keep)
+            <= len(kept)
+            <= CONFIG.base.backup_keep + 1
+        ), kept
     else:
         left = entries_of(base.at("output"))
         assert {one.name for one in left} <= {one.run for one in versions if one.path}, left

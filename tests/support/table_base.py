@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def opened(table: str, **settings: Any) -> OpenTarget:
     given = {"claim.min.age": "0s", **settings}
 
     def config_of(snapshot: Snapshot) -> Config:
-        return replace(config_of_apply(snapshot, given), audience=Audience())
+        return config_of_apply(snapshot, given).read_by(Audience())
 
     return OpenTarget(table, config_of, lambda _: open_runner)
 

@@ -212,7 +212,7 @@ class Machine(RuleBasedStateMachine):
         """Compact the table; return the number of tombstones that it forgets."""
         names = {"field.names": "id,at,op,name", "bucket.bytes": str(self.bucket_bytes)}
         settings = {"key": "id", "order_by": "at", "op": "op", **names, **NO_LIMITS, **self.scope}
-        own = replace(config.parse(settings), tombstone_retention=retention)
+        own = replace(config.parse(settings), retention=config.RetentionSpec(retention))
         need = Need(everything=everything, files=1, hidden=0.3)
         return compact_table(open_snapshot(TABLE), own, need, open_runner).moves.expired
 

@@ -18,7 +18,7 @@ import pytest
 
 from mutator import config as configuration
 from mutator.cli import main, workflow_runs
-from mutator.config import Config
+from mutator.config import parse
 from mutator.engine.receipts import Receipts
 from mutator.errors import MutatorError, error
 from mutator.plan.run_plan import Plan
@@ -249,7 +249,7 @@ def test_control_files_and_ready_markers_go_with_their_files(
 def test_a_marker_goes_back_with_its_own_file(tmp_path: Path) -> None:
     """Also where a file whose name it begins with goes to another directory."""
     base = Base(str(tmp_path))
-    config = Config(id_fields=(0,), claim_ready_suffix=".ready")
+    config = parse({"key": 0, "claim.ready.suffix": ".ready"})
     first, second = "ups_1.csv", "ups_1.csv.x_2.csv"
     (tmp_path / "incr").mkdir()
     for name in (first, second):
@@ -392,7 +392,7 @@ def test_on_s3_a_file_is_claimed_again_when_its_control_file_is_rewritten() -> N
                 raise error("control.differs", what=f"{path}: its control file is another one's")
         return merge(task)
 
-    storage, config = ModelStorage("s3"), replace(PLAIN, control_suffix=".ctl")
+    storage, config = ModelStorage("s3"), replace(PLAIN, inputs=replace(PLAIN.inputs, control_suffix=".ctl"))
     with mounted(storage) as path:
         put(f"{path}/master/given.txt", GIVEN)
         for name, rows in (("ups_1.txt", b"rows=2"), ("ups_3.txt", b"rows=3")):
@@ -412,7 +412,7 @@ def test_on_s3_a_file_is_claimed_again_when_its_control_file_is_rewritten() -> N
 
 
 def test_an_error_is_the_fault_of_the_files_it_names() -> None:
-    config = Config(id_fields=(0,))
+    config = parse({"key": 0})
     names = ["ups_1", "ups_1.txt", "ups_2.txt", "a: b.txt"]
 
     def of(kind: str, **fields: str) -> list[str]:

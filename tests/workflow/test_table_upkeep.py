@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mutator.cli import main
+from mutator.config import parse
 from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import Interrupted
@@ -154,7 +155,7 @@ class Clock:
 
 def upkeep(keep: Callable[[Any], Kept]) -> tuple[to_table.Upkeep, Clock]:
     clock = Clock()
-    config: Any = type("Config", (), {"compact_after": 5})
+    config = parse({"key": 0, "compact.after": "5s"})
     target: Any = type("Target", (), {"keep": staticmethod(keep)})
     return to_table.Upkeep(config, target, clock), clock
 

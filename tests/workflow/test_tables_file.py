@@ -64,9 +64,17 @@ def test_the_setting_nearest_to_the_table_wins(folder):
     found = many_tables.load(folder.file(more, defaults=defaults), ["rsbm.backup.keep=9"])
 
     t0, t1 = sorted(found.tables, key=lambda table: table.name)
-    assert (t0.config.num_reducer, t0.config.reject_limit, t0.config.split_bytes) == (1, 2, 2 << 20)
-    assert (t1.config.num_reducer, t1.config.reject_limit, t1.config.split_bytes) == (None, 3, 4 << 20)
-    assert (t0.config.backup_keep, t1.config.backup_keep) == (9, 9)
+    assert (t0.config.effort.num_reducer, t0.config.limits.reject_limit, t0.config.effort.split_bytes) == (
+        1,
+        2,
+        2 << 20,
+    )
+    assert (t1.config.effort.num_reducer, t1.config.limits.reject_limit, t1.config.effort.split_bytes) == (
+        None,
+        3,
+        4 << 20,
+    )
+    assert (t0.config.base.backup_keep, t1.config.base.backup_keep) == (9, 9)
     assert (t0.deadline, t1.deadline) == (3600, 300)
 
 

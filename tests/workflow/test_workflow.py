@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -626,7 +625,7 @@ def test_watch_ends_on_a_signal_and_leaves_nothing_half_done(sample_base):
             assert watching.poll() is None
         watching.send_signal(signal.SIGTERM)
         assert watching.wait(PATIENCE) == 143
-    status = directory.status(str(sample_base), replace(configuration.Config(id_fields=(0,))))
+    status = directory.status(str(sample_base), configuration.parse({"key": 0}))
     assert (status.version.number, status.recovered, status.problems) == (1, (), ())
 
 
@@ -664,7 +663,7 @@ def test_twenty_spark_merges_killed_at_random_times(sample_base):
             time.sleep(rng.uniform(0, 0.05))
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-        state = directory.status(str(sample_base), configuration.Config(id_fields=(0,)))
+        state = directory.status(str(sample_base), configuration.parse({"key": 0}))
         stages.add((state.version.action, bool(state.recovered)))
         assert state.problems == (), number
         assert main([str(word) for word in argv[3:]]) == 0

@@ -9,6 +9,7 @@ import signal
 import time
 import uuid
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -340,7 +341,7 @@ def test_file_rewritten_during_its_merge_stops_the_run(s3):
 @pytest.mark.thorough(keep=0)
 def test_symlink_manifest_names_the_live_files(s3):
     base = new_base(f"{s3.bucket()}/base", 0)
-    config = with_settings(symlink_manifest=True)
+    config = replace(CONFIG, output=replace(CONFIG.output, symlink_manifest=True))
     spelled = base.replace("s3://", "s3a://")
     path = f"{base}/_symlink_format_manifest/manifest"
     run_workflow(spelled, config, merge, sleep=lambda _: None)
@@ -356,16 +357,10 @@ def test_symlink_manifest_names_the_live_files(s3):
     assert read(second) == expected(FED | {NAMES[3]: FEEDS[NAMES[3]]})
 
 
-def with_settings(**settings):
-    from dataclasses import replace
-
-    return replace(CONFIG, **settings)
-
-
 def test_symlink_manifest_is_for_object_stores(tmp_path):
     (tmp_path / "incr").mkdir()
     with pytest.raises(MutatorError, match=r"symlink.manifest") as caught:
-        run_workflow(str(tmp_path), with_settings(symlink_manifest=True), merge)
+        run_workflow(str(tmp_path), replace(CONFIG, output=replace(CONFIG.output, symlink_manifest=True)), merge)
     assert caught.value.exit_code == 2
 
 
@@ -489,7 +484,7 @@ def test_master_that_was_removed_by_hand_is_reported(s3):
 def test_paused_pruner_does_not_remove_a_version_restored_meanwhile(s3, monkeypatch):
     """It stops before it removes; a restore is then refused, and a restore that came first keeps it from removing."""
     base = new_base(f"{s3.bucket()}/base", 2)
-    settings = with_settings(backup_keep=0)
+    settings = replace(CONFIG, base=replace(CONFIG.base, backup_keep=0))
     tried = []
 
     def pause(name):
@@ -539,7 +534,7 @@ def test_file_delivered_again_is_skipped_once(s3):
 @pytest.mark.thorough(keep=0)
 def test_symlink_manifest_is_recovered_when_configured_later_and_killed(s3):
     base = new_base(f"{s3.bucket()}/base", 3)
-    config = with_settings(symlink_manifest=True)
+    config = replace(CONFIG, output=replace(CONFIG.output, symlink_manifest=True))
     path = f"{base}/_symlink_format_manifest/manifest"
     act = lambda: run_workflow(base, config, merge, sleep=lambda _: None)  # noqa: E731
     assert in_child(act, "publish.symlinks")[0] == signal.SIGKILL  # there is nothing to merge
@@ -588,6 +583,6 @@ def test_a_restored_version_counts_from_its_restore(s3):
     """It was the master just before, so it is the one backup that is kept."""
     base = new_base(f"{s3.bucket()}/base", 2)
     restore(base, 1, CONFIG)
-    run_workflow(base, with_settings(backup_keep=1), merge, sleep=lambda _: None)
+    run_workflow(base, replace(CONFIG, base=replace(CONFIG.base, backup_keep=1)), merge, sleep=lambda _: None)
     first, _, _, last = Log(base).all()
     assert [entry.name for entry in entries_of(f"{base}/output")] == [first.run, last.run]

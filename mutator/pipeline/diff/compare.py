@@ -60,14 +60,16 @@ def lack_op(config: Config, survey: Survey, names: tuple[int, int], paths: tuple
         recorded = known.spec.get("width")
         own = recorded if isinstance(recorded, int) else ours
         return known.spec["op code"] is None and not 0 < own < theirs
-    if config.op_keep or config.op_in_master is not None:
-        return not (config.op_keep or config.op_in_master)
-    count = len(config.field_names) or config.field_count
+    if config.rows.ops.keep or config.rows.ops.in_master is not None:
+        return not (config.rows.ops.keep or config.rows.ops.in_master)
+    count = len(config.rows.text.names) or config.rows.text.count
     is_counted = isinstance(count, int) and count > 0
-    ordinals = [one for one in (*config.id_fields, config.order_field, config.op_field) if isinstance(one, int)]
+    ordinals = [
+        one for one in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field) if isinstance(one, int)
+    ]
     of_feed = count if isinstance(count, int) and is_counted else max(ordinals) + 1  # at least
     if not is_counted and 0 < of_feed <= ours == theirs:  # both read as a feed, one field would not be compared
-        raise error("diff.op", old=old, new=new, field=config.op_field, count=ours)
+        raise error("diff.op", old=old, new=new, field=config.rows.ops.field, count=ours)
     return 0 < max(ours, theirs) < of_feed
 
 
@@ -81,24 +83,33 @@ def without_op(config: Config, op: int) -> Config:
 
     >>> from mutator.config import parse
     >>> config = without_op(parse({"key": "0,4", "order_by": 1, "op": 2, "report.fields": "-4"}), 2)
-    >>> config.id_fields, config.order_field, sorted(config.report_fields.named)
+    >>> config.rows.key.ids, config.rows.order.field, sorted(config.wording.report_fields.named)
     ((0, 3), 1, ['3'])
     """
 
     def earlier(one: Any) -> Any:
         return one - 1 if isinstance(one, int) and one > op else one
 
-    shown = config.report_fields
+    shown = config.wording.report_fields
     numbers = frozenset(str(earlier(int(one))) if one.isdigit() else one for one in shown.named if one != str(op))
     return replace(
         config,
-        op_field=None,
-        id_fields=tuple(map(earlier, config.id_fields)),
-        order_field=earlier(config.order_field),
-        field_names=(*config.field_names[:op], *config.field_names[op + 1 :]),
-        field_count=earlier(config.field_count),
-        partitioned_by=moved(config.partitioned_by, earlier),
-        report_fields=replace(shown, named=numbers),
+        rows=replace(
+            config.rows,
+            ops=replace(config.rows.ops, field=None),
+            key=replace(
+                config.rows.key,
+                ids=tuple(map(earlier, config.rows.key.ids)),
+                partitions=moved(config.rows.key.partitions, earlier),
+            ),
+            order=replace(config.rows.order, field=earlier(config.rows.order.field)),
+            text=replace(
+                config.rows.text,
+                names=(*config.rows.text.names[:op], *config.rows.text.names[op + 1 :]),
+                count=earlier(config.rows.text.count),
+            ),
+        ),
+        wording=replace(config.wording, report_fields=replace(shown, named=numbers)),
     )
 
 
@@ -107,10 +118,10 @@ Shows = Callable[[str], bool]  # whether the values of a field may be shown, by 
 
 def shows_of(config: Config, plan: Plan) -> Shows:
     """Return which columns of changed rows may be shown."""
-    fields, op = config.report_fields, config.op_field
+    fields, op = config.wording.report_fields, config.rows.ops.field
     columns = plan.changes.names if plan.changes is not None else ()
     has_ordinals = plan.rows.block_type == "text"
-    is_cut = isinstance(op, int) and not config.op_keep  # the fields of a feed row after it are one place later
+    is_cut = isinstance(op, int) and not config.rows.ops.keep  # the fields of a feed row after it are one place later
 
     def shows(name: str) -> bool:
         if name == ROW:  # the whole row
@@ -178,7 +189,7 @@ def compare(
     the catalogue.
     """
     with values_kept_out(config):
-        return _difference(replace(config, **_without_feed(config)), old, new, merge_on, rows, scratch, tables)
+        return _difference(_without_feed(config), old, new, merge_on, rows, scratch, tables)
 
 
 def _difference(
@@ -202,20 +213,23 @@ def _difference(
     ours, theirs = _field_names(survey.master), _field_names(survey.feed)
     removed = tuple(name for name in ours if theirs and name not in theirs)
     added = tuple(name for name in theirs if ours and name not in ours)
-    config = replace(config, removed_fields=(*config.removed_fields, *removed))
-    if isinstance(config.op_field, str) and (ours or theirs) and config.op_field not in {*ours, *theirs}:
-        config = replace(config, op_field=None)  # datasets have no op code; the configuration is that of their runs
-    elif isinstance(config.op_field, int) and lack_op(config, survey, (len(ours), len(theirs)), (old, new)):
-        config = without_op(config, config.op_field)
+    config = replace(config, output=replace(config.output, removed_fields=(*config.output.removed_fields, *removed)))
+    if isinstance(config.rows.ops.field, str) and (ours or theirs) and config.rows.ops.field not in {*ours, *theirs}:
+        # Datasets have no op code; the configuration is that of their runs.
+        config = replace(config, rows=replace(config.rows, ops=replace(config.rows.ops, field=None)))
+    elif isinstance(config.rows.ops.field, int) and lack_op(config, survey, (len(ours), len(theirs)), (old, new)):
+        config = without_op(config, config.rows.ops.field)
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
     return replace(found, fields=fields, skipped=_skipped(before, equal), fields_added=added, fields_removed=removed)
 
 
-def _without_feed(config: Config) -> dict[str, Any]:
-    """Return the settings that say what a feed has beside records, unset: control files, and op codes by name."""
-    has_name = config.op_field is not None and not isinstance(config.op_field, int)
-    return {"control_suffix": None, **({"op_field": None} if has_name and not config.op_keep else {})}
+def _without_feed(config: Config) -> Config:
+    """Return the configuration without what a feed has beside records: control files, and op codes by name."""
+    ops = config.rows.ops
+    if isinstance(ops.field, str) and not ops.keep:
+        ops = replace(ops, field=None)
+    return replace(config, rows=replace(config.rows, ops=ops), inputs=replace(config.inputs, control_suffix=None))
 
 
 def _field_names(sources: Sequence[Source]) -> tuple[str, ...]:
@@ -253,7 +267,7 @@ def _compared(
     scratch: str | None,
     equal: frozenset[_Content],
 ) -> Diff:
-    if config.overwrites:  # in a comparison no file comes late
+    if config.operation.overwrites:  # in a comparison no file comes late
         newest = 0 if survey.manifest is None else survey.manifest.spec.get(SCHEMA_SEQUENCE) or 0
         feed_files = (replace(one, sequence=max(one.sequence or 0, newest)) for one in survey.feed)
         survey = replace(survey, feed=tuple(feed_files))
@@ -269,7 +283,7 @@ def _compared(
         stack.callback(storage.remove, directory)
         files, counts = _changes_of(plan, merge_on(plan, directory))
         found = read_diff(old, new, plan, directory, files, counts, rows)
-        return found if config.report_fields.all else without_hidden(found, shows_of(config, plan))
+        return found if config.wording.report_fields.all else without_hidden(found, shows_of(config, plan))
 
 
 def without_files(plan: Plan, known: Manifest | None, contents: frozenset[_Content]) -> Plan:

@@ -33,5 +33,5 @@ class GivenFiles:
 
 def files_at(feed: Sequence[str], config: Config) -> GivenFiles:
     """Return the files at some paths. Raises MutatorError for paths that cannot be used."""
-    entries, _ = feed_entries([absolute(one) for one in feed], config.control_suffix)
+    entries, _ = feed_entries([absolute(one) for one in feed], config.inputs.control_suffix)
     return GivenFiles(list(entries.values()))

@@ -35,7 +35,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     return Reading(
         rows=rows,
         inputs=numbered((), master, survey.feed, rows),
-        by_file_name=config.by_file_name,
+        by_file_name=config.rows.order.by_file_name,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0, "feed": 0},
         master=survey.partitioned,
@@ -46,10 +46,13 @@ def _for_reading(config: Config) -> Config:
     """Return a configuration that reads files as a run does, and that no file stops."""
     return replace(
         config,
-        allow_empty_master=True,
-        consumed_files="merge",
-        control_suffix=None,
-        late_files="merge",
-        sequence_gaps="ignore",
-        reused_names="accept",
+        inputs=replace(
+            config.inputs,
+            allow_empty_master=True,
+            consumed_files="merge",
+            control_suffix=None,
+            late_files="merge",
+            sequence_gaps="ignore",
+            reused_names="accept",
+        ),
     )

@@ -77,7 +77,7 @@ def explain_master(
         order_type=place.order_type,
         unknown=[*unknown, *versions_note(steps), *horizon_note(place.known)],
         files_read=files,
-        shows_rows=config.report_fields.all,
+        shows_rows=config.wording.report_fields.all,
         absences=place.absences,
     )
 
@@ -164,7 +164,7 @@ def _runs(
             rows = feed_rows(feed_reading(config, place.survey, paths), place.wanted)
         is_last = committed == known.commit.committed
         moment = int(datetime.fromisoformat(committed).timestamp() * 1000)
-        retention = config.tombstone_retention
+        retention = config.retention.tombstones
         runs.append(
             RunFeed(
                 number=None,
@@ -173,8 +173,8 @@ def _runs(
                 rows=rows,
                 gone=gone,
                 now=moment,
-                full=config.full,
-                overwrites=config.overwrites,
+                full=config.operation.full,
+                overwrites=config.operation.overwrites,
                 expire_before=None if retention is None else moment - int(retention * 1000),
                 held=now if is_last else None,
             )

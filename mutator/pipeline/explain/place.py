@@ -114,7 +114,7 @@ def _key_fields(config: Config, survey: Survey, plan: Reading) -> tuple[list[str
 def _names_of_text(config: Config, survey: Survey, plan: Reading) -> list[str]:
     """Return the names of the key fields of delimited text: those of settings or of a header, else the ordinals."""
     header = recorded_header(survey.manifest)
-    names, places = config.field_names, plan.rows.layouts["feed"].id_fields
+    names, places = config.rows.text.names, plan.rows.layouts["feed"].id_fields
     if header and not names:  # written rows have its fields
         names, places = header[-1], plan.rows.layouts["written"].id_fields
     return [names[one] if one < len(names) else f"field {one}" for one in places]

@@ -93,12 +93,20 @@ def config_with_names(config: Config, names: Mapping[str, str]) -> Config:
 
     return replace(
         config,
-        id_fields=tuple(map(common, config.id_fields)),
-        order_field=common(config.order_field),
-        op_field=common(config.op_field),
-        partitioned_by=tuple(
-            replace(one, source=common(one.source), name=common(one.name) if one.name == one.source else one.name)
-            for one in config.partitioned_by
+        rows=replace(
+            config.rows,
+            key=replace(
+                config.rows.key,
+                ids=tuple(map(common, config.rows.key.ids)),
+                partitions=tuple(
+                    replace(
+                        one, source=common(one.source), name=common(one.name) if one.name == one.source else one.name
+                    )
+                    for one in config.rows.key.partitions
+                ),
+            ),
+            order=replace(config.rows.order, field=common(config.rows.order.field)),
+            ops=replace(config.rows.ops, field=common(config.rows.ops.field)),
         ),
     )
 

@@ -22,9 +22,9 @@ _NO_FILE = re.compile("(?!)")  # deleted.record.file.pattern=none
 def is_delete_source(config: Config, source: Source) -> bool:
     """Return whether every row of a feed file is a delete, by its name."""
     is_named = not source.is_table and file_names.is_delete_file(
-        source.name, config.delete_prefix, config.delete_pattern
+        source.name, config.rows.ops.delete_prefix, config.rows.ops.delete_pattern
     )
-    return config.op_field is None and is_named
+    return config.rows.ops.field is None and is_named
 
 
 def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[str]) -> dict[str, str]:
@@ -34,7 +34,7 @@ def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[
     other words follow, it counts only if they also follow the first word of another name. others: names of the master's
     files, and of feed files that were merged before.
     """
-    if config.op_field is not None or config.full or config.delete_pattern == _NO_FILE:
+    if config.rows.ops.field is not None or config.operation.full or config.rows.ops.delete_pattern == _NO_FILE:
         return {}
     files = [source for source in feed if not source.is_table]
     names = sorted({source.name for source in files if not is_delete_source(config, source)})
@@ -62,7 +62,7 @@ def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[
 
 def check_delete_directories(config: Config, feed: Sequence[Source]) -> None:
     """Raise DataError for feed files in a directory with a name for deletes, whose rows are read as upserts."""
-    if config.op_field is not None or config.full or config.delete_pattern == _NO_FILE:
+    if config.rows.ops.field is not None or config.operation.full or config.rows.ops.delete_pattern == _NO_FILE:
         return
     parents = {source.path: source.path.rpartition("/")[0] for source in feed if not source.is_table}
     named = {one for one in {*parents.values()} if _is_of_deletes(file_names.base_name(one))}
@@ -84,7 +84,10 @@ def _is_of_deletes(directory: str) -> bool:
 
 def _names_error(config: Config, paths: str, named: Mapping[str, str], names: str) -> MutatorError:
     """Return the error of files that are named like deletes. named: as in ``named_like_deletes``."""
-    settings = {"prefix": config.delete_prefix, "pattern": config.delete_pattern and config.delete_pattern.pattern}
+    settings = {
+        "prefix": config.rows.ops.delete_prefix,
+        "pattern": config.rows.ops.delete_pattern and config.rows.ops.delete_pattern.pattern,
+    }
     given = [f"deleted.record.file.{key} is {value}" for key, value in settings.items() if value is not None]
     word = next(iter(named.values()))
     if not given and {*named.values()} == {word} and all(name.startswith(word) for name in named):
@@ -114,7 +117,7 @@ def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[s
     Usual words for deletes are left out: with the prefix ``del``, the rows of ``deletes_7.txt`` are deletes.
     """
     names = sorted({source.name for source in feed if is_delete_source(config, source)})
-    prefix = config.delete_prefix or ""
+    prefix = config.rows.ops.delete_prefix or ""
     found = [name for name in names if file_names.ends_in_word(name, prefix) and file_names.delete_word(name) is None]
     if found:
         yield (
@@ -126,25 +129,25 @@ def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[s
 
 def may_have_ids_alone(config: Config, source: Source) -> bool:
     """Return whether the rows of a feed file may have the ID alone: it is a delete file, ordered by its name."""
-    return config.by_file_name and is_delete_source(config, source)
+    return config.rows.order.by_file_name and is_delete_source(config, source)
 
 
 def has_ids_alone(config: Config, source: Source, whole: int) -> bool:
     """Return whether the rows of a feed file have the ID alone. whole: the least number of fields of a whole row."""
-    return may_have_ids_alone(config, source) and source.width == len(config.id_fields) < whole
+    return may_have_ids_alone(config, source) and source.width == len(config.rows.key.ids) < whole
 
 
 def id_names(config: Config, field_names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the ID fields. field_names: those of a whole row, for IDs that are given by ordinals."""
     last = len(field_names) - 1
-    return tuple(one if isinstance(one, str) else field_names[min(one, last)] for one in config.id_fields)
+    return tuple(one if isinstance(one, str) else field_names[min(one, last)] for one in config.rows.key.ids)
 
 
 def notes_on_ids(config: Config, sources: Sequence[Source], field_names: Sequence[str]) -> tuple[str, ...]:
     """Return a note on the delete files whose rows have the ID alone, if there are any. field_names: may be empty."""
     if not sources:
         return ()
-    fields = id_names(config, field_names) if field_names else config.id_fields
+    fields = id_names(config, field_names) if field_names else config.rows.key.ids
     shown = file_names.first_few([source.name for source in sources])
     width, names = counted(len(fields), "field"), ",".join(map(str, fields))
     return (f"{shown}: the first row has {width}, so all rows are read as IDs alone: {names}",)

@@ -86,7 +86,7 @@ def split_consumed(
 
     Raises DataError for a name that was merged before with other content, unless it may be reused.
     """
-    if known is None or config.full or config.overwrites or config.consumed_files == "merge":
+    if known is None or config.operation.full or config.operation.overwrites or config.inputs.consumed_files == "merge":
         return tuple(found), (), ()
     names, before = {source.name for source in found}, dict[str, list[FeedFile]]()
     for part in [part for part in known.feed if part.name in names]:
@@ -106,10 +106,10 @@ def split_consumed(
 
 
 def _check_reuse(config: Config, source: Source, before: FeedFile) -> None:
-    if (config.reused_names or ("fail" if config.by_file_name else "accept")) == "fail":
+    if (config.inputs.reused_names or ("fail" if config.rows.order.by_file_name else "accept")) == "fail":
         why = (
             ", and order comes from file names"
-            if config.reused_names is None
+            if config.inputs.reused_names is None
             else f", and {setting('reused.names=fail')}"
         )
         raise error("feed.reused", path=source.path, before=before.bytes, after=source.bytes, why=why)
@@ -123,21 +123,23 @@ def sequence_notes(
     Raises DataError where the configuration forbids them.
     """
     merged = [part.name for part in (known.feed if known else ())]
-    before = [number for number in map(config.sequence_of, merged) if number is not None]
+    before = [number for number in map(config.rows.order.sequence_of, merged) if number is not None]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []
-    own = _master_sequences(known, master) if config.by_file_name else []
-    late = sequence_gaps.late([*before, *own], new) if config.by_file_name else ()
+    own = _master_sequences(known, master) if config.rows.order.by_file_name else []
+    late = sequence_gaps.late([*before, *own], new) if config.rows.order.by_file_name else ()
     if late:
         shown = file_names.first_few([source.name for source in fresh if source.sequence in late])
-        if config.late_files == "fail":
+        if config.inputs.late_files == "fail":
             raise error("feed.late", paths=shown, last=max([*before, *own]))
         notes.append(f"late: {shown}: older than what was merged before (sequence {max([*before, *own])})")
-    counts = config.sequence_gaps != "ignore" and (config.sequence_pattern is None or config.sequence_pattern.counts)
+    counts = config.inputs.sequence_gaps != "ignore" and (
+        config.rows.order.pattern is None or config.rows.order.pattern.counts
+    )
     missing = sequence_gaps.gaps(before, new, own) if counts else []
-    if missing and config.sequence_gaps == "fail":
+    if missing and config.inputs.sequence_gaps == "fail":
         raise error("feed.gaps", gaps=sequence_gaps.gaps_text(missing))
-    if missing and (config.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
+    if missing and (config.inputs.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
         found = sequence_gaps.gaps_text(missing)
         notes.append(
             f"gaps: these sequences have not arrived: {found}; if none is missing, set "

@@ -54,21 +54,21 @@ def check_headers(
     known: the master's manifest. Without ``field.names``, the headers of a run are compared with the widest one, the
     master's if it is as wide as the feed's. Raises ConfigError where ``field.names`` differs from the manifest.
     """
-    if not config.header_check:
+    if not config.rows.text.header_check:
         return
     recorded = recorded_header(known)
-    if recorded and config.field_names:
+    if recorded and config.rows.text.names:
         _check_setting(config, recorded)
     with_header = [source for source in (*master, *feed) if source.header]
-    first = None if config.field_names else max(with_header, key=_width_of_names, default=None)  # with any op code
+    first = None if config.rows.text.names else max(with_header, key=_width_of_names, default=None)  # with any op code
     cure = "have all files delivered with the same order of fields"
     cure += f", or set {setting('input.format=csv')} and give fields by name, not by ordinal" if known is None else ""
     cure += f"; or, if header lines do not name the fields, set {setting('header.check=false')}"
     for source in with_header:
         if recorded:
             _check(config, source, recorded, _EARLIER, f"{cure}; or, if {_EARLIER} was wrong, {_REMOVE}")
-        if config.field_names:
-            _check(config, source, (configured_names(config.field_names),), "field.names", cure)
+        if config.rows.text.names:
+            _check(config, source, (configured_names(config.rows.text.names),), "field.names", cure)
         elif first is not None and source is not first:
             _check(config, source, first.header, f"the header of {first.path}", cure)
 
@@ -78,11 +78,11 @@ def _width_of_names(source: Source) -> int:
 
 
 def _check_setting(config: Config, recorded: Header) -> None:
-    names = configured_names(config.field_names)
-    pairs = [_Pair(names, *_same_width(names, line, config.op_field), _EARLIER) for line in recorded]
+    names = configured_names(config.rows.text.names)
+    pairs = [_Pair(names, *_same_width(names, line, config.rows.ops.field), _EARLIER) for line in recorded]
     if moved := _first_moved(pairs, line_by_line=len(recorded) == 1):
         pair, position = moved
-        number = pair.number(position, config.op_field)
+        number = pair.number(position, config.rows.ops.field)
         what = f"field {number} is {pair.own[position]}, and {pair.other[position]} in {_EARLIER}"
         cure = f"correct {setting('field.names')}, or, if that header was wrong, {_REMOVE}"
         raise error("width", where=setting("field.names"), what=what, cure=cure)
@@ -95,7 +95,7 @@ def _check(config: Config, source: Source, expected: Header, whose: str, cure: s
     pairs = [_pair(config, source, line, other, whose) for line, other in lines]
     if moved := _first_moved(pairs, line_by_line=line_by_line):
         pair, position = moved
-        number = pair.number(position, config.op_field)
+        number = pair.number(position, config.rows.ops.field)
         what = (
             f"its header has {pair.own[position]} as field {number}, where {pair.whose} has "
             f"{pair.other[position] or 'no name'}; fields of delimited text are known by position"
@@ -117,9 +117,9 @@ def _first_moved(pairs: Sequence[_Pair], *, line_by_line: bool) -> tuple[_Pair, 
 
 def _pair(config: Config, source: Source, line: Names, expected: Names, whose: str) -> _Pair:
     """Return a pair of lines of headers, for a file whose rows may have the ID alone."""
-    if may_have_ids_alone(config, source) and len(line) == len(config.id_fields) < len(expected):
+    if may_have_ids_alone(config, source) and len(line) == len(config.rows.key.ids) < len(expected):
         return _Pair(line, line, configured_names(id_names(config, expected)), f"the ID in {whose}")
-    return _Pair(line, *_same_width(line, expected, config.op_field), whose)
+    return _Pair(line, *_same_width(line, expected, config.rows.ops.field), whose)
 
 
 def _same_width(line: Names, expected: Names, op: Any) -> tuple[Names, Names]:
@@ -149,13 +149,13 @@ def header_to_record(
 
     feed, master: the files, the newest last. op_in_master: the master's rows have the op code.
     """
-    if not config.header_check:
+    if not config.rows.text.header_check:
         return ()
-    cut = None if config.op_keep else config.op_field
+    cut = None if config.rows.ops.keep else config.rows.ops.field
     for sources, has_op in ((feed, True), (master, op_in_master)):
         for source in reversed(sources):
             lines = tuple(line for line in source.header if len(line) == source.width and has_names(line))
-            if lines and not (may_have_ids_alone(config, source) and source.width == len(config.id_fields)):
+            if lines and not (may_have_ids_alone(config, source) and source.width == len(config.rows.key.ids)):
                 return tuple(_without(line, cut) for line in lines) if has_op and cut is not None else lines
     return recorded_header(known)
 

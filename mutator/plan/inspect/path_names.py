@@ -31,7 +31,7 @@ def with_path_fields(
     """
     types = {} if known is None else _stored_types(known)
     if not managed:
-        wanted = {field.name for field in config.partitioned_by if field.transform == "identity"}
+        wanted = {field.name for field in config.rows.key.partitions if field.transform == "identity"}
         wanted |= set(known.spec.get(IN_PATH, ()) if known is not None else ())
         wanted |= {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
         master = [_with_fields(source, wanted, {**_types(feed), **types}) for source in master]

@@ -69,10 +69,10 @@ def probe_file(
     file_format = wanted or container or format_of_name(entry.name, named)
     if file_format is None:
         file_format = "escaped" if field_names else "text"
-    sequence = config.sequence_of(entry.name)
+    sequence = config.rows.order.sequence_of(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
     is_delimited = not FILE_FORMATS[file_format].typed
-    if wanted is None and is_delimited and lines.is_binary(head, config.delimiter.literal):
+    if wanted is None and is_delimited and lines.is_binary(head, config.rows.text.delimiter.literal):
         raise error("binary", path=source.path)
     other = lines.markup(head) if is_delimited and wanted != "text" else None
     if other is not None:
@@ -154,14 +154,14 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
             ending = lines.line_end(content)
         bom = first.startswith(lines.UTF8_BOM)
         with closing(_blocks(storage, source.path, source.compression)) as content:
-            header_end, headers, row = _first_row(lines.rows(content, ending), config.header_lines, bom)
+            header_end, headers, row = _first_row(lines.rows(content, ending), config.rows.text.header_lines, bom)
     except CorruptStream as fault:
         raise error("damaged", path=source.path, why=fault) from None
-    split, names = config.delimiter.split, config.field_names
+    split, names = config.rows.text.delimiter.split, config.rows.text.names
     quotes = b'"' in first and ".csv" in source.name.lower()
     header = tuple(header_names(split(line)) for line in headers if line)
     head = head_of(data, ending)
-    last = next(filter(None, reversed(headers)), b"") if config.header_check else b""
+    last = next(filter(None, reversed(headers)), b"") if config.rows.text.header_check else b""
     source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, header_line=last)
     source = replace(source, quotes=quotes, head=head)
     if row is None:
@@ -169,7 +169,7 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
     fields = split(row)
     source = replace(source, width=len(fields))
     names = _names_by_position(config, source, names)
-    if config.header_check and not config.header_lines and names:
+    if config.rows.text.header_check and not config.rows.text.header_lines and names:
         _check_first_row(source, fields, names)
     schema = headerless_schema(len(fields), names)
     return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == len(fields)))
@@ -228,11 +228,19 @@ def _probe_schema(
     file_format, delimited = source.file_format, not FILE_FORMATS[source.file_format].typed
     if delimited:
         _check_delimited(config, source)
-    called = [field for field in (*config.id_fields, config.order_field, config.op_field) if isinstance(field, str)]
-    header = config.header_lines > 0 or (bool(called) and file_format == "csv")  # only a header has those names
-    dialect = Dialect(config.delimiter.literal or b",", config.csv_null, header, config.field_names)
+    called = [
+        field
+        for field in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
+        if isinstance(field, str)
+    ]
+    header = config.rows.text.header_lines > 0 or (
+        bool(called) and file_format == "csv"
+    )  # only a header has those names
+    dialect = Dialect(
+        config.rows.text.delimiter.literal or b",", config.rows.text.csv_null, header, config.rows.text.names
+    )
     if file_format == "csv" and not file_names.is_data_file(source.name):  # runs write doubled quotes
-        dialect = replace(dialect, escape=config.csv_escape)
+        dialect = replace(dialect, escape=config.rows.text.csv_escape)
 
     ending = lines.LF if delimited else ""
     if file_format == "csv" and b"\n" not in first:
@@ -250,7 +258,7 @@ def _probe_schema(
 
     try:
         file_schema, head = read(dialect)
-        if file_format == "csv" and config.field_names and config.header_check and not header:
+        if file_format == "csv" and config.rows.text.names and config.rows.text.header_check and not header:
             # A first row of names of fields is a header.
             with suppress(HeaderFault):  # a record with an empty value
                 with_header, _ = read(replace(dialect, header=True))
@@ -261,11 +269,13 @@ def _probe_schema(
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
     _check_names(source, file_schema)
-    names = config.field_names or (field_names if file_format == "escaped" else ())
+    names = config.rows.text.names or (field_names if file_format == "escaped" else ())
     if delimited and names and not header and len(file_schema.schema):
         file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, names), named=True)
     header_line = head[: file_schema.header_end].removeprefix(lines.UTF8_BOM).strip(b"\r\n")
-    has_others = config.header_check and not file_names.is_data_file(source.name)  # a run writes one header a file
+    has_others = config.rows.text.header_check and not file_names.is_data_file(
+        source.name
+    )  # a run writes one header a file
     return replace(
         source,
         file_schema=file_schema,
@@ -292,20 +302,21 @@ def _check_names(source: Source, file_schema: FileSchema) -> None:
 
 def _check_delimited(config: Config, source: Source) -> None:
     """Raise DataError where the delimiter or the number of headers does not suit CSV or escaped text."""
-    literal, file_format = config.delimiter.literal, source.file_format
+    text, file_format = config.rows.text, source.file_format
+    literal = text.delimiter.literal
     title = {"csv": "CSV"}.get(file_format, file_format)
     if literal is None or len(literal) != 1:
         what = (
-            f"{setting('field.delim.regex')} is {config.delimiter.text}, and the fields of {title} have one byte "
+            f"{setting('field.delim.regex')} is {text.delimiter.text}, and the fields of {title} have one byte "
             "between them"
         )
         raise error("format", path=source.path, what=what, cure="set it to that byte")
     if file_format == "escaped" and not separates(literal):
-        what = f"{setting('field.delim.regex')} is {config.delimiter.text}, which occurs in escapes too"
+        what = f"{setting('field.delim.regex')} is {text.delimiter.text}, which occurs in escapes too"
         raise error("format", path=source.path, what=what, cure="set it to a byte other than a letter, digit, & or \\")
-    if config.header_lines > 1:
+    if text.header_lines > 1:
         what = (
-            f"{setting('header.lines')} is {config.header_lines}, and {title} has one line with the names of its "
+            f"{setting('header.lines')} is {text.header_lines}, and {title} has one line with the names of its "
             "fields, or none"
         )
         raise error("format", path=source.path, what=what, cure="set it to 1 or 0")
@@ -319,7 +330,7 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
     names = _names_by_position(config, replace(source, width=len(schema)), field_names)
     if len(schema) != len(names):
         what = f"its first row has {counted(len(schema), 'field')}"
-        if config.field_names:
+        if config.rows.text.names:
             raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
         what += f", and {MASTER} has {len(names)}: {', '.join(names)}"
         cure = f"set {setting('field.delim.regex')} to the delimiter of its fields"
@@ -339,8 +350,8 @@ def _names_by_position(config: Config, source: Source, field_names: tuple[str, .
     """
     if has_ids_alone(config, source, len(field_names)):
         return id_names(config, field_names)
-    if config.op_field is not None and source.width == len(field_names) - 1:
-        return tuple(name for position, name in enumerate(field_names) if config.op_field not in (position, name))
+    if config.rows.ops.field is not None and source.width == len(field_names) - 1:
+        return tuple(name for position, name in enumerate(field_names) if config.rows.ops.field not in (position, name))
     return field_names
 
 

@@ -104,7 +104,7 @@ def survey_inputs(
 
 def _own_format(config: Config, master: str, tables: Sequence[TableInput]) -> Config:
     """Return the configuration of a master, whose format is its own where it has the rows of a table in memory."""
-    return replace(config, master_format=None) if is_below(tables, master) else config
+    return replace(config, inputs=replace(config.inputs, master_format=None)) if is_below(tables, master) else config
 
 
 def survey_feed(
@@ -120,11 +120,11 @@ def survey_feed(
     """
     master, known = survey.master_path, survey.manifest
     paths = tuple(absolute(path) for path in feed)
-    output = read_schema(config.output_schema) if config.output_schema is not None else None
+    output = read_schema(config.output.schema) if config.output.schema is not None else None
     named = _has_names(config, known)
     adopted = masters_below(master, survey.ignored)
     of_tables = {table.path for table in tables}
-    entries, ignored = feed_entries([path for path in paths if path not in of_tables], config.control_suffix)
+    entries, ignored = feed_entries([path for path in paths if path not in of_tables], config.inputs.control_suffix)
     entries |= feed_entries([path for path in paths if path in of_tables], None)[0]
     for path in entries:
         if path == master:
@@ -142,9 +142,11 @@ def survey_feed(
         schemas = [Source(master, "", 0, file_schema=survey.dataset_schema)]
         if output is not None:
             schemas.insert(0, Source(output[0], "", 0, file_schema=output[1]))
-        known_master, found = with_tables(tables, schemas, survey.master, found, config.id_fields)
+        known_master, found = with_tables(tables, schemas, survey.master, found, config.rows.key.ids)
         survey = replace(survey, master=known_master)
-    adopted_as = known if known is not None else _adopted(storage_for(master), master) if config.master_adopt else None
+    adopted_as = (
+        known if known is not None else _adopted(storage_for(master), master) if config.inputs.master_adopt else None
+    )
     survey = replace(
         survey, master=with_path_fields(config, adopted_as, survey.master, found, managed=known is not None)
     )
@@ -165,8 +167,8 @@ def survey_feed(
         _check_formats("master", survey.master)
     check_headers(config, found, survey.master, known)
     fresh, consumed, notes = split_consumed(config, known, found)
-    if config.control_suffix is not None:
-        control_files.check(config.control_suffix, [source for source in fresh if not source.is_table])
+    if config.inputs.control_suffix is not None:
+        control_files.check(config.inputs.control_suffix, [source for source in fresh if not source.is_table])
     return replace(
         survey,
         feed=fresh,
@@ -177,7 +179,7 @@ def survey_feed(
             *notes,
             *both.notes,
             *sequence_notes(config, known, fresh, survey.master),
-            *_adoption_notes(survey, adopted, config.master_adopt),
+            *_adoption_notes(survey, adopted, config.inputs.master_adopt),
         ),
         output_schema=output,
     )
@@ -186,10 +188,14 @@ def survey_feed(
 def survey_master(config: Config, master: str) -> Survey:
     """Find and probe the files of a master; raises as ``survey_inputs`` does."""
     storage, master = located_to_write(master)
-    known = None if config.master_adopt else read_manifest(storage, master)
+    known = None if config.inputs.master_adopt else read_manifest(storage, master)
     if known is None:
         sources, hidden = unmanaged_sources(config, storage, master, named=_has_names(config, None))
-        if config.master_adopt and config.by_file_name and _has_other_sequences(config, storage, master):
+        if (
+            config.inputs.master_adopt
+            and config.rows.order.by_file_name
+            and _has_other_sequences(config, storage, master)
+        ):
             sources = tuple(replace(source, sequence=None) for source in sources)
         return Survey(master, None, sources, ignored=hidden)
     partitioned = partitioned_master(master, known)
@@ -198,19 +204,23 @@ def survey_master(config: Config, master: str) -> Survey:
     else:
         check_directories(known, master)
         # If damaged files may be replaced, the merge compares their checksums.
-        lost = [part.path for part in known.parts()] if config.overwrites and config.replace_damaged else ()
+        lost = (
+            [part.path for part in known.parts()]
+            if config.operation.overwrites and config.operation.replace_damaged
+            else ()
+        )
         check_files(storage, master, known.parts(), storage.entries(master), lost)
         sources, tombstones = dataset_sources(master, known)
         survey = Survey(master, known, with_first_head(storage, sources), tombstones=tombstones)
     schema = dataset_schema(known, master)
-    return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config.op_field, known, schema))
+    return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config.rows.ops.field, known, schema))
 
 
 def _has_other_sequences(config: Config, storage: Storage, master: str) -> bool:
     """Return whether the sequences in names of an adopted master are of another pattern than this run's."""
     known = _adopted(storage, master)
     order = {} if known is None else known.spec["order"]
-    return "pattern" in order and order["pattern"] != recorded(config.sequence_pattern)
+    return "pattern" in order and order["pattern"] != recorded(config.rows.order.pattern)
 
 
 def _adopted(storage: Storage, master: str) -> Manifest | None:
@@ -226,11 +236,11 @@ def _has_names(config: Config, known: Manifest | None) -> bool:
 
     ``field.names`` alone does not give names to a dataset of delimited text, whose manifest knows fields by position.
     """
-    fields = (*config.id_fields, config.order_field, config.op_field)
-    formats = {config.master_format, config.feed_format, config.output_format} - {None, "text"}
-    if any(isinstance(field, str) for field in fields) or formats or config.output_schema or config.defaults:
+    fields = (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
+    formats = {config.inputs.master_format, config.inputs.feed_format, config.output.format} - {None, "text"}
+    if any(isinstance(field, str) for field in fields) or formats or config.output.schema or config.output.defaults:
         return True
-    return bool(config.field_names) and (known is None or known.spec["format"] != "text")
+    return bool(config.rows.text.names) and (known is None or known.spec["format"] != "text")
 
 
 def _probe_feed(
@@ -241,7 +251,7 @@ def _probe_feed(
     tables: Sequence[TableInput],
 ) -> list[Source]:
     def probe(path: str, entry: Entry) -> Source:
-        wanted = None if is_below(tables, path) else config.feed_format
+        wanted = None if is_below(tables, path) else config.inputs.feed_format
         return probe_file(config, storage_for(path), entry, wanted, named=named, field_names=field_names)
 
     found = (probe(path, entry) for path, entry in entries.items())

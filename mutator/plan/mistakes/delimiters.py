@@ -34,16 +34,21 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
     ConfigError for a first run in which no file has the configured one, else DataError.
     known: the manifest of the master, or of the table.
     """
-    if config.field_count == 1 or len(config.field_names) == 1 or (known is not None and known.spec.get("width") == 1):
+    if (
+        config.rows.text.count == 1
+        or len(config.rows.text.names) == 1
+        or (known is not None and known.spec.get("width") == 1)
+    ):
         return
+    delimiter = config.rows.text.delimiter
     own = [sample for sample in samples if sample.source.part is None]  # a manifest has the delimiter of its files
     first = "width" if known is None else "format"
     for sample in own:
         for name, text in _between_names(config, sample):
             separates = f"{name} separates the names in its header, {quoted(sample.stored[0], 60)}"
-            what = f"{setting('field.delim.regex')} is {config.delimiter.text!r}, but {separates}"
+            what = f"{setting('field.delim.regex')} is {delimiter.text!r}, but {separates}"
             raise _error(sample, what, f"use {option('field.delim.regex', text)}", first)
-    without = [one for one in own if not any(len(config.delimiter.split(line)) > 1 for line in one.stored)]
+    without = [one for one in own if not any(len(delimiter.split(line)) > 1 for line in one.stored)]
     for sample in without:
         lines = (
             [_QUOTED.sub(b"", line) for line in sample.stored] if sample.source.file_format == "csv" else sample.stored
@@ -55,7 +60,7 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
             if not _may_be_in_ids(sample, samples, byte, count + 1):
                 rows = counted(len(sample.stored), "row")
                 what = (
-                    f"{setting('field.delim.regex')} is {config.delimiter.text!r}, which does not occur in its first "
+                    f"{setting('field.delim.regex')} is {delimiter.text!r}, which does not occur in its first "
                     f"{rows}, and each of them has {name} {counted(count, 'time')}"
                 )
                 single = f"or, if a row is one field, the ID, {option('field.count', '1')}"
@@ -65,7 +70,7 @@ def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[S
 
 def _between_names(config: Config, sample: Sample) -> Iterator[tuple[str, str]]:
     """Yield the name and the setting of a delimiter with which the header has the ID fields, if it has none of them."""
-    ids = {field.encode() for field in config.id_fields if isinstance(field, str)}
+    ids = {field.encode() for field in config.rows.key.ids if isinstance(field, str)}
     if len(sample.header) != 1 or not ids or sample.source.file_format == "text" or ids.intersection(sample.header[0]):
         return
     for byte, (name, text) in _GUARDED.items():
@@ -94,7 +99,7 @@ def _error(sample: Sample, what: str, cure: str, kind: str) -> MutatorError:
 
 def backslash_warnings(config: Config, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield a warning on the first file with doubled backslashes, unless ``csv.escape`` says what they mean."""
-    if "csv.escape" in config.given:
+    if "csv.escape" in config.source.given:
         return
     for sample in samples:
         if sample.source.file_format != "csv" or sample.source.part is not None or is_data_file(sample.source.name):

@@ -24,7 +24,7 @@ _MARKUP = (b"{", b"[", b"<")  # of JSON, XML and HTML
 
 def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
     """Raise DataError for a header that is read as a record, or a record that is read as a header."""
-    if not config.header_check:
+    if not config.rows.text.header_check:
         return
     for sample in samples:
         if sample.side == "master" and is_data_file(sample.source.name):
@@ -32,7 +32,7 @@ def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
         if sample.header:
             _check_header(config, sample, samples)
         # Otherwise the name of the order field is a reject.
-        elif config.by_file_name or config.order_type == "string":
+        elif config.rows.order.by_file_name or config.rows.order.type == "string":
             _check_first_row(config, sample, samples)
 
 
@@ -40,7 +40,7 @@ def check_lines_alone(config: Config, survey: Survey) -> None:
     """Raise DataError for a feed file whose only lines are skipped as headers, and name no known field."""
     known: set[str] | None = None
     for source in survey.feed:
-        if source.width is not None or not source.header_line or len(source.header) < config.header_lines:
+        if source.width is not None or not source.header_line or len(source.header) < config.rows.text.header_lines:
             continue
         known = _known_names(config, survey) if known is None else known
         names = {name.lower() for line in source.header for name in line}
@@ -58,7 +58,7 @@ def check_lines_alone(config: Config, survey: Survey) -> None:
 
 def _known_names(config: Config, survey: Survey) -> set[str]:
     """Return the names that fields have, in lower case: in the settings, in the master, and in files with rows."""
-    called = (*config.id_fields, config.order_field, config.op_field, *config.field_names)
+    called = (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field, *config.rows.text.names)
     files = [one for one in (*survey.master, *survey.feed) if not one.is_header_alone]
     schemas = [survey.dataset_schema, *(one.file_schema for one in files)]
     names = [name for found in schemas if found is not None and found.named for name in found.schema.names]
@@ -92,7 +92,9 @@ def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) 
 
 def _has_op_code(config: Config, sample: Sample) -> bool:
     """Return whether the first row has an op code that the configuration names."""
-    return not (config.delete_codes | (config.upsert_codes or set())).isdisjoint(sample.column(sample.positions.op)[:1])
+    return not (config.rows.ops.deletes | (config.rows.ops.upserts or set())).isdisjoint(
+        sample.column(sample.positions.op)[:1]
+    )
 
 
 def _has_usual_id(sample: Sample, samples: Sequence[Sample]) -> bool:
@@ -122,7 +124,7 @@ def _ids_of_others(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
 
 def _check_header(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
     """Raise DataError for a record that is read as a header. A line with the names of all ID fields is a header."""
-    called = {one for one in config.id_fields if isinstance(one, str)}
+    called = {one for one in config.rows.key.ids if isinstance(one, str)}
     if called and any(called <= set(map(plain_text, line)) for line in sample.header):
         return
     lines = [Line(line, _rows_like(line, sample, samples)) for line in sample.header]

@@ -78,7 +78,7 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
 def _typed_ids(config: Config, sources: Sequence[Source]) -> Iterator[Row]:
     """Yield the first IDs of tables and of small typed files whose ID fields are all text."""
     small = [source for source in sources[:FILES] if source.bytes <= _TYPED_BYTES]
-    for _, rows in typed_texts(small, config.id_fields):
+    for _, rows in typed_texts(small, config.rows.key.ids):
         yield from rows
 
 

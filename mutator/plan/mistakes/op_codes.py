@@ -31,9 +31,9 @@ def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
     With ``upsert.op.code`` the codes are known, and every other value is a reject.
     """
     feed = [sample for sample in samples if sample.side == "feed" and sample.positions.op is not None]
-    field = config.op_field if named_like_op_codes(str(config.op_field)) else None
+    field = config.rows.ops.field if named_like_op_codes(str(config.rows.ops.field)) else None
     values = CodeFacts.of((value for sample in feed for value in sample.column(sample.positions.op)), field)
-    if config.upsert_codes is not None or config.delete_codes & values.counts.keys() or values.are_usual:
+    if config.rows.ops.upserts is not None or config.rows.ops.deletes & values.counts.keys() or values.are_usual:
         return
     first = feed[0]
     for position in range(first.source.width or 0):
@@ -41,25 +41,25 @@ def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
             continue
         codes = Counter(value for sample in feed for value in sample.column(position))
         if (
-            config.delete_codes & codes.keys()
+            config.rows.ops.deletes & codes.keys()
             and len(codes) > 1
-            and all(map(is_op_code, codes.keys() - config.delete_codes))
+            and all(map(is_op_code, codes.keys() - config.rows.ops.deletes))
         ):
             schema = first.source.file_schema
-            is_name = isinstance(config.op_field, str) and schema is not None
+            is_name = isinstance(config.rows.ops.field, str) and schema is not None
             name = schema.schema.names[position] if is_name and schema is not None else position
             shown = counted_codes(values.counts), counted_codes(codes)
             what = f"the field has {shown[0]} in the first rows, and field {name} has {shown[1]}"
-            now, wanted = (setting(f"op.code.field.ordinal={one}") for one in (config.op_field, name))
+            now, wanted = (setting(f"op.code.field.ordinal={one}") for one in (config.rows.ops.field, name))
             raise error("width", where=now, what=what, cure=f"set {wanted}")
 
 
 def check_forgotten_op(config: Config, survey: Survey) -> None:
     """Raise ConfigError for a new field with op codes or delete marks. Only rows of files with new fields are read."""
-    if config.op_field is not None or config.full or config.output_schema is not None:
+    if config.rows.ops.field is not None or config.operation.full or config.output.schema is not None:
         return
     known = _fields_of_master(survey)
-    expected = {*known, *config.removed_fields, *config.defaults}
+    expected = {*known, *config.output.removed_fields, *config.output.defaults}
     for source in survey.feed[:FILES] if known else ():
         schema = source.file_schema
         if schema is None or not schema.named or expected >= set(schema.schema.names):
@@ -74,7 +74,7 @@ def check_forgotten_op(config: Config, survey: Survey) -> None:
                 cure += " and " + setting("delete.when='not null'")
             elif not deletes:
                 continue
-            elif not deletes <= config.delete_codes:
+            elif not deletes <= config.rows.ops.deletes:
                 cure += f" and {setting(f'delete_codes={listed_codes(deletes)}')}"
             shown = counted_codes(codes.counts)
             raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)

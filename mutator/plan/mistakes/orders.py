@@ -31,31 +31,31 @@ def order_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) ->
     """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default."""
     known = survey.manifest
     by_file = [(sample.source, [*filter(None, sample.column(sample.positions.order))]) for sample in samples]
-    if config.order_type == "string" and config.order_field is not None:
+    if config.rows.order.type == "string" and config.rows.order.field is not None:
         for sources in (survey.master[:_TYPED_FILES], survey.feed[:_TYPED_FILES]):
-            for source, rows in typed_texts(sources, [config.order_field]):
+            for source, rows in typed_texts(sources, [config.rows.order.field]):
                 by_file.append((source, [value for (value,) in rows if value]))
     found = [(source, Facts(values)) for source, values in by_file if values]
     every = Facts([value for _, facts in found for value in facts.values])
     if not found:
         return
-    if config.order_type == "string":
+    if config.rows.order.type == "string":
         yield from _text_warnings(config, known, every)
         yield from _other_form("form", found)
-    elif config.order_type == "timestamp":
+    elif config.rows.order.type == "timestamp":
         yield from _zone_warnings(every)
-    elif config.order_type in ("long", "decimal"):
+    elif config.rows.order.type in ("long", "decimal"):
         yield from _other_form("unit", found)
 
 
 def highest_order(config: Config, order_type: str) -> Any:
     """Return the value of ``order.max``, None without it. Raises ConfigError for one of another type."""
-    if config.order_max is None:
+    if config.rows.order.maximum is None:
         return None
     try:
-        return ORDER_TYPES[order_type][0](config.order_max.encode("utf-8", "surrogateescape"))
+        return ORDER_TYPES[order_type][0](config.rows.order.maximum.encode("utf-8", "surrogateescape"))
     except ValueError as fault:
-        what = f"'{config.order_max}' {fault}"
+        what = f"'{config.rows.order.maximum}' {fault}"
         raise error(
             "width", where=setting("order.max"), what=what, cure=f"write it as the {order_type} that order values are"
         ) from None
@@ -70,7 +70,7 @@ def _text_warnings(config: Config, known: Manifest | None, facts: Facts) -> Iter
     if facts.form == "numbers":
         if pair := _misplaced(facts, "decimal"):
             what = f"order values are compared as text, and all in the first rows are numbers: {pair}"
-            if known is None and not config.order_stated:
+            if known is None and not config.rows.order.stated:
                 cure = f"set {setting('temporal.ordering.field.type=long')} or decimal, or, if text is meant, string"
                 raise error("width", where=setting("temporal.ordering.field.numeric=false"), what=what, cure=cure)
             yield f"{what}; {setting('temporal.ordering.field.type=long')} or decimal compares numbers"
@@ -92,14 +92,14 @@ def _wrong_order(config: Config, known: Manifest | None, form: str, pair: str, c
 
     pair: two values that show it; "" without any.
     """
-    if not pair or not config.order_check:
+    if not pair or not config.rows.order.check:
         return
     what = f"order values are compared as text, and all in the first rows are {form}: {pair}"
     if known is not None:
         yield f"{what}; {setting('order.check=false')} says that the order of text is meant"
         return
     cure = f"{cure}; or, if the order of text is meant, set {setting('order.check=false')}"
-    raise error("width", where=setting(f"temporal.ordering.field.type={config.order_type}"), what=what, cure=cure)
+    raise error("width", where=setting(f"temporal.ordering.field.type={config.rows.order.type}"), what=what, cure=cure)
 
 
 def _misplaced(facts: Facts, order_type: str) -> str:
@@ -143,7 +143,7 @@ def check_sequences(config: Config, survey: Survey) -> None:
     """
     check_each(partial(_check_sequence, config), survey.feed)
     order = {} if survey.manifest is None else survey.manifest.spec["order"]
-    if config.sequence_pattern is not None or order.get("pattern") is not None:  # the last is a conflict of its own
+    if config.rows.order.pattern is not None or order.get("pattern") is not None:  # the last is a conflict of its own
         return
     merged = [part.name for part in survey.manifest.feed[-_MERGED:]] if survey.manifest is not None else []
     found = contradiction([*(source.name for source in survey.feed), *merged])
@@ -164,6 +164,6 @@ def check_sequences(config: Config, survey: Survey) -> None:
 def _check_sequence(config: Config, source: Source) -> None:
     if source.sequence is None:
         where = "digits after the last '_' of the stem, as in ups_prod_1427761080.txt"
-        if config.sequence_pattern is not None:
-            where = f"none that {setting(f'sequence.pattern={config.sequence_pattern.text}')} finds"
+        if config.rows.order.pattern is not None:
+            where = f"none that {setting(f'sequence.pattern={config.rows.order.pattern.text}')} finds"
         raise error("sequence.missing", path=source.path, where=where)

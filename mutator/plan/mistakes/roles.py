@@ -48,14 +48,15 @@ def check_roles(config: Config, survey: Survey) -> None:
             f"which {path} is not",
             f"; or, to merge its rows as a feed, name its files ({files})",
         )
-    if config.op_field is not None and _has_op_alone(config, survey):
+    op = config.rows.ops.field
+    if op is not None and _has_op_alone(config, survey):
         raise _swapped(
             survey,
-            f"{path}: its rows have the op code ({setting(f'op.code.field.ordinal={config.op_field}')}), and those of "
+            f"{path}: its rows have the op code ({setting(f'op.code.field.ordinal={op}')}), and those of "
             "the feed do not",
         )
     if (
-        config.by_file_name
+        config.rows.order.by_file_name
         and _feed_has_no_sequences(survey)
         and all(one.sequence is not None for one in survey.master)
     ):
@@ -109,7 +110,7 @@ def _datasets_in_feed(survey: Survey) -> list[str]:
 
 def _has_op_alone(config: Config, survey: Survey) -> bool:
     """Return whether the rows of the master have one more field than those of the feed, the op code."""
-    op, names = config.op_field, config.field_names
+    op, names = config.rows.ops.field, config.rows.text.names
     feed = [source for source in survey.feed if source.width is not None]
     if all(one.file_format == "text" for one in (*survey.master, *feed)):
         master_widths, feed_widths = _widths(survey.master), _widths(feed)
@@ -136,7 +137,7 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
 
     The first rows of some files are compared, in formats with names for fields.
     """
-    fields = config.partitioned_by
+    fields = config.rows.key.partitions
     if not fields or survey.manifest is not None:
         return
     in_feed = {
@@ -157,7 +158,7 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
                     f"the rows of {MASTER} lack field {name}, which is in the names of its directories alone, and the"
                 )
                 raise _partition_error(config, survey, directory, f"{what} feed has it")
-        if config.master_adopt:  # to partition it anew, for example
+        if config.inputs.master_adopt:  # to partition it anew, for example
             continue
         if [name.lower() for name, _ in values] != [field.name.lower() for field in fields]:
             raise _partition_error(
@@ -193,5 +194,5 @@ def _directory(survey: Survey, source: Source) -> str | None:
 
 
 def _partition_error(config: Config, survey: Survey, directory: str, why: str) -> MutatorError:
-    shown = ",".join(dict.fromkeys(field.name for field in config.partitioned_by))
+    shown = ",".join(dict.fromkeys(field.name for field in config.rows.key.partitions))
     return error("partition.directories", path=survey.master_path, fields=shown, directory=directory, why=why)

@@ -131,7 +131,7 @@ def _read(config: Config, source: Source) -> tuple[tuple[bytes, ...], tuple[Row,
     stored = tuple(line for _, line in found[:_ROWS] if line)
     if file_format != "text":
         return stored, *_rows_of_schema(source, _Head(data, source.window()))
-    split = config.delimiter.split
+    split = config.rows.text.delimiter.split
     header = tuple(tuple(split(line)) for at, line in found if line and at < source.header_end)
     rows = [line for at, line in found if line and at >= source.header_end][:_ROWS]
     return stored, header, tuple(tuple(split(line)) for line in rows)
@@ -154,8 +154,8 @@ def _rows_of_schema(source: Source, head: _Head) -> tuple[tuple[Row, ...], tuple
 
 def _feed_names(config: Config, survey: Survey) -> Sequence[str]:
     """Return the names of the fields of a feed row; none where they are known by position alone."""
-    if config.field_names or survey.field_names:
-        return config.field_names or survey.field_names
+    if config.rows.text.names or survey.field_names:
+        return config.rows.text.names or survey.field_names
     named = [one.file_schema for one in survey.feed if one.file_schema is not None and one.file_schema.named]
     return max((tuple(one.schema.names) for one in named), key=len, default=())
 
@@ -174,7 +174,7 @@ class _Widths:
         master = max((source.width or 0 for source in survey.master), default=0)
         known = survey.manifest
         if known is None:
-            has_op = config.op_in_master if config.op_in_master is not None else master >= feed
+            has_op = config.rows.ops.in_master if config.rows.ops.in_master is not None else master >= feed
             return cls(feed, master, has_op)
         recorded = known.spec.get("width")
         return cls(feed, recorded if isinstance(recorded, int) else master, known.spec["op code"] is not None)
@@ -183,11 +183,11 @@ class _Widths:
 def _positions(config: Config, side: str, source: Source, names: Sequence[str], widths: _Widths) -> Positions:
     """Return the positions of the fields in the rows of a file. names: of a feed row."""
     whole = max(widths.feed, widths.master)
-    if side == "feed" and may_have_ids_alone(config, source) and source.width == len(config.id_fields) < whole:
+    if side == "feed" and may_have_ids_alone(config, source) and source.width == len(config.rows.key.ids) < whole:
         return Positions(tuple(range(source.width)), None, None)
     schema = source.file_schema
     named = list(schema.schema.names) if schema is not None and schema.named else None
-    cut = config.op_field if side == "master" and not widths.op_in_master else None
+    cut = config.rows.ops.field if side == "master" and not widths.op_in_master else None
 
     def position(one: Any) -> int | None:
         if named is not None and (isinstance(one, str) or one < len(names)):
@@ -199,9 +199,9 @@ def _positions(config: Config, side: str, source: Source, names: Sequence[str], 
             return one - 1 if one > cut else None
         return one
 
-    ids = [position(one) for one in config.id_fields]
+    ids = [position(one) for one in config.rows.key.ids]
     return Positions(
         None if None in ids else tuple(one for one in ids if one is not None),
-        None if config.order_field is None else position(config.order_field),
-        None if config.op_field is None else position(config.op_field),
+        None if config.rows.order.field is None else position(config.rows.order.field),
+        None if config.rows.ops.field is None else position(config.rows.ops.field),
     )

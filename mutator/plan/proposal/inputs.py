@@ -82,7 +82,11 @@ def find_inputs(
     ConfigError, DataError, StorageError or StateError with the path.
     """
     config = parse({"id.field.ordinals": "0"})
-    config = config if delimiter is None else replace(config, delimiter=delimiter)
+    config = (
+        config
+        if delimiter is None
+        else replace(config, rows=replace(config.rows, text=replace(config.rows.text, delimiter=delimiter)))
+    )
     suffix, entries = _feed_entries([absolute(path) for path in feed])
     feed_side = _side(config, ", ".join(map(without_secrets, feed)), "", list(entries.values()), formats["feed"])
     master_side, known = None, None
@@ -218,7 +222,7 @@ def read_tables(given: GivenInputs, config: Config, *, named: bool) -> tuple[lis
     count where no file has names, because a row of the master may lack the op code.
     """
     if given.nameless:
-        config = replace(config, field_names=())
+        config = replace(config, rows=replace(config.rows, text=replace(config.rows.text, names=())))
     master = given.master.sources if given.master is not None else ()
     headers: dict[str, tuple[bytes, ...] | None] = {}
     if given.dialect is not None and given.dialect.unusable_names is None:
@@ -230,9 +234,15 @@ def read_tables(given: GivenInputs, config: Config, *, named: bool) -> tuple[lis
     }
     return (
         _tables(
-            config, master, config.master_format, headers, named, given.master.path if given.master else "", renamed
+            config,
+            master,
+            config.inputs.master_format,
+            headers,
+            named,
+            given.master.path if given.master else "",
+            renamed,
         ),
-        _tables(config, given.feed.sources, config.feed_format, headers, named, "", renamed),
+        _tables(config, given.feed.sources, config.inputs.feed_format, headers, named, "", renamed),
     )
 
 
@@ -247,7 +257,7 @@ def _tables(
 ) -> list[SampleTable]:
     tables = []
     left = _SIDE_ROWS
-    unchecked = replace(config, header_check=False)
+    unchecked = replace(config, rows=replace(config.rows, text=replace(config.rows.text, header_check=False)))
     for source in sources:
         names = headers.get(source.path)
         if source.part is None and not FILE_FORMATS[source.file_format].typed:
@@ -256,7 +266,7 @@ def _tables(
             source = probe_file(how, storage_for(source.path), entry, wanted, named=named)
             if is_data_file(source.name) and source.file_format == "text":
                 source = replace(source, header_end=0)
-        split = config.delimiter.split if source.file_format == "text" else None
+        split = config.rows.text.delimiter.split if source.file_format == "text" else None
         rows = first_rows(source, split, min(_ROWS, left), _BYTES)
         left = max(left - rows.count, 1000)
         directory = posixpath.dirname(source.path.removeprefix(base).lstrip("/")) if base else ""

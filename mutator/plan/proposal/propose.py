@@ -74,7 +74,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     read = {choice.key: choice.value for choice in forms.choices if choice.value is not None} | dict(settings)
     config = parse({ID: "0", **{key: value for key, value in read.items() if key not in (ID, ORDER, OP)}})
     if given.nameless:
-        forms = replace(forms, names=config.field_names)
+        forms = replace(forms, names=config.rows.text.names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
     layout = Layout.of(raw_master, raw_feed, forms.names, is_named=forms.named)
     _check_fields(layout, settings, config)
@@ -109,7 +109,7 @@ def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -
         for label in (settings[setting] if isinstance(settings[setting], list) else str(settings[setting]).split(","))
     ]
     if PARTITIONED_BY in settings:
-        named += [(PARTITIONED_BY, str(one.source)) for one in config.partitioned_by]
+        named += [(PARTITIONED_BY, str(one.source)) for one in config.rows.key.partitions]
     raise_all(
         (setting, f"no input has a field {label}", f"they have {', '.join(shown)}")
         for setting, label in named
@@ -124,7 +124,7 @@ def _roles(
     has_master = given.master is not None
     raw = layout.inputs(None, has_master=has_master)
     op = layout.field(settings[OP]) if OP in settings else None
-    if op is None and config.field_count != "any":
+    if op is None and config.rows.text.count != "any":
         op = op_field(raw, layout.widths)
     inputs = layout.inputs(op, has_master=has_master)
     operations = _operations(inputs, layout, given, config, op)
@@ -136,7 +136,7 @@ def _roles(
     if recorded is not None:
         choices += recorded_order(recorded, inputs, layout, op)
     else:
-        with nullcontext() if config.report_fields.all else hidden_values():
+        with nullcontext() if config.wording.report_fields.all else hidden_values():
             fields = order_fields(inputs, ids, op)
             if ORDER not in settings:
                 choices += order_choices(inputs, layout, fields, given.feed.sources)
@@ -160,8 +160,13 @@ def _roles(
 def _operations(inputs: Inputs, layout: Layout, given: GivenInputs, config: Config, op: str | None) -> list[Choice]:
     if op is not None:
         return op_choices(inputs, op, layout.label(op))
-    check_delete_directories(replace(config, op_field=None), given.feed.sources)
-    config = replace(config, delete_prefix=None, delete_pattern=None, op_field=None)
+    check_delete_directories(
+        replace(config, rows=replace(config.rows, ops=replace(config.rows.ops, field=None))), given.feed.sources
+    )
+    config = replace(
+        config,
+        rows=replace(config.rows, ops=replace(config.rows.ops, delete_prefix=None, delete_pattern=None, field=None)),
+    )
     master = given.master.sources if given.master is not None else ()
     named = named_like_deletes(config, given.feed.sources, [source.name for source in master])
     others = sorted({source.name for source in given.feed.sources} - named.keys())

@@ -57,7 +57,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     run = replace(run, base=base.version, versions=tuple(file.version for file in files))
     found = resolve_schema(run, promoted=True)
     rows = result_rows(run, found.schema, "avro")
-    result = _result(base, found.schema, None if run.config.op_keep else fields.op)
+    result = _result(base, found.schema, None if run.config.rows.ops.keep else fields.op)
     _check_symbols(base, files, result)
     master = AvroLayout(
         fields=(), id_fields=fields.ids, order_field=fields.order, resolution=None, feed=False, **rows.rules(run)

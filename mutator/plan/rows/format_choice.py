@@ -15,7 +15,7 @@ from mutator.plan.rows.text_rows import stored_text_row_plan, text_row_plan
 def row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
     _check_files(config, survey)
-    if survey.formats <= {"text"} and config.output_format in (None, "text") and not survey.had_schema:
+    if survey.formats <= {"text"} and config.output.format in (None, "text") and not survey.had_schema:
         return text_row_plan(config, survey)
     from mutator.plan.rows.schema_rows import schema_row_plan
 
@@ -26,8 +26,8 @@ def _check_files(config: Config, survey: Survey) -> None:
     """Raise ConfigError if nothing shows which fields the rows have: there is no file, and settings name fields."""
     if survey.feed or survey.master or survey.manifest is not None or survey.output_schema is not None:
         return
-    called = any(isinstance(one, str) for one in (*config.id_fields, config.order_field, config.op_field))
-    if not config.field_names and (called or config.output_format not in (None, "text")):
+    called = any(isinstance(one, str) for one in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field))
+    if not config.rows.text.names and (called or config.output.format not in (None, "text")):
         raise error("feed.none", path=", ".join(map(without_secrets, survey.feed_paths)))
 
 

@@ -60,7 +60,7 @@ def changed_fields(
     before = [name for name in master[0].schema.names if name != op]
     after = [name for name in base.schema.names if name != op]
     remaining = set(after)
-    lost = [name for name in before if name not in remaining and name not in config.removed_fields]
+    lost = [name for name in before if name not in remaining and name not in config.output.removed_fields]
     if lost and is_table:
         raise error("table.lost", table=base.path, fields=_listed(lost), names=lost)
     if lost and not base.typed:
@@ -93,7 +93,7 @@ def left_out_fields(
     """Return a warning on fields of CSV feed files that the newest one lacks, so that their values are left out."""
     if base.typed:
         return ()
-    known = {*base.schema.names, *config.removed_fields, op}
+    known = {*base.schema.names, *config.output.removed_fields, op}
     counted = [one for one in feed if not one.typed and not one.partial]
     files = {one.path: [name for name in one.schema.names if name not in known] for one in counted}
     names = list(dict.fromkeys(name for lost in files.values() for name in lost))
@@ -121,7 +121,7 @@ def check_first_rows(
     It is taken for a record if it has a number, a time or an empty value, or has no name of a field of the master.
     ``header.check=false`` turns the check off. others: the versions of the master, and of ``output.schema``.
     """
-    if not config.header_check:
+    if not config.rows.text.header_check:
         return
     headed = {source.path for source in survey.feed if _has_header(source)}
     of_feed = {version.path for version in feed}
@@ -170,13 +170,13 @@ def check_names(
     """
     versions = [*others, *feed]
     known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
-    if feed and fields.op is not None and fields.op not in known and _OP in config.recorded:
+    if feed and fields.op is not None and fields.op not in known and _OP in config.source.recorded:
         _check_op(fields.op, feed[-1])
     named = [("id.field.ordinals", name) for name in fields.ids]
     named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
     named += [(_OP, fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
-    named += [(f"default.{name}", name) for name in config.defaults]
+    named += [(f"default.{name}", name) for name in config.output.defaults]
     raise_all(
         (key, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
         for key, name in named
@@ -277,8 +277,8 @@ def _has_only_deletes(config: Config, source: Source, op: str) -> bool:
         for found in read_rows(source.file_format, content, source.file_schema.schema, [op], source.dialect):
             rows += found.batch.num_rows
             codes = OpCodes.of_array(canonical(found.batch.column(op)))
-            codes = codes.presence() if config.marks_deletes else codes
-            if not codes.among(config.delete_codes).all():
+            codes = codes.presence() if config.rows.ops.marks_deletes else codes
+            if not codes.among(config.rows.ops.deletes).all():
                 return False
     except (CorruptStream, NotReadable, pa.ArrowException):
         return False  # the run names the damaged row

@@ -45,7 +45,7 @@ class SchemaRun:
     @property
     def codes(self) -> dict[str, Any]:
         """The arguments for ``RowRules`` that only rows of the feed have: the codes of all but deletes."""
-        return {"upsert_codes": self.config.upsert_codes, "ignore_codes": self.config.ignore_codes}
+        return {"upsert_codes": self.config.rows.ops.upserts, "ignore_codes": self.config.rows.ops.ignored}
 
     @property
     def sources(self) -> Iterable[tuple[str, Source]]:
@@ -65,9 +65,9 @@ class ResultRows:
         """Return the arguments for ``RowRules`` that all layouts share."""
         return {
             "order_type": self.order_type,
-            "null_lowest": run.config.null_order == "lowest",
-            "delete_codes": run.config.delete_codes,
-            "marks_deletes": run.config.marks_deletes,
+            "null_lowest": run.config.rows.order.null == "lowest",
+            "delete_codes": run.config.rows.ops.deletes,
+            "marks_deletes": run.config.rows.ops.marks_deletes,
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
             "in_path": self.partitioning.in_path,
@@ -79,13 +79,13 @@ class ResultRows:
         return {
             "key": {"fields": list(fields.ids), "types": key_type_names(self.schema, fields.ids)},
             "order": order_spec(config, fields, self.order_type),
-            "op code": fields.op if config.op_keep else None,
+            "op code": fields.op if config.rows.ops.keep else None,
             "format": file_format,
             "schema": schema,
             **schema_sequence_spec(config, run.survey, run.versions),
             **more,
             **self.partitioning.spec(),
-            **(defaults_spec(config.defaults, self.schema) if self.partitioning.fields else {}),
+            **(defaults_spec(config.output.defaults, self.schema) if self.partitioning.fields else {}),
         }
 
 
@@ -102,11 +102,11 @@ def resolve_schema(
         schemas.check_key(version, run.fields.needed(deletes=version.partial and run.fields.op is None))
 
     check_each(check, run.versions)
-    cut = None if run.config.op_keep else run.fields.op
+    cut = None if run.config.rows.ops.keep else run.fields.op
     base = _without(run.base, cut)
     others = [_without(version, cut) for version in run.versions if version is not run.base]
-    defaults = {name: partial(parse_default, name, text) for name, text in run.config.defaults.items()}
-    unused = notes_on_defaults(run.config.defaults, [base, *others])
+    defaults = {name: partial(parse_default, name, text) for name, text in run.config.output.defaults.items()}
+    unused = notes_on_defaults(run.config.output.defaults, [base, *others])
     given = run.survey.output_schema is not None
     try:
         found = schemas.resolve(
@@ -137,9 +137,11 @@ def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
     partitioning = named_partitioning(schema, run.fields, run.base.path)
     config, survey = run.config, run.survey
     if not survey.versioned:  # the files of a table keep all fields
-        columns = config.columns_of_partitions
+        columns = config.output.columns_of_partitions
         partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.manifest, output)
-    order_type = order_type_of(config.order_type, schema, run.fields, run.base.path, stated=config.order_stated)
+    order_type = order_type_of(
+        config.rows.order.type, schema, run.fields, run.base.path, stated=config.rows.order.stated
+    )
     return ResultRows(schema, order_type, partitioning)
 
 

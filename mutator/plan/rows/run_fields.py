@@ -53,7 +53,7 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
     feed = [
         one.file_schema.schema.names for one in by_age(survey.feed) if one.file_schema is not None and has_fields(one)
     ]
-    names = config.field_names or survey.field_names or (feed[-1] if feed else base.schema.names)
+    names = config.rows.text.names or survey.field_names or (feed[-1] if feed else base.schema.names)
 
     def name(one: Any, key: str) -> str:
         if isinstance(one, str):
@@ -67,7 +67,7 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
                 what=f"field {one} is beyond the {counted(len(names), 'field')} of {base.path}",
                 cure="correct the ordinal (they count from 0), or name the field",
             )
-        if not config.field_names and str(one) in names and names[one] != str(one):
+        if not config.rows.text.names and str(one) in names and names[one] != str(one):
             raise error(
                 "width",
                 where=setting(key),
@@ -84,15 +84,15 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         plain = isinstance(one.source, int) and one.name in (number, f"{number}_{one.transform}")
         return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
-    partitioning = partitioning_of(config.partitioned_by, config.key_scope, survey.manifest)
+    partitioning = partitioning_of(config.rows.key.partitions, config.rows.key.scope, survey.manifest)
     try:  # now that ordinals have names, a manifest may not be able to have the fields
         levels = checked_fields(tuple(map(level, partitioning.fields)))
     except ValueError as fault:
         raise error("config", where=setting("partitioned.by"), faults=fault) from None
     return RunFields(
-        tuple(name(one, "id.field.ordinals") for one in config.id_fields),
-        None if config.order_field is None else name(config.order_field, "temporal.ordering.field.ordinal"),
-        None if config.op_field is None else name(config.op_field, "op.code.field.ordinal"),
+        tuple(name(one, "id.field.ordinals") for one in config.rows.key.ids),
+        None if config.rows.order.field is None else name(config.rows.order.field, "temporal.ordering.field.ordinal"),
+        None if config.rows.ops.field is None else name(config.rows.ops.field, "op.code.field.ordinal"),
         replace(partitioning, fields=levels),
     )
 
@@ -102,7 +102,7 @@ def check_ordinals(config: Config, fields: RunFields, versions: Sequence[SchemaV
 
     versions: those of the master and the feed. A file may lack the op code, which has a position of its own.
     """
-    given = dict(zip([*config.id_fields, config.order_field], [*fields.ids, fields.order], strict=True))
+    given = dict(zip([*config.rows.key.ids, config.rows.order.field], [*fields.ids, fields.order], strict=True))
     meant = [(one, name) for one, name in given.items() if isinstance(one, int) and name is not None]
     for _, same in groupby(sorted(versions, key=_names_as_set(fields.op)), key=_names_as_set(fields.op)):
         first, *others = same
@@ -213,7 +213,7 @@ def order_type_of(wanted: str, schema: Any, fields: RunFields, path: str, *, sta
 
 def order_by_name(config: Config) -> dict[str, Any]:
     """Return the specification of order by file names, for the manifest."""
-    return {"by": "file name", "pattern": recorded(config.sequence_pattern)}
+    return {"by": "file name", "pattern": recorded(config.rows.order.pattern)}
 
 
 def order_spec(config: Config, fields: RunFields, order_type: str) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def order_spec(config: Config, fields: RunFields, order_type: str) -> dict[str, 
     if fields.order is None:
         return order_by_name(config)
     found = {"by": "field", "field": fields.order, "type": order_type}
-    return found | ({"null": "lowest"} if config.null_order == "lowest" else {})
+    return found | ({"null": "lowest"} if config.rows.order.null == "lowest" else {})
 
 
 def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:
@@ -271,7 +271,11 @@ def defaults_spec(defaults: Mapping[str, str], schema: Any) -> dict[str, Any]:
 def with_stored_defaults(config: Config, known: Manifest | None) -> Config:
     """Return a configuration with the defaults in a partitioned master's manifest; its own defaults come first."""
     stored = known.spec.get(DEFAULTS) if known is not None else None
-    return replace(config, defaults={**stored, **config.defaults}) if stored else config
+    return (
+        replace(config, output=replace(config.output, defaults={**stored, **config.output.defaults}))
+        if stored
+        else config
+    )
 
 
 def schema_sequence_spec(config: Config, survey: Survey, versions: Sequence[SchemaVersion]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
         )
     output = _output_format(config, survey)
     # Else types must be Arrow's own.
-    stays_encoded = output == "avro" and survey.formats <= {"avro"} and config.nanos != "reject"
+    stays_encoded = output == "avro" and survey.formats <= {"avro"} and config.output.nanos != "reject"
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(config, survey, checked)
     _check_directories(master, feed)
@@ -70,14 +70,14 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     base = base_version(survey, named, feed, checked)
     check_first_rows(config, survey, fields, (base, *master), feed)
     check_names(config, fields, (base, *master), feed)
-    if not (config.field_names or survey.field_names):  # else ordinals are those of the names
+    if not (config.rows.text.names or survey.field_names):  # else ordinals are those of the names
         check_ordinals(config, fields, (*master, *feed))
     master = named
-    codec = codec_of(output, config.output_codec)
+    codec = codec_of(output, config.output.codec)
     dialect = _dialect(config, survey, codec)
     if output == "escaped" and not separates(dialect.delimiter):
         cure = "the delimiter of escaped must not be a letter, digit, & or backslash"
-        why = f"{config.delimiter.text} is part of escapes; {cure}"
+        why = f"{config.rows.text.delimiter.text} is part of escapes; {cure}"
         raise error("config", where=setting("field.delim.regex"), faults=why)
     run = SchemaRun(config, survey, fields, base, (*master, *feed))
     if stays_encoded:
@@ -114,7 +114,7 @@ def _warnings_on_fields(
 
 def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
     """Return a note on delete files without a header whose rows have the ID alone, as ``probe`` has named them."""
-    names = config.field_names or survey.field_names
+    names = config.rows.text.names or survey.field_names
     headless = [source for source in survey.feed if not (FILE_FORMATS[source.file_format].typed or source.header_end)]
     return notes_on_ids(config, [source for source in headless if has_ids_alone(config, source, len(names))], names)
 
@@ -123,7 +123,7 @@ def _output_format(config: Config, survey: Survey) -> str:
     known = survey.manifest
     before = known.spec["format"] if known is not None else None
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
-    output = config.output_format or before or first
+    output = config.output.format or before or first
     if output == "text":
         raise error("config", where=setting("output.format"), faults=_cure_for_text(config, survey))
     return str(output)
@@ -134,9 +134,13 @@ def _cure_for_text(config: Config, survey: Survey) -> str:
     formats = "csv, escaped, avro, parquet or orc"
     unnamed = [source.name for source in (*survey.master, *survey.feed) if source.file_format == "text"]
     cure = f"set {setting('output.format')} to {formats}"
-    if unnamed and not config.field_names:
+    if unnamed and not config.rows.text.names:
         cure = f"set {setting('field.names')}, because the fields of {unnamed[0]} have no names, and {cure}"
-    called = [field for field in (*config.id_fields, config.order_field, config.op_field) if isinstance(field, str)]
+    called = [
+        field
+        for field in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
+        if isinstance(field, str)
+    ]
     for side, sources in (("master", survey.master), ("feed", survey.feed)):
         named_csv = next((source for source in sources if source.file_format == "csv"), None)
         if named_csv is not None:
@@ -149,22 +153,22 @@ def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
     named = any(
         source.file_schema is not None and source.file_schema.named for source in (*survey.master, *survey.feed)
     )
-    delimiter = config.delimiter.literal
+    delimiter = config.rows.text.delimiter.literal
     if delimiter is None or len(delimiter) != 1:
         delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.file_format].typed]
         if delimited:
             what = (
-                f"{setting('field.delim.regex')} is {config.delimiter.text}, and fields with names need a delimiter of "
-                "one byte"
+                f"{setting('field.delim.regex')} is {config.rows.text.delimiter.text}, and fields with names need a "
+                "delimiter of one byte"
             )
             raise error("format", path=delimited[0], what=what, cure="set it to that byte, or merge text with text")
         delimiter = b","  # for CSV output
-    return Dialect(delimiter, config.csv_null, named, (), codec)
+    return Dialect(delimiter, config.rows.text.csv_null, named, (), codec)
 
 
 def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has fields."""
-    if not config.field_names and survey.formats <= {"text"} and not survey.had_schema:
+    if not config.rows.text.names and survey.formats <= {"text"} and not survey.had_schema:
         if survey.versioned:
             what = f"is not set, but a table needs names for its columns, and {survey.feed[0].name} is delimited text"
             raise error(
@@ -173,7 +177,7 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
         faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
         raise error(
             "config",
-            where=setting(f"output.format={config.output_format}"),
+            where=setting(f"output.format={config.output.format}"),
             faults=f"{faults}none; set {setting('field.names')}",
         )
     _check_text(config, (*survey.master, *survey.feed))
@@ -199,10 +203,10 @@ def _check_text(config: Config, sources: Sequence[Source]) -> None:
         assert source.file_schema is not None
         if source.file_format != "text" or source.file_schema.named:
             continue
-        if config.field_names:
+        if config.rows.text.names:
             width = len(source.file_schema.schema)
             what = f"its first row has {counted(width, 'field')}"
-            raise other_number_of_names(source.path, what, config.field_names, single=width == 1)
+            raise other_number_of_names(source.path, what, config.rows.text.names, single=width == 1)
         raise error(
             "format",
             path=source.path,

@@ -47,12 +47,12 @@ def _first_width(sources: Iterable[Source]) -> int | None:
 
 def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
     """Return the widths of feed and master rows (None: any), and whether the master has op codes."""
-    known, has_op = survey.manifest, config.op_field is not None
-    count = config.field_count
+    known, has_op = survey.manifest, config.rows.ops.field is not None
+    count = config.rows.text.count
     recorded = known.spec["width"] if known else None
     if count == "any" or (count == "auto" and recorded == "any"):
-        in_master = bool(known.spec["op code"] is not None) if known else bool(config.op_in_master)
-        if has_op and known is None and config.op_in_master is None and survey.master:
+        in_master = bool(known.spec["op code"] is not None) if known else bool(config.rows.ops.in_master)
+        if has_op and known is None and config.rows.ops.in_master is None and survey.master:
             raise error(
                 "width",
                 where=survey.master_path,
@@ -69,10 +69,10 @@ def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | No
         return width, width, False
     if known is not None and (survey.master or recorded):
         in_master = known.spec["op code"] is not None
-    elif config.op_in_master is not None:
-        in_master = config.op_in_master
+    elif config.rows.ops.in_master is not None:
+        in_master = config.rows.ops.in_master
     elif master is None:
-        in_master = config.op_keep
+        in_master = config.rows.ops.keep
     else:
         in_master = _infer_op_in_master(config, survey, feed, master)
     if master is not None and not isinstance(count, int):
@@ -84,7 +84,9 @@ def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | No
 
 def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master: int) -> bool:
     highest = max(
-        ordinal for ordinal in (*config.id_fields, config.order_field, config.op_field) if ordinal is not None
+        ordinal
+        for ordinal in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
+        if ordinal is not None
     )
     if feed is None and master <= highest:
         return False  # the rows are too narrow for the feed's layout
@@ -129,7 +131,7 @@ def _standard(config: Config, survey: Survey) -> str:
     has_width = survey.manifest is not None and isinstance(survey.manifest.spec["width"], int)
     feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
     first = _first_with_rows(feed)
-    if config.field_count != "auto" or has_width or first is None or _first_with_rows(survey.master) is not None:
+    if config.rows.text.count != "auto" or has_width or first is None or _first_with_rows(survey.master) is not None:
         return ""
     alike = [source.width == first.width for source in feed if source.width is not None]
     return first.path if 2 * sum(alike) <= len(alike) else ""
@@ -137,8 +139,8 @@ def _standard(config: Config, survey: Survey) -> str:
 
 def _width_from(config: Config, survey: Survey) -> str:
     """Return why a row has as many fields as ``_decide_widths`` has decided, for messages."""
-    if isinstance(config.field_count, int):
-        return f"{setting('field.count')} is {config.field_count}"
+    if isinstance(config.rows.text.count, int):
+        return f"{setting('field.count')} is {config.rows.text.count}"
     if survey.manifest is not None and isinstance(survey.manifest.spec["width"], int):
         return f"{MASTER}'s manifest says so"
     feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
@@ -151,8 +153,8 @@ def _check_names(config: Config, survey: Survey, feed_width: int | None) -> None
 
     feed_width: the number of its fields, None for any. A number in ``field.count`` was compared with the names before.
     """
-    names = config.field_names
-    if not names or feed_width in (None, len(names)) or isinstance(config.field_count, int):
+    names = config.rows.text.names
+    if not names or feed_width in (None, len(names)) or isinstance(config.rows.text.count, int):
         return
     known = survey.manifest
     if known is not None and isinstance(known.spec["width"], int):
@@ -171,11 +173,11 @@ def _check_names(config: Config, survey: Survey, feed_width: int | None) -> None
 
 def _fields_by_setting(config: Config, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Yield (setting, field) of each field with a meaning. partition: fields that the partition is derived from."""
-    yield from (("id.field.ordinals", field) for field in config.id_fields)
-    if config.order_field is not None:
-        yield "temporal.ordering.field.ordinal", config.order_field
-    if config.op_field is not None:
-        yield "op.code.field.ordinal", config.op_field
+    yield from (("id.field.ordinals", field) for field in config.rows.key.ids)
+    if config.rows.order.field is not None:
+        yield "temporal.ordering.field.ordinal", config.rows.order.field
+    if config.rows.ops.field is not None:
+        yield "op.code.field.ordinal", config.rows.ops.field
     yield from (("partitioned.by", field) for field in partition)
 
 
@@ -190,7 +192,7 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
             for key, ordinal in _fields_by_setting(config, feed.partition_sources)
             if ordinal >= width
         )
-    if config.op_field is not None and config.op_keep and not op_in_master and survey.master:
+    if config.rows.ops.field is not None and config.rows.ops.keep and not op_in_master and survey.master:
         raise error(
             "width",
             where=survey.master_path,
@@ -206,22 +208,24 @@ def _layouts(
 
     feed_width, master_width: number of fields, None for any. op_in_master: master rows carry the op code column.
     """
-    op, fields = config.op_field, partitioning.fields
-    if not config.partitioned_by and op is not None and not config.op_keep:  # their ordinals count fields as written
+    op, fields = config.rows.ops.field, partitioning.fields
+    if (
+        not config.rows.key.partitions and op is not None and not config.rows.ops.keep
+    ):  # their ordinals count fields as written
         fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
     rows = RowLayout(
-        delimiter=config.delimiter,
-        id_fields=config.id_fields,
-        order_field=config.order_field,
-        order_type=config.order_type,
+        delimiter=config.rows.text.delimiter,
+        id_fields=config.rows.key.ids,
+        order_field=config.rows.order.field,
+        order_type=config.rows.order.type,
         width=feed_width,
         op_field=op,
-        delete_codes=config.delete_codes,
-        upsert_codes=config.upsert_codes,
-        ignore_codes=config.ignore_codes,
-        marks_deletes=config.marks_deletes,
-        cut_op=op is not None and not config.op_keep,
-        joint=config.joint,
+        delete_codes=config.rows.ops.deletes,
+        upsert_codes=config.rows.ops.upserts,
+        ignore_codes=config.rows.ops.ignored,
+        marks_deletes=config.rows.ops.marks_deletes,
+        cut_op=op is not None and not config.rows.ops.keep,
+        joint=config.rows.text.joint,
         partition=fields,
     )
     if op is None or op_in_master:
@@ -262,17 +266,17 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     known = survey.manifest
     feed_width, master_width, op_in_master = _decide_widths(config, survey)
     _check_names(config, survey, feed_width)
-    partitioning = partitioning_of(config.partitioned_by, config.key_scope, known)
+    partitioning = partitioning_of(config.rows.key.partitions, config.rows.key.scope, known)
     feed, master, written = _layouts(config, partitioning, feed_width, master_width, op_in_master)
     _check_ordinals(config, survey, feed, op_in_master)
     notes = []
-    if config.op_field is not None:
-        have, left = "have the" if op_in_master else "have no", "with" if config.op_keep else "without"
+    if config.rows.ops.field is not None:
+        have, left = "have the" if op_in_master else "have no", "with" if config.rows.ops.keep else "without"
         notes.append(f"{MASTER}'s rows {have} op code column; rows are written {left} it")
     deletes = replace(feed, deletes=True)
     whole = deletes.needed_width if deletes.width is None else deletes.width
     of_ids = [source for source in survey.feed if has_ids_alone(config, source, whole)]
-    notes += notes_on_ids(config, of_ids, config.field_names)
+    notes += notes_on_ids(config, of_ids, config.rows.text.names)
     layout_of = {source.path: "deletes" for source in survey.feed if is_delete_source(config, source)}
     layout_of |= {source.path: "ids" for source in of_ids}
     layouts = {"master": master, "feed": feed, "deletes": deletes, "ids": layout_of_ids(deletes), "written": written}
@@ -283,7 +287,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         output=None,
         spec={**_spec(config, written, known), **_header_spec(config, survey, op_in_master), **partitioning.spec()},
         partitioning=partitioning,
-        order_type=config.order_type,
+        order_type=config.rows.order.type,
         layout_of=layout_of,
         width_from=_width_from(config, survey),
         standard=_standard(config, survey),
@@ -294,18 +298,18 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
 
 def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> tuple[str, ...]:
     warnings = []
-    is_guess = survey.manifest is None and config.op_in_master is None and survey.master
+    is_guess = survey.manifest is None and config.rows.ops.in_master is None and survey.master
     if op_in_master and feed.cut_op and is_guess:
         warnings.append(
-            f"{MASTER}'s rows are as wide as the feed's, so field {config.op_field} is read as their op code, and "
-            f"cut; set {setting('op.code.in.master')} to confirm it"
+            f"{MASTER}'s rows are as wide as the feed's, so field {config.rows.ops.field} is read as their op code, "
+            f"and cut; set {setting('op.code.in.master')} to confirm it"
         )
     if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
         warnings.append(
             f"{setting('field.delim')} is not matched by {setting('field.delim.regex')}: rows that lost their op code "
             "cannot be read as the next master with this configuration"
         )
-    names = config.field_names
+    names = config.rows.text.names
     wider = [source for source in (*survey.master, *survey.feed) if names and (source.width or 0) > len(names)]
     if wider and feed.width is None:
         warnings.append(
@@ -342,19 +346,19 @@ def stored_text_row_plan(known: Manifest) -> RowPlan:
 def _check_settings(config: Config) -> None:
     """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
     cure = f"give its ordinal (from 0), or set {setting('field.names')}"
-    if config.header_lines:  # a user who sets it expects the names in the headers
+    if config.rows.text.header_lines:  # a user who sets it expects the names in the headers
         cure += f", or set {setting('input.format=csv')}, whose fields have the names in the header"
-    fields = _fields_by_setting(config, [level.source for level in config.partitioned_by])
+    fields = _fields_by_setting(config, [level.source for level in config.rows.key.partitions])
     faults = [
         (key, f"'{field}' is a name, and the fields of delimited text have none", cure)
         for key, field in fields
         if isinstance(field, str)
     ]
     given = {
-        "null.order": config.null_order != "reject",
-        "output.schema": config.output_schema,
-        "output.codec": config.output_codec,
-        **{f"default.{field}": True for field in config.defaults},
+        "null.order": config.rows.order.null != "reject",
+        "output.schema": config.output.schema,
+        "output.codec": config.output.codec,
+        **{f"default.{field}": True for field in config.output.defaults},
     }
     what = "has no meaning for delimited text, whose rows stay as they are"
     raise_all([*faults, *((key, what, "leave it out") for key, is_given in given.items() if is_given)])
@@ -369,14 +373,14 @@ def _delimiter(spec: dict[str, str]) -> Delimiter:
 def _spec(config: Config, written: RowLayout, known: Manifest | None) -> dict[str, Any]:
     """Return the specification of written rows, for the manifest: the next run must agree with it."""
     width: int | str | None = written.width
-    if config.field_count == "any" or (config.field_count == "auto" and known and known.spec["width"] == "any"):
+    if config.rows.text.count == "any" or (config.rows.text.count == "auto" and known and known.spec["width"] == "any"):
         width = "any"
-    by_field = {"by": "field", "ordinal": written.order_field, "type": config.order_type}
+    by_field = {"by": "field", "ordinal": written.order_field, "type": config.rows.order.type}
     return {
         "key": {"ordinals": list(written.id_fields), "types": ["bytes"] * len(written.id_fields)},
-        "order": order_by_name(config) if config.by_file_name else by_field,
-        "op code": config.op_field if config.op_keep else None,
-        "delimiter": _spec_delimiter(config.delimiter),
+        "order": order_by_name(config) if config.rows.order.by_file_name else by_field,
+        "op code": config.rows.ops.field if config.rows.ops.keep else None,
+        "delimiter": _spec_delimiter(config.rows.text.delimiter),
         "width": width,
         "format": "text",
     }

@@ -82,33 +82,34 @@ class FailedFile:
 
 def why_all_or_none(config: Config) -> str | None:
     """Return the setting with which the feed files of a run are merged all or not at all; None without one."""
-    if config.bad_files == "fail":
+    if config.base.bad_files == "fail":
         return "bad.files=fail"
-    if config.full:
+    if config.operation.full:
         return "sync.mode=full"
-    if config.overwrites:
-        return f"write.operation={config.write_operation}"
-    if config.by_file_name and config.late_files == "fail":
+    if config.operation.overwrites:
+        return f"write.operation={config.operation.name}"
+    if config.rows.order.by_file_name and config.inputs.late_files == "fail":
         return "late.files=fail"
-    return "sequence.gaps=fail" if config.sequence_gaps == "fail" else None
+    return "sequence.gaps=fail" if config.inputs.sequence_gaps == "fail" else None
 
 
 def blamed(fault: MutatorError, directory: str, names: Collection[str], config: Config) -> dict[str, str]:
     """Return those feed files in a directory whose fault an error is: name -> what its message says of that file.
 
+    >>> from mutator.config import parse
     >>> from mutator.errors import error
-    >>> config = Config(id_fields=(0,))
+    >>> config = parse({"key": 0})
     >>> blamed(error("encoding", path="in/ups_1.txt", encoding="UTF-16"), "in", ["ups_1.txt", "s_1.txt"], config).keys()
     dict_keys(['ups_1.txt'])
     """
     # With reject.policy=quarantine too many rejects are those of the whole feed.
-    if fault.kind not in _KINDS or (fault.kind == "rejects" and config.reject_policy != "fail"):
+    if fault.kind not in _KINDS or (fault.kind == "rejects" and config.limits.reject_policy != "fail"):
         return {}
     if fault.fields.get("standard", "").removeprefix(f"{directory}/") in names:
         return {}  # nothing says that this one is right, and the others are not
     shown = {one_line(name): name for name in names}
-    if config.control_suffix:
-        shown |= {one_line(name + config.control_suffix): name for name in names}
+    if config.inputs.control_suffix:
+        shown |= {one_line(name + config.inputs.control_suffix): name for name in names}
     prefix = re.escape(one_line(without_secrets(f"{directory}/")))
     anywhere = fault.kind in _ANYWHERE
     path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(?=(.*))")

@@ -48,7 +48,7 @@ class _View:
     def recover(self, stack: ExitStack) -> Recovered | None:
         """Take the lock and recover; None if another process is at work, or the lock cannot be taken."""
         try:
-            stack.enter_context(locked_with_room(self.base, "look", self.config.lock_timeout))
+            stack.enter_context(locked_with_room(self.base, "look", self.config.base.lock_timeout))
         except StorageError as fault:
             self.add(f"nothing was recovered, because the lock cannot be taken: {fault}")
             return None

@@ -32,7 +32,7 @@ from mutator.workflow.directory.versions import hide, remove_hidden
 
 def target(base: Base, config: Config) -> FilterTarget | None:
     """Return where a run writes filters; None if the configuration wants none."""
-    return FilterTarget(base.at(DIRECTORY), feed_settings(config)) if config.feed_filters else None
+    return FilterTarget(base.at(DIRECTORY), feed_settings(config)) if config.base.feed_filters else None
 
 
 def filter_files(base: Base) -> dict[str, list[str]]:

@@ -67,7 +67,7 @@ class ClaimedFeed:
         """
         arrived = tuple(arrivals.arrived(ready.feed) for ready in found.ready)
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
-        owner = Owner.this_process(self.run, self.config.lock_timeout)
+        owner = Owner.this_process(self.run, self.config.base.lock_timeout)
         self.has_begun = True
         self._journal = Journal(self.run, "run", since, started, arrived, owner)
         lock.begin(self.base, self._journal)
@@ -94,9 +94,9 @@ class ClaimedFeed:
             arrivals.note_stuck(self.base, {paths[name]: text for name, text in why.items()})
         name, text = next(iter(shown.items()))
         causes = {
-            "sync.mode=full": self.config.full,
-            f"write.operation={self.config.write_operation}": self.config.overwrites,
-            "late.files=fail": self.config.by_file_name and self.config.late_files == "fail",
+            "sync.mode=full": self.config.operation.full,
+            f"write.operation={self.config.operation.name}": self.config.operation.overwrites,
+            "late.files=fail": self.config.rows.order.by_file_name and self.config.inputs.late_files == "fail",
         }
         for cause, holds in causes.items():
             if holds:

@@ -41,15 +41,15 @@ def run(
     error later on, the next command finishes the run. tried: of a watch.
     """
     base = open_base(path)
-    if config.symlink_manifest and base.storage.renames:
+    if config.output.symlink_manifest and base.storage.renames:
         raise error(
             "usage", what=f"symlink.manifest: not needed, because {base.given}/master/ is always whole; unset it"
         )
     base.make()
-    with patient(base, lambda: locked_with_room(base, "run", config.lock_timeout), sleep):
+    with patient(base, lambda: locked_with_room(base, "run", config.base.lock_timeout), sleep):
         recovered = recover(base, Log(base.path))
         # An adopted master need not be the dataset of the latest version.
-        adopted = ("base.master",) if config.master_adopt else ()
+        adopted = ("base.master",) if config.inputs.master_adopt else ()
         for problem in recovered.problems:
             if problem.kind not in adopted:
                 raise problem
@@ -72,7 +72,7 @@ def run(
 def _check_noted(base: Base, config: Config) -> None:
     """Raise StateError if the master has a file known to be damaged: a run could take it over without reading it."""
     cures.forget_repaired(base)
-    if cures.notes(base) and not config.master_adopt:
+    if cures.notes(base) and not config.inputs.master_adopt:
         for fault in cures.master_faults(base, Log(base.path)):
             raise rebuilt(fault.kind, base.shown(str(fault)))
 
@@ -164,7 +164,7 @@ def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
     recovered = None
     with ExitStack() as stack:
         with suppressed(*BUSY):
-            stack.enter_context(locked_with_room(base, "look", config.lock_timeout))
+            stack.enter_context(locked_with_room(base, "look", config.base.lock_timeout))
             recovered = recover(base, Log(base.path))
         yield recovered
 
@@ -207,7 +207,7 @@ def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
     The dataset comes back whole: its rows, tombstones, row sequences, horizon and list of feed files.
     """
     base = open_base(path)
-    with locked_with_room(base, "restore", config.lock_timeout):
+    with locked_with_room(base, "restore", config.base.lock_timeout):
         log = Log(base.path)
         recovered = recover(base, log)
         for problem in recovered.problems:

@@ -108,7 +108,7 @@ class _Base:
             unknown=[base.shown(text) for text in self._unknown],
             files_read=self._files_read,
             files_excluded=self._excluded,
-            shows_rows=self._config.report_fields.all,
+            shows_rows=self._config.wording.report_fields.all,
             absences=place.absences,
         )
 
@@ -170,7 +170,7 @@ class _Base:
         if paths:
             rows = feed_rows(feed_reading(config, place.survey, paths), place.wanted)
         now = _milliseconds(version.feed[0].committed if version.feed else version.committed)
-        retention = config.tombstone_retention
+        retention = config.retention.tombstones
         return RunFeed(
             number=version.number,
             run=version.run,
@@ -178,8 +178,8 @@ class _Base:
             rows=rows,
             gone=gone,
             now=now,
-            full=config.full,
-            overwrites=config.overwrites,
+            full=config.operation.full,
+            overwrites=config.operation.overwrites,
             expire_before=None if retention is None else now - int(retention * 1000),
             held=self._held(version, place),
         )

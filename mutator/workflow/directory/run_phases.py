@@ -117,7 +117,7 @@ class Run:
     def claim(self) -> bool:
         """Claim the feed files that have arrived whole; return whether any was claimed."""
         # Otherwise a version that is committed but not yet published would be left out.
-        with suppressed(*(["base.master"] if self.config.master_adopt else [])):
+        with suppressed(*(["base.master"] if self.config.inputs.master_adopt else [])):
             masters.publish(self.base, self.log)
         found = self.arrivals()
         if not found.ready:
@@ -127,7 +127,7 @@ class Run:
 
     def _check_master(self) -> None:
         """Raise ConfigError for a first run without a master, unless the configuration allows it."""
-        needed = self.before.dataset is None and not self.config.allow_empty_master
+        needed = self.before.dataset is None and not self.config.inputs.allow_empty_master
         if needed and all(file_names.is_hidden(entry.name) for entry in entries_of(self.base.master)):
             raise error("master.empty", path=self.base.master)
 
@@ -174,7 +174,7 @@ class Run:
             )
         # An adopted master has only its rows, and so no parent.
         before = self.before.dataset
-        if before is not None and made.commit.parent != before and not self.config.master_adopt:
+        if before is not None and made.commit.parent != before and not self.config.inputs.master_adopt:
             raise lost(self.base.path, self.before.number + 1)
         output = self.base.at("output", self.id)
         problems = differing_parts(self.base.storage, output, made.parts())
@@ -230,7 +230,7 @@ class Run:
 
     def archive(self) -> None:
         """Move everything to where it belongs."""
-        if self.config.symlink_manifest:
+        if self.config.output.symlink_manifest:
             masters.write_symlinks(self.base, self.log)
         if self.version is not None and self.merged is not None and self.merged.manifest.changes:
             changed_rows.keep(self.base, self.log, self.id)
@@ -239,9 +239,9 @@ class Run:
         self.feed.archive(merged_content(self.base, self.log, self.id))
         if self.version is not None:
             self.damaged = tuple(one.path for one in cures.notes(self.base))
-            masters.prune(self.base, self.log, self.config.backup_keep)
-            if self.config.changes_keep is not None:
-                changed_rows.prune(self.base, self.config.changes_keep)
+            masters.prune(self.base, self.log, self.config.base.backup_keep)
+            if self.config.base.changes_keep is not None:
+                changed_rows.prune(self.base, self.config.base.changes_keep)
         lock.end(self.base, self.id)
         failpoint("archive.done")
         _log.info("archived the feed files")

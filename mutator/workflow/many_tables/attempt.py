@@ -107,7 +107,7 @@ class Attempt:
     def merge_on(self, plan: Plan, staging: str | None) -> Receipts:
         """Merge a plan: the engine of this table."""
         self.check()
-        choice = choice_for(self.table.config.runner, plan.bytes_to_read, plan.stored_bytes_to_read)
+        choice = choice_for(self.table.config.effort.runner, plan.bytes_to_read, plan.stored_bytes_to_read)
         merge = self._on_spark if choice.runner == "spark" else self._on_this_machine
         receipts = merge(plan, staging)
         self.check()  # the last check: from here on the table is published whole

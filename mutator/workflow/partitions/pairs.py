@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from mutator.config import Config
+from mutator.config import Config, SourceSpec
 from mutator.dataset import checksummed_json, manifest, split_record
 from mutator.dataset.directory import differing_parts, read_manifest, unrecorded_files
 from mutator.dataset.split_record import SplitRecord
@@ -79,7 +79,7 @@ def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
         raise error("path.missing", path=feed, what="split feed")
     _check_record(feed)
     if storage_for(master).stat(master) is None:
-        if not config.allow_empty_master:
+        if not config.inputs.allow_empty_master:
             raise error("master.missing", path=master)
         old: dict[str, str] = {}
     else:
@@ -95,7 +95,7 @@ def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
         raise error("partition.tree", path=path, what=what)
     check_partitions(master, old)
     _check_split_master(master, old)
-    if not old and not config.allow_empty_master and not _is_recorded(master):
+    if not old and not config.inputs.allow_empty_master and not _is_recorded(master):
         raise error("master.empty", path=master)
     found: dict[str, Pair] = {}
     for key in sorted({*old, *new}):
@@ -173,7 +173,7 @@ def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair])
     record = _record_of(feed)
     content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
     paths = {"master": without_secrets(master), "feed": without_secrets(feed)}
-    return {**paths, "split": record and record.commit.id, "config": _settings(config), "content": content}
+    return {**paths, "split": record and record.commit.id, "config": _settings(config.source), "content": content}
 
 
 def _content(directory: str) -> Any:
@@ -197,7 +197,7 @@ def differing_inputs(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return f"content of {file_names.first_few(paths)}"
 
 
-def _settings(config: Config) -> dict[str, str]:
-    """Return the settings of a configuration as text; sets are sorted."""
-    found = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in vars(config).items()}
-    return {name: repr(value) for name, value in found.items() if name != "warnings"}
+def _settings(source: SourceSpec) -> dict[str, str]:
+    """Return the settings that decide, as text."""
+    found = {**source.given, "as published": source.as_published}
+    return {name: repr(value) for name, value in found.items()}

@@ -182,7 +182,7 @@ def run_partitions(
     check_fields(old)
     pairs = pairs_of(config, old, new)
     with WorkDirectory(storage, target, inputs_of(config, old, new, pairs)) as work:
-        done, warnings = [], list(config.warnings)
+        done, warnings = [], list(config.wording.warnings)
         if not any(fresh for _, fresh in pairs.values()):
             warnings.append(f"nothing to merge: {without_secrets(feed)} has no feed files")
         for directory, (own, fresh) in pairs.items():
@@ -190,10 +190,14 @@ def run_partitions(
             known = _manifest_at(storage, path)
             before = known is not None
             if known is None and not (fresh is None and own is not None and _link_master(own, path)):
-                merging = config if own is not None else replace(config, allow_empty_master=True)
+                merging = (
+                    config
+                    if own is not None
+                    else replace(config, inputs=replace(config.inputs, allow_empty_master=True))
+                )
                 source = own or posixpath.join(old, directory)
                 report = run(merge_on, merging, master=source, feed=fresh or (), output=path, engine=engine)
-                warnings += [f"{directory}: {text}" for text in report.warnings if text not in config.warnings]
+                warnings += [f"{directory}: {text}" for text in report.warnings if text not in config.wording.warnings]
             known = _manifest_at(storage, path)
             assert known is not None
             if fresh is None:
@@ -219,17 +223,17 @@ def _config_of_partitions(config: Config) -> Config:
 
     Raises ConfigError for a full snapshot, and for an overwrite of everything: partitions that the feed lacks are kept.
     """
-    if config.full:
+    if config.operation.full:
         faults = "a partition that the snapshot lacks would stay; split nothing, and merge the snapshot as a whole"
         raise error("config", where="sync.mode=full", faults=faults)
-    if config.write_operation == "insert_overwrite_table":
+    if config.operation.name == "insert_overwrite_table":
         why = "a partition that the feed lacks would stay"
         cure = "set insert_overwrite, or overwrite the whole master with mutator run --partitioned-by"
-        raise error("overwrite.refused", operation=config.write_operation, why=why, cure=cure)
+        raise error("overwrite.refused", operation=config.operation.name, why=why, cure=cure)
     # A split feed file has no control file beside it, and the files of other sequences may be in other partitions.
-    config = replace(config, control_suffix=None, sequence_gaps="ignore")
+    config = replace(config, inputs=replace(config.inputs, control_suffix=None, sequence_gaps="ignore"))
     # A partition is a master without partitions; the settings of one run for all may be in the same file.
-    return replace(config, partitioned_by=(), key_scope=None)
+    return replace(config, rows=replace(config.rows, key=replace(config.rows.key, partitions=(), scope=None)))
 
 
 def _manifest_at(storage: Storage, path: str) -> Manifest | None:

@@ -37,7 +37,7 @@ class Upkeep:
 
     def __init__(self, config: Config, target: TargetTable, clock: Callable[[], float] = time.monotonic) -> None:
         """Compact nothing yet."""
-        self._after, self._config, self._target, self._clock = config.compact_after, config, target, clock
+        self._after, self._config, self._target, self._clock = config.base.compact_after, config, target, clock
         self._next = 0.0
 
     def steps(self, is_quiet: Callable[[], bool]) -> Iterator[Any]:
@@ -102,7 +102,7 @@ def run(
     """
     base = opened(path, target)
     base.make(_DIRECTORIES)
-    with patient(base, lambda: locked(base, "run", config.lock_timeout), sleep):
+    with patient(base, lambda: locked(base, "run", config.base.lock_timeout), sleep):
         recovered = recover(base, target)
         one = TableRun(base, config, target)
         if tried is not None and tried.failed and tried.look(config, _ANY, one.arrivals().ready):
@@ -208,7 +208,7 @@ def status(path: str, config: Config, target: TargetTable) -> TableRunStatus:
     with ExitStack() as stack:
         try:
             with suppressed(*BUSY):
-                stack.enter_context(locked(base, "look", config.lock_timeout))
+                stack.enter_context(locked(base, "look", config.base.lock_timeout))
                 recovered = recover(base, target)
         except (StateError, StorageError) as fault:
             problems.append(base.shown(f"the recovery stopped: {fault}"))

@@ -203,20 +203,29 @@ def feed_files(
     Raises ConfigError if a file has no such partition field, DataError for two files of one name and for unreadable
     files.
     """
-    found, hidden = feed_entries([absolute(path) for path in feed], config.control_suffix)
+    found, hidden = feed_entries([absolute(path) for path in feed], config.inputs.control_suffix)
     wanted = [_known_field(config, field.source) for field in fields]
     # As with names of ID fields in a run, a CSV file has a header if partition fields are named.
-    probing = replace(config, id_fields=(*config.id_fields, *(one for one in wanted if isinstance(one, str))))
-    named = bool(config.field_names) or any(isinstance(one, str) for one in probing.id_fields)
-    named = named or bool({config.feed_format, config.output_format, config.master_format} - {None, "text"})
+    probing = replace(
+        config,
+        rows=replace(
+            config.rows,
+            key=replace(config.rows.key, ids=(*config.rows.key.ids, *(one for one in wanted if isinstance(one, str)))),
+        ),
+    )
+    named = bool(config.rows.text.names) or any(isinstance(one, str) for one in probing.rows.key.ids)
+    named = named or bool(
+        {config.inputs.feed_format, config.output.format, config.inputs.master_format} - {None, "text"}
+    )
     for directory in {_above_partitions(path) for path in found}:
         check_fields(directory)
     sources = [
-        probe_file(probing, storage_for(path), entry, config.feed_format, named=named) for path, entry in found.items()
+        probe_file(probing, storage_for(path), entry, config.inputs.feed_format, named=named)
+        for path, entry in found.items()
     ]
     check_headers(config, sources)
-    if config.control_suffix is not None:
-        control_files.check(config.control_suffix, sources)
+    if config.inputs.control_suffix is not None:
+        control_files.check(config.inputs.control_suffix, sources)
     names: dict[str, Source] = {}
     for source in sources:
         other = names.setdefault(source.name, source)
@@ -260,7 +269,7 @@ def _check_names(fields: Sequence[PartitionField], wanted: Sequence[str | int], 
 
 def _known_field(config: Config, source: str | int) -> str | int:
     """Return the ordinal of a field named in ``field.names``; any other field as it is given."""
-    return config.field_names.index(source) if source in config.field_names else source
+    return config.rows.text.names.index(source) if source in config.rows.text.names else source
 
 
 def _width(config: Config, sources: Sequence[Source]) -> int | None:
@@ -268,18 +277,18 @@ def _width(config: Config, sources: Sequence[Source]) -> int | None:
 
     Raises ConfigError if ``field.names`` has fewer or more names.
     """
-    if config.field_count == "any":
+    if config.rows.text.count == "any":
         return None
-    if isinstance(config.field_count, int):
-        return config.field_count
+    if isinstance(config.rows.text.count, int):
+        return config.rows.text.count
     whole = [one for one in sources if one.file_format == "text" and not may_have_ids_alone(config, one)]
     ordered = sorted(whole, key=lambda one: one.name.encode("utf-8", "surrogateescape"))
     first = next((one for one in ordered if one.width is not None), None)
     if first is None or first.width is None:
         return None
-    if config.field_names and len(config.field_names) != first.width:
+    if config.rows.text.names and len(config.rows.text.names) != first.width:
         what = f"its first row has {counted(first.width, 'field')}"
-        raise other_number_of_names(first.path, what, config.field_names, single=first.width == 1)
+        raise other_number_of_names(first.path, what, config.rows.text.names, single=first.width == 1)
     return first.width
 
 
@@ -292,14 +301,14 @@ def _feed_file(
 ) -> UnsplitFile:
     if source.file_format == "text":
         ordinals = [_ordinal(field, one, source, width) for field, one in zip(fields, wanted, strict=True)]
-        ids = config.id_fields
+        ids = config.rows.key.ids
         needed = 1 + max(one for one in (*ids, *ordinals) if isinstance(one, int))
         if not has_ids_alone(config, source, needed if width is None else width):
-            return UnsplitFile(source, config.delimiter, width, tuple(ordinals))
+            return UnsplitFile(source, config.rows.text.delimiter, width, tuple(ordinals))
         positions = tuple(ids.index(one) if one in ids else None for one in ordinals)
-        return UnsplitFile(source, config.delimiter, len(ids), positions)
+        return UnsplitFile(source, config.rows.text.delimiter, len(ids), positions)
     positions = tuple(_position(config, field, one, source) for field, one in zip(fields, wanted, strict=True))
-    return UnsplitFile(source, config.delimiter, source.width, positions)
+    return UnsplitFile(source, config.rows.text.delimiter, source.width, positions)
 
 
 def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: int | None) -> int:
@@ -324,7 +333,7 @@ def _position(config: Config, field: PartitionField, wanted: str | int, source: 
         return None  # without fields, it has no rows
     name = wanted
     if isinstance(wanted, int):
-        names = config.field_names or tuple(schema.names)
+        names = config.rows.text.names or tuple(schema.names)
         if wanted >= len(names):
             what = f"field {wanted} is beyond the {counted(len(names), 'field')} of a row"
             raise error("width", where=source.path, what=what, cure="correct the ordinal (they count from 0)")

@@ -92,12 +92,12 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     published = publish(to, run, write)
     _log.info("published %s", to)
     seconds = round(time.monotonic() - started, 3)
-    warnings = (*config.warnings, *_warnings(config, published.manifest))
+    warnings = (*config.wording.warnings, *_warnings(config, published.manifest))
     return SplitFeed(published.manifest, tuple(samples), ignored, published.litter, warnings, seconds)
 
 
 def _warnings(config: Config, record: SplitRecord) -> Iterator[str]:
-    if config.op_field is None and not config.has_delete_files:
+    if config.rows.ops.field is None and not config.rows.ops.has_delete_files:
         return  # the feed has no deletes
     found = {name: rows for name, rows in record.rows_by_partition().items() if None in dict(values_of(name)).values()}
     if found:
