@@ -150,37 +150,46 @@ def timestamp_column(seconds: Ints, nanos: Ints) -> Any:
     return packed(found.view(np.uint8), np.full(len(found), 12))
 
 
-def to_numbers(order_type: str, column: Any) -> Ints | None:
-    """Return a column as int64, timestamps as microseconds since 1970; None where a value is no such number.
+def compact(order_type: str, column: Any) -> Any:
+    """Return a column as int64, timestamps as microseconds since 1970; as it is where a value is no such number.
 
-    >>> to_numbers("timestamp", timestamp_column(np.array([1]), np.array([250_000]))).tolist()
+    >>> compact("timestamp", timestamp_column(np.array([1]), np.array([250_000]))).to_pylist()
     [1000250]
-    >>> to_numbers("timestamp", timestamp_column(np.array([1]), np.array([7])))
+    >>> compact("timestamp", timestamp_column(np.array([1]), np.array([7]))).type
+    DataType(large_binary)
     """
-    if column.type == pa.int64():
-        numbers: Ints = column.to_numpy()
-        return numbers
+    if order_type != "timestamp":
+        return column
     offsets, data = offsets_of(column)
-    if order_type != "timestamp" or (np.diff(offsets) != _STAMP.itemsize).any():
-        return None
+    if (np.diff(offsets) != _STAMP.itemsize).any():
+        return column
     stamps = data[offsets[0] : offsets[-1]].view(_STAMP)
     seconds = (stamps["seconds"].astype(np.uint64) - np.uint64(_BIAS)).view(np.int64)
     nanos = stamps["nanos"].astype(np.int64)
     if (nanos % 1000).any() or (seconds > _MOST_SECONDS).any() or (seconds < -_MOST_SECONDS).any():
-        return None
-    return seconds * 1_000_000 + nanos // 1000
+        return column
+    return pa.array(seconds * 1_000_000 + nanos // 1000)
 
 
-def from_numbers(order_type: str, numbers: Ints) -> Any:
-    """Undo ``to_numbers``.
+def expanded(order_type: str, column: Any) -> Any:
+    """Undo ``compact``.
 
-    >>> to_value("timestamp", from_numbers("timestamp", np.array([1000250]))[0].as_py())
+    >>> to_value("timestamp", expanded("timestamp", pa.array([1000250]))[0].as_py())
     (1, b'00025')
     """
-    if order_type != "timestamp":
-        return pa.array(numbers, pa.int64())
-    seconds, micros = np.divmod(numbers, 1_000_000)
+    if order_type != "timestamp" or column.type != pa.int64():
+        return column
+    seconds, micros = np.divmod(column.to_numpy(), 1_000_000)
     return timestamp_column(seconds, micros * 1000)
+
+
+def converted_orders(order_type: str, column: Any, wanted: str) -> Any:
+    """Return a column as one of another order type.
+
+    >>> converted_orders("long", pa.array([12]), "string").to_pylist()
+    [b'12']
+    """
+    return column if order_type == wanted else from_texts(wanted, to_texts(order_type, column))
 
 
 def ranks(column: Any) -> Ints:

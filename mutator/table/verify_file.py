@@ -32,7 +32,7 @@ from mutator.pipeline.verify import Difference
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.order_columns import flags, from_texts, to_numbers, to_texts
+from mutator.rules.order_columns import converted_orders, flags, from_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import storage_for
 
@@ -211,24 +211,10 @@ def _compared(plan: Reading, file: FileEntry, rows: VerifiedRows, index: KeyInde
     if not faulty:
         if rows.orders is None:
             return _highs(plan, file, index.orders(entries).take(pa.array(np.argsort(positions))))
-        if not _has_orders(plan, index, rows.orders.take(pa.array(positions))):
+        orders = converted_orders(plan.rows.order_type, rows.orders.take(pa.array(positions)), index.order_type)
+        if not index.orders(entries).equals(orders):
             faulty.append("order values")
     return [Difference(f"its {what} are not those of the rows", file.keys.path) for what in faulty]
-
-
-def _has_orders(plan: Reading, index: KeyIndex, orders: Any) -> bool:
-    """Return whether a key index has the order values of the rows. orders: one per entry."""
-    order_type = index.order_type
-    if order_type is None:
-        return to_numbers(plan.rows.order_type, orders) is None
-    return bool(index.orders(np.arange(index.rows)).equals(_as_type(plan, order_type, orders)))
-
-
-def _as_type(plan: Reading, order_type: str, orders: Any) -> Any:
-    """Return order values as those of the type that they had when the file was written."""
-    if order_type == plan.rows.order_type:
-        return orders
-    return from_texts(order_type, to_texts(plan.rows.order_type, orders))
 
 
 def _extents(plan: Reading, file: FileEntry, rows: VerifiedRows) -> list[Difference]:
@@ -265,7 +251,7 @@ def _rebuilt(plan: Reading, file: FileEntry, rows: VerifiedRows) -> bytes | None
     """Return the key index of a file, made again; None if it is not the one that the log names."""
     counts: Ints = np.array([one.rows for one in file.extents], np.int64)
     for order_type in dict.fromkeys((plan.rows.order_type, "long")):
-        orders = _as_type(plan, order_type, rows.orders)
+        orders = converted_orders(plan.rows.order_type, rows.orders, order_type)
         content, digest = index_bytes(rows.hashes, rows.keys, rows.numbers, counts, order_type, orders)
         if digest == file.keys.checksum:
             return bytes(content)

@@ -307,7 +307,7 @@ def test_a_dataset_of_many_bytes_gets_as_many_buckets_as_in_a_run(tmp_path: Path
 
 
 def test_too_many_bytes_of_keys_are_an_error_that_names_the_file(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(key_index, "MOST_KEY_BYTES", 10)
+    monkeypatch.setattr(key_index, "MOST_BYTES", 10)
     table = Table.create(str(tmp_path / "table"), {"key": "id", "order_by": "at", **NO_LIMITS})
     with pytest.raises(StateError, match=r"part-.*have 12 bytes, which is more than 10; create the table with more"):
         merged(table, tmp_path, 1, [{"id": "abcdef", "at": 1}, {"id": "ghijkl", "at": 1}])

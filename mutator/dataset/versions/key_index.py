@@ -12,9 +12,15 @@ after the other, with one value per row:
     order      0, 1, 2, 4 or 8 bytes, unsigned: the order value, less the lowest one of the file
 
     lowest     int64     order value, after all columns
-    type       uint8     order type; 0: the order values are no numbers, and only the file itself has them
+    type       uint8     order type
     width      uint8     bytes of an order value
     magic      6 bytes   "orders"
+
+Where an order value of the file is not a 64-bit number, width is 255, lowest is the size of all order values, and they
+are two columns:
+
+    order end  uint32    of the order value in the next column
+    order      bytes     as ``order_columns`` has them
 
 Numbers are little-endian. The pages have checksums (``paged_file``), so a search reads and verifies few bytes. Two keys
 may have one hash: the key itself decides.
@@ -46,19 +52,20 @@ from mutator.dataset.versions.paged_file import (
 )
 from mutator.rules.byte_columns import ByteColumn, Bytes, Flags, Ints, chosen, concatenated, joined, offsets_of, packed
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import flags, from_numbers, to_numbers
+from mutator.rules.order_columns import compact, expanded, flags
 from mutator.rules.row_hash import RowHashes
 from mutator.rules.sort_order import hash_order, then_by
 
 _AT_ONCE = 64  # places in the table for each wanted hash, at least: fewer than 1 of 64 other hashes pass
 _FEW, _MOST = 1 << 11, 1 << 15  # wanted hashes for which the table saves more time than it takes
 _TIMES = 4  # with more entries for each wanted hash, a binary search is faster
-MOST_KEY_BYTES = (1 << 32) - 1  # of one file
+MOST_BYTES = (1 << 32) - 1  # of the keys, or the order values, of one file
 _HASH, _POSITION, _ROW_HASH, _KEY_END = range(4)
 _COLUMNS = tuple(map(np.dtype, ("<u8", "<u4", "<u4", "<u4")))
 _TAIL, _MAGIC = struct.Struct("<qBB6s"), b"orders"
-_ORDER_TYPES = (None, "sequence", "long", "timestamp")
+_ORDER_TYPES = (None, "sequence", "long", "timestamp", "decimal", "string")
 _WIDTHS = (0, 1, 2, 4, 8)
+_ANY = 255  # width of order values of any length
 _ALL = (1 << 64) - 1
 _EACH = PAGE // 8  # hashes of a page
 _SPARSE = 4  # a search reads single pages where an extent has more than this many for each wanted key
@@ -172,16 +179,13 @@ def index_bytes(
 
     hashes, keys, row_hashes, orders: one per row, in the order of the rows; keys as ``encoded_keys`` returns them.
     extents: int64 array, the number of rows of each extent. orders: as ``order_columns`` has them. Raises ValueError if
-    the keys have too many bytes.
+    the keys or the order values have too many bytes.
     """
     order = hash_order(hashes)
     if len(extents) > 1:
         order = then_by(order, np.repeat(np.arange(len(extents)), extents))
     keys = keys.take(pa.array(order))
-    ends = offsets_of(keys)[0][1:]
-    if len(ends) and ends[-1] > MOST_KEY_BYTES:
-        raise ValueError(f"the keys of this file have {ends[-1]:,} bytes, which is more than {MOST_KEY_BYTES:,}")
-    columns: list[Any] = [hashes[order], order, row_hashes[order], ends]
+    columns: list[Any] = [hashes[order], order, row_hashes[order], _ends("keys", keys)]
     fixed = [column.astype(form, copy=False) for column, form in zip(columns, _COLUMNS, strict=True)]
     # Both threads of a compaction would wait for the copies of an index: a bytearray grows by the digests in place.
     content = bytearray().join([*fixed, joined(keys), *_order_column(order_type, orders.take(pa.array(order)))])
@@ -190,11 +194,21 @@ def index_bytes(
     return content, checksum
 
 
-def _order_column(order_type: str, orders: Any) -> tuple[Any, bytes]:
+def _ends(name: str, values: Any) -> Ints:
+    """Return where each value ends in the bytes of all."""
+    ends = offsets_of(values)[0][1:]
+    if len(ends) and ends[-1] > MOST_BYTES:
+        raise ValueError(f"the {name} of this file have {ends[-1]:,} bytes, which is more than {MOST_BYTES:,}")
+    return ends
+
+
+def _order_column(order_type: str, orders: Any) -> tuple[Any, ...]:
     """Return the order values in the fewest bytes, and the end of the body."""
-    numbers = to_numbers(order_type, orders)
-    if numbers is None:
-        return b"", _TAIL.pack(0, 0, 0, _MAGIC)
+    column = compact(order_type, orders)
+    if column.type != pa.int64():
+        ends, values = _ends("order values", column), joined(column)
+        return ends.astype("<u4"), values, _TAIL.pack(len(values), _ORDER_TYPES.index(order_type), _ANY, _MAGIC)
+    numbers = column.to_numpy()
     lowest = int(numbers.min()) if len(numbers) else 0
     above = numbers.astype(np.uint64) - np.uint64(lowest & _ALL)  # modulo 2 to the power of 64
     highest = int(above.max(initial=0))
@@ -300,37 +314,47 @@ class KeyIndex:
         return self._take(_ROW_HASH, entries)  # type: ignore[no-any-return]
 
     @cached_property
-    def _tail(self) -> tuple[int, str | None, int]:
-        """The lowest order value, the order type, and the bytes of an order value."""
+    def _tail(self) -> tuple[int, str, int, int]:
+        """The lowest order value, the order type, the bytes of an order value, and where the order values begin."""
         size = self._file.size
         lowest, number, width, magic = _TAIL.unpack(self._file.read(size - _TAIL.size, size).tobytes())
-        is_known = magic == _MAGIC and number < len(_ORDER_TYPES) and width in _WIDTHS
-        if not is_known or size - _TAIL.size - self.rows * width < self._begins[-1]:
+        begin = size - _TAIL.size - (self.rows * 4 + lowest if width == _ANY else self.rows * width)
+        order_type = _ORDER_TYPES[number] if magic == _MAGIC and number < len(_ORDER_TYPES) else None
+        if order_type is None or width not in (*_WIDTHS, _ANY) or not self._begins[-1] <= begin <= size - _TAIL.size:
             raise DamagedPage("its order values are not where they should be")
-        return lowest, _ORDER_TYPES[number], width
+        return lowest, order_type, width, begin
 
     @property
-    def order_type(self) -> str | None:
-        """The type of the order values; None if it has none."""
+    def order_type(self) -> str:
+        """The type of the order values."""
         return self._tail[1]
 
     def orders(self, entries: Ints) -> Any:
-        """Return the order values of the rows of some entries, as ``order_columns`` has them. It must have them."""
-        lowest, order_type, width = self._tail
-        assert order_type is not None
+        """Return the order values of the rows of some entries, as ``order_columns`` has them."""
+        return expanded(self.order_type, self.compact_orders(entries))
+
+    def compact_orders(self, entries: Ints) -> Any:
+        """Return the order values of the rows of some entries, as ``order_columns.compact`` returns them."""
+        lowest, _, width, begin = self._tail
+        if width == _ANY:
+            return self._values("order values", begin, begin + 4 * self.rows, entries)
         above = np.zeros(len(entries), np.uint64)
         if width:
-            begin = self._file.size - _TAIL.size - self.rows * width
             above = self._taken(begin, np.dtype(f"<u{width}"), entries).astype(np.uint64)
-        return from_numbers(order_type, (above + np.uint64(lowest & _ALL)).view(np.int64))
+        return pa.array((above + np.uint64(lowest & _ALL)).view(np.int64))
 
     def keys(self, entries: Ints) -> Any:
         """Return the encoded keys of some entries, a pa.Array of large_binary."""
-        ends = self._take(_KEY_END, entries).astype(np.int64)
-        starts = np.where(entries > 0, self._take(_KEY_END, np.maximum(entries - 1, 0)).astype(np.int64), 0)
-        begin = self._begins[-1]
+        return self._values("keys", self._begins[_KEY_END], self._begins[-1], entries)
+
+    def _values(self, name: str, ends_begin: int, begin: int, entries: Ints) -> Any:
+        """Return values of any length, a pa.Array of large_binary, given where their ends and their bytes begin."""
+        form = _COLUMNS[_KEY_END]
+        ends = self._taken(ends_begin, form, entries).astype(np.int64)
+        before = self._taken(ends_begin, form, np.maximum(entries - 1, 0)).astype(np.int64)
+        starts = np.where(entries > 0, before, 0)
         if (ends < starts).any() or ends.max(initial=0) > self._file.size - begin:
-            raise DamagedPage("its keys do not follow each other")
+            raise DamagedPage(f"its {name} do not follow each other")
         spans = (begin + starts) // PAGE, (begin + ends) // PAGE
         if len(entries) and (spans[1] - spans[0]).max() > 1:
             self._file.read(begin, self._file.size)

@@ -31,9 +31,9 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.order_columns import flags, from_numbers, from_texts, to_numbers
+from mutator.rules.order_columns import compact, expanded, flags, from_texts, to_column
 
-_ARRAYS = {"hashes": "u8", "rows": "u4", "entries": "u4", "row_hashes": "u4", "partitions": "u4", "orders": "i8"}
+_ARRAYS = {"hashes": "u8", "rows": "u4", "entries": "u4", "row_hashes": "u4", "partitions": "u4"}
 MOST_ROWS = 1 << 16  # of a file that has merged keys
 _AT_FIRST = 1 << 13  # the same, of files that are there when merged keys are begun: reading more takes too long
 MEMORY = 3 << 26  # bytes of all merged keys of a snapshot
@@ -72,20 +72,20 @@ class PartitionCodes:
 
 @dataclass(frozen=True)
 class KeyRun:
-    """Entries of key indexes, by hash. All columns but the keys are arrays."""
+    """Entries of key indexes, by hash. The keys and order values are pa.Arrays, the other columns np.arrays."""
 
     hashes: Hashes  # with the partition, if keys are unique only within it
     rows: Any  # numbers of the rows, uint32
     entries: Any  # of the key index of the row's file, uint32
     row_hashes: Any
     partitions: Any  # codes, uint32
-    orders: Ints  # order values as numbers
+    orders: Any  # order values, as ``order_columns.compact`` returns them
     keys: Any  # encoded
 
     def taken(self, chosen: Ints) -> KeyRun:
         """Return some of the entries."""
-        keys = self.keys.take(pa.array(chosen))
-        return KeyRun(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, keys=keys)
+        keys, orders = (column.take(pa.array(chosen)) for column in (self.keys, self.orders))
+        return KeyRun(**{name: getattr(self, name)[chosen] for name in _ARRAYS}, keys=keys, orders=orders)
 
     @property
     def nbytes(self) -> int:
@@ -96,13 +96,17 @@ class KeyRun:
         return len(self.hashes)
 
 
-NO_ROWS = KeyRun(**{name: np.zeros(0, form) for name, form in _ARRAYS.items()}, keys=pa.array([], pa.large_binary()))
+def no_rows(order_type: str) -> KeyRun:
+    """Return a run without entries."""
+    arrays = {name: np.zeros(0, form) for name, form in _ARRAYS.items()}
+    return KeyRun(**arrays, keys=pa.array([], pa.large_binary()), orders=compact(order_type, to_column(order_type, [])))
 
 
 def joined_runs(runs: Sequence[KeyRun]) -> KeyRun:
     """Return the entries of all runs, one run after the other."""
-    keys = pa.concat_arrays([run.keys for run in runs])
-    return KeyRun(**{name: np.concatenate([getattr(run, name) for run in runs]) for name in _ARRAYS}, keys=keys)
+    arrays = {name: np.concatenate([getattr(run, name) for run in runs]) for name in _ARRAYS}
+    keys, orders = (pa.concat_arrays([getattr(run, name) for run in runs]) for name in ("keys", "orders"))
+    return KeyRun(**arrays, keys=keys, orders=orders)
 
 
 def by_hash(run: KeyRun) -> KeyRun:
@@ -162,7 +166,7 @@ class MergedKeys:
                 numbers.append(order[which[live]])
                 parts.append(run.taken(at[live]))
         number = np.concatenate(numbers)
-        run = joined_runs(parts) if parts else NO_ROWS
+        run = joined_runs(parts) if parts else no_rows(self.order_type)
         same = flags(pc.equal(run.keys, keys.take(pa.array(number)))) if len(number) else np.zeros(0, np.bool_)
         if codes is not None:
             same = same & (run.partitions == codes[number])
@@ -178,7 +182,7 @@ class MergedKeys:
             entries=run.entries.astype(np.int64),
             row_hashes=run.row_hashes,
             partitions=run.partitions.astype(np.int64),
-            orders=from_numbers(self.order_type, self._raised(run).orders),
+            orders=expanded(self.order_type, self._raised(run)),
         )
 
     def after(self, versions: Sequence[Commit], hidden: Sequence[Hidden], paths: Any) -> MergedKeys:
@@ -238,7 +242,7 @@ class MergedKeys:
             gone.append(rows[inside & places.hides])
             raised = np.flatnonzero(inside[places.touched])
             if len(raised):
-                orders = _numbers(self.order_type, places.orders.take(pa.array(raised)))
+                orders = from_texts(self.order_type, places.orders.take(pa.array(raised))).to_numpy()
                 found = found.with_orders(rows[places.touched[raised]], orders)
         return found.with_hidden(np.concatenate(gone))
 
@@ -250,13 +254,13 @@ class MergedKeys:
         order = np.argsort(rows, kind="stable")
         return replace(self, touched=(rows[order], orders[order]))
 
-    def _raised(self, run: KeyRun) -> KeyRun:
-        """Return a run with the newest order values."""
+    def _raised(self, run: KeyRun) -> Any:
+        """Return the newest order values of a run."""
         rows, orders = self.touched
         if not len(rows):
-            return run
+            return run.orders
         at = np.minimum(np.searchsorted(rows, run.rows), len(rows) - 1)
-        return replace(run, orders=np.where(rows[at] == run.rows, orders[at], run.orders))
+        return pa.array(np.where(rows[at] == run.rows, orders[at], run.orders.to_numpy()))
 
     def _merged(self, runs: tuple[KeyRun, ...]) -> tuple[KeyRun, ...]:
         """Return the same entries in fewer runs."""
@@ -267,18 +271,18 @@ class MergedKeys:
         return runs
 
     def _run_of(self, file: FileEntry, begin: int) -> KeyRun | None:
-        """Return the entries of a file; None if its order values are no numbers."""
+        """Return the entries of a file; None if its order values have another type than those of the others."""
         try:
             index = opened_index(self.table, file)
             if index.order_type != self.order_type:
                 return None
             entries = np.arange(file.rows)
             hashes, rows = index.hashes(), (begin + index.positions(entries)).astype(np.uint32)
-            orders = to_numbers(self.order_type, index.orders(entries))
+            orders = index.compact_orders(entries)
             run_keys, row_hashes = index.keys(entries), index.row_hashes(entries)
         except DamagedPage as fault:
             raise damaged(self.table, file.keys, fault) from None
-        if orders is None:
+        if orders.type != no_rows(self.order_type).orders.type:
             return None
         codes = np.array([self.codes.code(one.partition) for one in file.extents], np.int64)
         partitions = np.repeat(codes, [one.rows for one in file.extents])
@@ -290,15 +294,9 @@ class MergedKeys:
             entries=entries.astype(np.uint32),
             row_hashes=row_hashes,
             partitions=partitions.astype(np.uint32),
-            orders=orders.astype(np.int64),
+            orders=orders,
             keys=run_keys,
         )
-
-
-def _numbers(order_type: str, texts: Any) -> Ints:
-    found = to_numbers(order_type, from_texts(order_type, texts))
-    assert found is not None
-    return found.astype(np.int64)
 
 
 def opened_index(table: str, file: FileEntry) -> KeyIndex:
@@ -364,7 +362,7 @@ def _masked(keys: MergedKeys, snapshot: Snapshot, paths: Sequence[str | None]) -
             touched, texts = masks.touched(str(paths[number]))
             if len(touched):
                 raised.append(begin + touched)
-                orders.append(_numbers(keys.order_type, texts))
+                orders.append(from_texts(keys.order_type, texts).to_numpy())
     found = keys.with_hidden(np.concatenate(gone))
     if len(raised) > 1:
         found = found.with_orders(np.concatenate(raised), np.concatenate(orders))

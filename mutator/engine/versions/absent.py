@@ -17,16 +17,15 @@ from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
 from mutator.dataset.versions.state import BucketCounts
 from mutator.engine.tally import Tally
-from mutator.engine.versions.delta_files import Delta, DeltaWriter, order_bytes, unit_order
+from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values, tombstone_rows
 from mutator.engine.versions.replaced import Replaced
-from mutator.errors import MutatorError
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import from_texts, newest, to_texts
+from mutator.rules.order_columns import newest, to_texts
 from mutator.rules.sort_order import number_order
 
 _FEW = 4  # extents of a file whose hashes are read one extent after the other
@@ -59,7 +58,7 @@ def bury_absent(
         entries, hashes = _of_group(plan, live, extents, group)
         if partitions is None and count and count == len(entries):
             continue
-        found = _absent(plan, live, extents, entries, hashes, met.get(path, ()), replaced)
+        found = _absent(plan, live, extents, entries, hashes, met.get(path, ()))
         positions, hashes, keys, orders, _ = found
         if not len(positions):
             continue
@@ -116,7 +115,6 @@ def _absent(
     entries: Ints,
     hashes: Hashes,
     met: Sequence[Ints],
-    replaced: Replaced | None,
 ) -> _Absent:
     """Return the records of a file that are absent, by position. extents: of the file. entries, hashes: of a group."""
     file = extents[0].file
@@ -132,19 +130,8 @@ def _absent(
         return positions, hashes, None, None, []
     names = np.array([extent.extent.partition for extent in extents], object)
     which = np.searchsorted([extent.end for extent in extents], positions, "right")
-    try:
-        orders = order_values(plan, live, file, entries, positions)
-    except MutatorError as fault:
-        if replaced is None or fault.kind != "table.file":
-            raise
-        orders = _highs(plan, extents, which)  # the data file is damaged: no record is newer than this
+    orders = order_values(plan, live, file, entries, positions)
     return positions, hashes, live.entry_keys(file, entries), orders, names[which].tolist()
-
-
-def _highs(plan: Reading, extents: Sequence[LiveExtent], which: Ints) -> Any:
-    """Return the highest order value of the extent of each record. which: numbers of the extents."""
-    texts = pa.array([order_bytes(one.extent.high) for one in extents], pa.large_binary())
-    return from_texts(plan.rows.order_type, texts).take(pa.array(which))
 
 
 def _tombstones(plan: Reading, buckets: BucketCounts, parts: Sequence[_Absent]) -> Delta:

@@ -30,7 +30,7 @@ from mutator.engine.blocks.mutations import Mutations
 from mutator.engine.versions.apart import salts_of
 from mutator.engine.versions.apply_task import MIXED, UPSERT, WrittenRows
 from mutator.engine.versions.key_search import KeysByBucket
-from mutator.engine.versions.live_rows import LiveRows, taken_tombstones
+from mutator.engine.versions.live_rows import LiveRows
 from mutator.engine.versions.old_values import order_values
 from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import Flags, Ints
@@ -252,15 +252,14 @@ class Rebuilder:
     def _values(self, live: LiveRows, role: str, rows: _Rows) -> tuple[Any, Any]:
         """Return the rows and the order values of the winners that have some live rows; no rows of tombstones."""
         plan, order_type, file = self._plan, self._plan.rows.order_type, rows.file
-        if role == TOMBSTONES:
-            old = taken_tombstones(live.snapshot.table, file, file.rows, rows.positions)
-            return None, from_texts(order_type, old.column("order").combine_chunks())
         orders = order_values(plan, live, file, rows.entries, rows.positions)
         if plan.by_file_name and live is self._base:
             touched, texts = self._masks.touched(file.path)
             newer = dict(zip(touched.tolist(), from_texts(order_type, texts).to_pylist(), strict=True))
             known = zip(rows.positions.tolist(), orders.to_pylist(), strict=True)
             orders = pa.array([newer.get(position, order) for position, order in known], orders.type)
+        if role == TOMBSTONES:
+            return None, orders
         return live.rows(file, rows.positions, rows.entries, plan.rows.layouts["master"]).written(), orders
 
     def _mutations(

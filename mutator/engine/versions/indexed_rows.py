@@ -176,14 +176,11 @@ def read_rows(plan: Reading, live: LiveRows, file: FileEntry, positions: Ints, e
     block = live.rows_of_whole(file, positions, plan.rows.layouts["master"])
     rows = block.written()
     is_present = file.form == live.snapshot.state.schema
-    orders = None if plan.by_file_name else live.orders(file, entries, plan.rows.order_type)
-    if orders is None:
-        orders = order_values(plan, live, file, entries, positions) if plan.by_file_name else block.orders()
     return IndexedRows(
         positions,
         rows,
         tuple(block.keys()),
         live.hashes(file)[entries],
         live.row_hashes(file, entries) if is_present else row_hashes(rows),
-        orders,
+        order_values(plan, live, file, entries, positions),
     )

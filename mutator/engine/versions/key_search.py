@@ -190,7 +190,6 @@ class Search:
         return RowsOfFile(
             live=self._live,
             file=extents[0].file,
-            order_type=self._order_type,
             numbers=numbers,
             entries=entries,
             positions=positions,

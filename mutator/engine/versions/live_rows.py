@@ -33,7 +33,7 @@ from mutator.formats.files.parquet import opened
 from mutator.formats.values.convert import converted
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import flags
+from mutator.rules.order_columns import converted_orders, flags
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import blocks, storage_for
 
@@ -175,10 +175,10 @@ class LiveRows:
             return self.index(file).row_hashes(entries)
 
     def orders(self, file: FileEntry, entries: Ints, order_type: str) -> Any:
-        """Return the order values of the rows of some entries; None if the key index has none of the type."""
+        """Return the order values of the rows of some entries, as those of an order type."""
         with self._verified(file):
             index = self.index(file)
-            return index.orders(entries) if index.order_type == order_type else None
+            return converted_orders(index.order_type, index.orders(entries), order_type)
 
     @contextmanager
     def _verified(self, file: FileEntry) -> Iterator[None]:

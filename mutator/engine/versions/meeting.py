@@ -27,7 +27,7 @@ from mutator.engine.tally import DELETE_WITHOUT_PARTITION
 from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
 from mutator.engine.versions.key_search import Search
 from mutator.engine.versions.live_rows import LiveRows
-from mutator.engine.versions.met_rows import MetRows, known_orders, known_tombstone_orders
+from mutator.engine.versions.met_rows import MetRows, met_tombstone_orders
 from mutator.engine.versions.old_values import tombstone_rows
 from mutator.errors import MutatorError
 from mutator.formats.blocks.block_type import unequal
@@ -103,8 +103,7 @@ class Meeting:
     def _met(self, search: Search, role: str) -> Iterator[MetRows]:
         for met in search.met(role):
             if self._plan.register.by_order:
-                rows = np.arange(len(met.numbers))
-                old = met.orders(self._plan, rows) if role == DATA else met.tombstone_orders(rows)
+                old = met.orders(self._plan, np.arange(len(met.numbers)))
                 same = flags(pc.equal(old, self._winners.found.orders.take(pa.array(met.numbers))))
                 met = met.chosen(np.flatnonzero(same))
             yield met
@@ -147,10 +146,10 @@ class Meeting:
             rows = np.arange(len(same))
             seen = met.orders(plan, rows), self._rows(met)
         if len(rows):
-            old, is_own = known_orders(plan, met, rows, replaced)
+            old = met.orders(plan, rows)
             new = orders.take(pa.array(rows))
             older[rows] = winners.older(old, new)
-            level[rows] = flags(pc.equal(old, new)) & is_own
+            level[rows] = flags(pc.equal(old, new))
         actions = winners.decide_rows(met.numbers, Olds(RECORD, older, same, *seen), level, replaced)
         if len(rows):
             winners.note_late(new, old, winners.late[met.numbers[rows]])
@@ -243,7 +242,8 @@ class Meeting:
         if len(fresh) < len(met.numbers):  # beside a record
             winners.note("met twice", np.delete(met.numbers, fresh))
         numbers, replaced = met.numbers[fresh], self._replaced(met.partitions[fresh])
-        own, orders = known_tombstone_orders(self._plan, met, fresh, self._replaced(met.partitions))
+        own = met.orders(self._plan, fresh)
+        orders = met_tombstone_orders(self._plan, met, fresh, own, self._replaced(met.partitions))
         hidden = []
         for decision, rows, *_ in winners.meet_tombstones(numbers, orders, replaced):
             if decision.result == "write":

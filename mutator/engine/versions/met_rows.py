@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from mutator.errors import MutatorError
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Flags, Ints, exchanged
-from mutator.rules.order_columns import flags, from_texts, met_orders, to_column
+from mutator.rules.order_columns import flags, met_orders, to_column
 from mutator.rules.row_hash import RowHashes
 
 
@@ -30,7 +29,6 @@ class RowsOfFile:
 
     live: LiveRows
     file: FileEntry
-    order_type: str
     numbers: Ints
     entries: Ints
     positions: Ints
@@ -50,13 +48,8 @@ class RowsOfFile:
         return np.full(len(rows), self.file.form)
 
     def orders(self, plan: Reading, rows: Ints) -> Any:
-        """Return the order values of some records, touches included. rows: ascending."""
+        """Return the order values of some records or tombstones, touches included."""
         return order_values(plan, self.live, self.file, self.entries[rows], self.positions[rows])
-
-    def tombstone_orders(self, rows: Ints) -> Any:
-        """Return the order values of some tombstones."""
-        old = taken_tombstones(self.live.snapshot.table, self.file, self.file.rows, self.positions[rows])
-        return from_texts(self.order_type, old.column("order").combine_chunks())
 
     def tombstone_times(self, rows: Ints) -> Any:
         """Return the commit times of some tombstones."""
@@ -99,11 +92,7 @@ class RowsOfSmallFiles:
         return self.snapshot.files.column("schema").take(pa.array(self.files[rows])).to_numpy()  # type: ignore[no-any-return]
 
     def orders(self, plan: Reading, rows: Ints) -> Any:
-        """Return the order values of some records, touches included."""
-        return self.highs.take(pa.array(rows))
-
-    def tombstone_orders(self, rows: Ints) -> Any:
-        """Return the order values of some tombstones."""
+        """Return the order values of some records or tombstones, touches included."""
         return self.highs.take(pa.array(rows))
 
     def tombstone_times(self, rows: Ints) -> Any:
@@ -130,25 +119,12 @@ def _columns_of(met: MetRows, rows: Ints) -> dict[str, Any]:
     return {name: getattr(met, name)[rows] for name in ("numbers", "entries", "positions", "partitions")}
 
 
-def known_orders(plan: Reading, met: MetRows, rows: Ints, replaced: Flags | None) -> tuple[Any, Flags]:
-    """Return the order values of some records, and whether each is its own.
+def met_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags | None) -> Any:
+    """Return the order values of some tombstones that the feed meets.
 
-    Where a data file is needed for them and is damaged, records in partitions that are replaced have the highest order
-    value of their extents instead. rows: ascending. replaced: of all records that were met; None if none is.
+    They differ from their own where a full snapshot removed the record: ``rules.absences``. rows: ascending. own: of
+    these rows. replaced: of all tombstones that were met; None if none is.
     """
-    return _or_highs(met, rows, replaced, partial(met.orders, plan))
-
-
-def known_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, replaced: Flags | None) -> tuple[Any, Any]:
-    """Return the order values of some tombstones, as ``known_orders`` does for records, and those that the feed meets.
-
-    They differ where a full snapshot removed the record: ``rules.absences``.
-    """
-    own = _or_highs(met, rows, replaced, met.tombstone_orders)[0]
-    return own, _met_orders(plan, met, rows, own, replaced)
-
-
-def _met_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags | None) -> Any:
     if plan.register.full or not plan.absences:
         return own
     highest = pc.max(to_column(plan.rows.order_type, list(plan.absences.values())))
@@ -166,19 +142,3 @@ def _met_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replaced: Flags 
 
 def _times(snapshot: Snapshot, file: FileEntry, positions: Ints) -> Any:
     return taken_tombstones(snapshot.table, file, file.rows, positions).column("committed").combine_chunks()
-
-
-def _or_highs(met: MetRows, rows: Ints, replaced: Flags | None, read: Callable[[Ints], Any]) -> tuple[Any, Flags]:
-    own = np.ones(len(rows), np.bool_)
-    try:
-        return read(rows), own
-    except MutatorError as fault:
-        if fault.kind != "table.file" or replaced is None or not replaced[rows].any():
-            raise
-    competing = np.flatnonzero(~replaced[rows])
-    orders = met.highs.take(pa.array(rows))
-    if len(competing):
-        orders = exchanged(orders, [(competing, read(rows[competing]))])
-    own[:] = False
-    own[competing] = True
-    return orders, own

@@ -63,28 +63,30 @@ def test_order_values_are_kept(orders: list[int]) -> None:
 def test_order_values_take_as_few_bytes_as_they_can(highest: int, width: int) -> None:
     sizes = [
         len(index_bytes(_SOME, _keys(_SOME), _SOME.astype(np.uint32), np.array([5]), *_longs(orders, 5))[0])
-        for orders in (None, np.array([7, 7, 7, 7, highest]))
+        for orders in (np.full(5, 7), np.array([7, 7, 7, 7, highest]))
     ]
     assert sizes[1] - sizes[0] == 5 * width
 
 
 @pytest.mark.parametrize(
-    ("order_type", "texts", "known"),
+    ("order_type", "texts", "compact"),
     [
-        ("decimal", [b"1", b"2.5", b"-3"], None),
-        ("string", [b"a", b"", b"b"], None),
-        ("timestamp", [b"2026-01-31T10:00:00Z", b"1969-12-31T23:59:59.999999Z", b"0001-01-01"], "timestamp"),
-        ("timestamp", [b"2026-01-31T10:00:00Z", b"2026-01-31T10:00:00.0000001Z", None], None),
-        ("sequence", [b"1427761080", None, b"7"], "sequence"),
+        ("decimal", [b"1", b"2.5", b"-3"], False),
+        ("string", [b"a", b"", b"b" * 70_000], False),
+        ("timestamp", [b"2026-01-31T10:00:00Z", b"1969-12-31T23:59:59.999999Z", b"0001-01-01"], True),
+        ("timestamp", [b"2026-01-31T10:00:00Z", b"2026-01-31T10:00:00.0000001Z", None], False),
+        ("sequence", [b"1427761080", None, b"7"], True),
     ],
 )
-def test_order_values_that_are_numbers_are_kept(order_type: str, texts: list[bytes | None], known: str | None) -> None:
+def test_order_values_of_each_type_are_kept(order_type: str, texts: list[bytes | None], compact: bool) -> None:
     hashes, orders = _SOME[:3], from_texts(order_type, pa.array(texts, pa.large_binary()))
     content, checksum = index_bytes(hashes, _keys(hashes), hashes.astype(np.uint32), np.array([3]), order_type, orders)
     index = KeyIndex.open("/none", 3, len(content), checksum, content=content)
-    assert index.order_type == known
-    if known is not None:
-        assert index.orders(np.argsort(index.positions(np.arange(3)))).equals(orders)
+    by_position = np.argsort(index.positions(np.arange(3)))
+    assert index.order_type == order_type
+    assert index.orders(by_position).equals(orders)
+    assert index.orders(by_position[1:2]).equals(orders[1:2])
+    assert (index.compact_orders(by_position).type == pa.int64()) == compact
 
 
 def test_two_keys_with_one_hash_are_two_keys() -> None:
