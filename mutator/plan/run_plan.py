@@ -177,7 +177,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     check_lines_alone(config, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)
-    strategy = choose(config, survey, rows, engine)
+    register = SNAPSHOT if config.operation.full else LAST_WINS
+    strategy = choose(config, survey, rows, engine, register)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
     inputs = numbered(survey.tombstones, master, survey.feed, rows)
@@ -200,7 +201,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         chunks=Chunks(size, feed_chunk, ENDLESS if rows.whole else size),
         rejects=rejects_of(config),
         limits=limits_of(config),
-        register=SNAPSHOT if config.operation.full else LAST_WINS,
+        register=register,
         operation=operation,
         replace_damaged=config.operation.replace_damaged and operation != "apply",
         expects_no_rows=operation != config.operation.name,

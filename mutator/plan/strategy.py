@@ -15,6 +15,7 @@ from mutator.formats.blocks.block_types import BLOCK_TYPES
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import INFLATED
+from mutator.rules.register import Register
 
 ENGINES = ("auto", "blocks", "records")
 
@@ -34,8 +35,8 @@ class Strategy:
     reason: str
 
 
-def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strategy:
-    """Choose the strategy. wanted: one of ``ENGINES``. Raises ConfigError for an engine that cannot do the run."""
+def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str, register: Register) -> Strategy:
+    """Choose the strategy. wanted: one of ``ENGINES``. Raises ConfigError for a run that it cannot do."""
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
     form = BLOCK_TYPES[rows.block_type]
@@ -51,10 +52,12 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str) -> Strate
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Strategy("records", "shuffle", buckets, buckets, why)
     if rows.partitioning.fields:
+        if rows.partitioning.by_table and not register.one_decides:
+            raise error("partition.several")
         return _partitioned(config, survey)
     if survey.manifest is not None and survey.manifest.buckets is not None:
         return _managed(survey.manifest.buckets, buckets, why_buckets)
-    return _unmanaged(config, survey, buckets, why_buckets)
+    return _unmanaged(config, survey, buckets, why_buckets, register)
 
 
 def _partitioned(config: Config, survey: Survey) -> Strategy:
@@ -78,7 +81,7 @@ def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:
     return Strategy("blocks", "aligned", buckets, small, why)
 
 
-def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -> Strategy:
+def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str, register: Register) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
     if not config.effort.master_unique:
         why = f"the master has no manifest with buckets, and {setting('master.unique')} does not promise unique IDs"
@@ -88,6 +91,8 @@ def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str) -
         why = "an insert overwrite needs to see which IDs are absent"
     elif not survey.master:
         why = "there is no master yet"
+    elif not register.one_decides:
+        why = "several mutations may decide about an ID"
     elif size > (memory := config.effort.memory_bytes) // _COLUMNS:
         why = f"a feed of {size:,} bytes, as columns, is more than {setting('memory.bytes')}, {memory:,}"
     else:

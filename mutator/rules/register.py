@@ -139,6 +139,11 @@ class Register(ABC):
     reads_rows: bool = False  # it must see the order values and rows of records: a table does not read them otherwise
 
     @property
+    def one_decides(self) -> bool:
+        """Whether a key has one record or tombstone, and one mutation decides about it."""
+        return self.leaves_one and not self.by_order
+
+    @property
     @abstractmethod
     def replacing(self) -> Register:
         """The register that decides in partitions that the feed replaces."""

@@ -16,8 +16,10 @@ import pytest
 import mutator
 from mutator.dataset.side_columns import read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
+from mutator.errors import ConfigError
 from mutator.plan import run_plan
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
+from mutator.table.runners import run_on
 from mutator.table.table import Table
 from tests.laws.toy_registers import History, TwoFields, decided
 from tests.support import local_engine
@@ -52,7 +54,9 @@ def world(rng: random.Random) -> list[Row]:
     return rows
 
 
-def merged(work: Path, runs: list[list[Row]], engine: str, on: Callable[..., Any] = local_engine.mutate) -> State:
+def merged(
+    work: Path, runs: list[list[Row]], engine: str, on: Callable[..., Any] = local_engine.mutate, **settings: str
+) -> State:
     """Merge runs one after the other into a master of two records; return what it has afterwards."""
     master = work / "master"
     master.mkdir(parents=True)
@@ -65,7 +69,7 @@ def merged(work: Path, runs: list[list[Row]], engine: str, on: Callable[..., Any
             lines = (f"{key},{order},{op},{a},{b},,\n" for key, order, op, a, b in rows[part::2])
             (feed / f"f{part}.txt").write_text("".join(lines))
         output = work / f"out{number}"
-        on(SETTINGS, master=master, feed=feed, output=output, engine=engine)
+        on({**SETTINGS, **settings}, master=master, feed=feed, output=output, engine=engine)
         master = output
     rows = [line for path in master.glob("part-*") for line in path.read_text().splitlines()]
     buried = [(key[0].decode(), int(order)) for key, order, _ in tombstones_in(master)]
@@ -127,16 +131,29 @@ def test_any_cut_into_runs_gives_what_the_model_gives(model: Any, engine: str, t
         assert merged(work / "again", [*runs, rows], engine) == expected
 
 
-def applied(work: Path, runs: list[list[Row]]) -> State:
+def test_a_promise_of_unique_ids_does_not_matter(model: Any, tmp_path: Path) -> None:
+    rows = world(random.Random(5))
+    assert merged(tmp_path, [rows], "blocks", **{"master.unique": "true"}) == model(rows)
+
+
+def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
+    moves = {"partitioned.by": "3", "key.scope": "table"}
+    with pytest.raises(ConfigError, match=r"several mutations .* set key\.scope=partition"):
+        merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
+    with pytest.raises(ConfigError, match=r"several mutations .* set key\.scope=partition"):
+        applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
+
+
+def applied(work: Path, runs: list[list[Row]], open_runner: Any = None, **more: str) -> State:
     """Apply runs one after the other to a table of two records; return what it has afterwards."""
-    settings = {"key": "id", "order_by": "at", "op": "op", "header": True, "num.reducer": "2", **NO_LIMITS}
+    settings = {"key": "id", "order_by": "at", "op": "op", "header": True, "num.reducer": "2", **NO_LIMITS, **more}
     work.mkdir(parents=True)
     table = Table.create(str(work / "table"), settings)
     first: list[Any] = [(key, 1, "U", "m", "m", "1", "1") for key in KEYS[:2]]
     for number, rows in enumerate([first, *runs]):
         lines = (",".join(map(str, (*row, "", "")[:7])) + "\n" for row in rows)
         (work / f"{number}.csv").write_text("id,at,op,first,second,at1,at2\n" + "".join(lines))
-        table.apply(str(work / f"{number}.csv"))
+        table.apply(str(work / f"{number}.csv"), open_runner=open_runner)
     left = left_of(open_snapshot(table.path), {}, width=1)
     buried = [(key[0].decode(), int(order)) for key, order in left.tombstones]
     return sorted(",".join(value or "" for value in row.values()) for row in left.rows), sorted(buried)
@@ -158,3 +175,8 @@ def test_a_table_gives_what_the_model_gives(model: Any, tmp_path: Path) -> None:
 def test_spark_gives_what_the_model_gives(model: Any, engine: str, sc: Any, tmp_path: Path) -> None:
     rows = world(random.Random(3))
     assert merged(tmp_path, [rows[:4], rows[4:]], engine, on=partial(mutator.mutate, sc)) == model(rows)
+
+
+def test_a_table_on_spark_gives_what_the_model_gives(model: Any, sc: Any, tmp_path: Path) -> None:
+    rows = world(random.Random(3))
+    assert applied(tmp_path, [rows[:4], rows[4:]], open_runner=run_on("spark")) == model(rows)
