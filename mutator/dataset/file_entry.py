@@ -33,7 +33,7 @@ class FileEntry:
     """A file of a place. Paths are relative to the place, and the path is what identifies the file."""
 
     path: str
-    # data | tombstones | order (row sequences) | filters | rejected | changes | schema | export | index
+    # data | tombstones | order (side columns of rows) | filters | rejected | changes | schema | export | index
     role: str = DATA
     rows: int = 0
     bytes: int
@@ -45,7 +45,7 @@ class FileEntry:
     bucket: int | None = None
     buckets: int | None = None  # of its partition; None: the dataset is unpartitioned
     partition: Mapping[str, str | None] = field(default_factory=dict, hash=False)
-    order: str | None = None  # path of the file with the sequence of each row
+    order: str | None = None  # path of the side file of its rows
     filter: str | None = None  # path of the pack with the filter of its keys
     # Commit time of the run that wrote it, or that last compared its bytes with its checksum; None: unknown
     checked: str | None = None

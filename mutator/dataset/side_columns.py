@@ -1,4 +1,8 @@
-"""Row sequences and tombstones, as Parquet files that any tool can read and whose pages have checksums."""
+"""Side files of data files, and tombstones: Parquet files that any tool can read and whose pages have checksums.
+
+A side file has typed columns with a value for each row of its data file, in the order of the rows: the sequence of the
+row where order comes from file names, and what the register of the run keeps beside it.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
@@ -8,8 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mutator.rules.byte_columns import Ints
+from mutator.dataset.checksum import difference
+from mutator.formats.content import NotReadable
+from mutator.rules.order_columns import SEQUENCE
 from mutator.rules.order_values import NO_SEQUENCE
+from mutator.storage import storage_for
 
 Tombstone = tuple[tuple[bytes, ...], bytes | None, int]  # key, order value as text or None, commit time in ms
 
@@ -18,38 +25,61 @@ _BYTES = 64 << 20  # of tombstones of one row group
 _BY_CHUNK = b"mutator.rows_by_chunk"
 
 
-def write_sequences(stream: BinaryIO, sequences: Ints | Sequence[int], rows_by_chunk: Sequence[int]) -> None:
-    """Write the sequence of each row of a data file, in the order of its rows.
+def write_sides(stream: BinaryIO, columns: Any, rows_by_chunk: Sequence[int]) -> None:
+    """Write what is kept beside each row of a data file.
 
-    sequences: int64, one per row; NO_SEQUENCE if a row has none. rows_by_chunk: number of rows that begin in each
-    checksum chunk of the data file, so that a task that reads one chunk finds the sequences of its rows.
+    columns: a pa.Table, one row per row of the data file; sequences, if there are any, are the first column.
+    rows_by_chunk: number of rows that begin in each checksum chunk of the data file, so that a task that reads one
+    chunk finds the values of its rows.
     """
-    schema = pa.schema(
-        [pa.field("sequence", pa.int64())], metadata={_BY_CHUNK: b",".join(b"%d" % count for count in rows_by_chunk)}
-    )
-    values = np.asarray(sequences, np.int64)
-    with _writer(stream, schema) as writer:
-        for start in range(0, len(values), _ROWS):
-            part = values[start : start + _ROWS]
-            writer.write_table(pa.table([pa.array(part, mask=part == NO_SEQUENCE)], schema=schema))
+    if SEQUENCE in columns.column_names:
+        values = columns.column(SEQUENCE)
+        values = pc.if_else(pc.equal(values, NO_SEQUENCE), pa.scalar(None, pa.int64()), values)
+        columns = columns.set_column(0, SEQUENCE, values)
+    counts = b",".join(b"%d" % count for count in rows_by_chunk)
+    columns = columns.combine_chunks().replace_schema_metadata({_BY_CHUNK: counts})
+    with _writer(stream, columns.schema) as writer:
+        writer.write_table(columns, row_group_size=_ROWS)
 
 
-def read_sequences(stream: BinaryIO, chunk: int) -> Ints:
-    """Return the sequences of the rows that begin in one chunk of the data file; NO_SEQUENCE if a row has none."""
+def read_sides(stream: BinaryIO, wanted: Sequence[Any], chunk: int | None = None) -> Any:
+    """Return what is kept beside the rows that begin in one chunk of the data file, or in all of it: a pa.StructArray.
+
+    wanted: the fields, SEQUENCES first; a column that the file lacks is NULL. A row without a sequence has NO_SEQUENCE.
+    """
     file = pq.ParquetFile(stream, page_checksum_verification=True)
     counts = [int(count) for count in (file.schema_arrow.metadata or {}).get(_BY_CHUNK, b"").split(b",") if count]
-    first = sum(counts[:chunk])
-    last = first + (counts[chunk] if chunk < len(counts) else 0)
-    found: list[Ints] = [np.zeros(0, np.int64)]
-    start = 0
+    first = 0 if chunk is None else sum(counts[:chunk])
+    last = file.metadata.num_rows if chunk is None else first + sum(counts[chunk : chunk + 1])
+    names = [field.name for field in wanted if field.name in file.schema_arrow.names]
+    found, start = [file.schema_arrow.empty_table().select(names)], 0
     for group in range(file.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
         if start < last and start + rows > first:
-            column = file.read_row_group(group, columns=["sequence"]).column(0)
-            wanted = column.slice(max(first - start, 0), min(last, start + rows) - max(first, start))
-            found.append(pc.fill_null(wanted, NO_SEQUENCE).to_numpy())
+            table = file.read_row_group(group, columns=names)
+            found.append(table.slice(max(first - start, 0), min(last, start + rows) - max(first, start)))
         start += rows
-    return np.concatenate(found)
+    whole, count = pa.concat_tables(found), max(min(last, start) - first, 0)
+    columns = [
+        whole.column(one.name).combine_chunks() if one.name in names else pa.nulls(count, one.type) for one in wanted
+    ]
+    columns[0] = columns[0].fill_null(NO_SEQUENCE)
+    return pa.StructArray.from_arrays(columns, fields=list(wanted))
+
+
+def verified_sides(path: str, checksum: str, wanted: Sequence[Any], chunk: int | None = None) -> Any:
+    """Read a side file as ``read_sides`` does, with the first chunk or all chunks once its checksum is verified.
+
+    Parquet's own checksums cover only its pages. Raises NotReadable, StorageError.
+    """
+    why = difference(path, checksum) if not chunk else None
+    if why is None:
+        try:
+            with storage_for(path).open(path) as stream:
+                return read_sides(stream, wanted, chunk)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as fault:
+            why = f"it cannot be read: {fault}"
+    raise NotReadable(f"{path}, with the sequences of its rows: {why}")
 
 
 def tombstone_schema(width: int) -> Any:

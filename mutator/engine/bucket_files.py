@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.side_columns import TombstoneWriter, write_sequences
+from mutator.dataset.side_columns import TombstoneWriter, write_sides
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import create, file_name
 from mutator.errors.failpoints import failpoint
@@ -20,6 +21,7 @@ from mutator.formats.content import Writer
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import SEQUENCE
 
 
 class BucketFiles:
@@ -44,26 +46,26 @@ class BucketFiles:
         self._data = [_DataFile(self, number, stack) for number in unit.numbers]
         self._tombstones = [_TombstoneFile(self, number, stack) for number in unit.numbers]
 
-    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sides: Any) -> None:
         """Write rows to the files of their buckets.
 
         rows: an array of the block type; where it is split by bucket, one element for each row. count: number of rows.
-        hashes: of their keys, one per row; needed for several buckets, and for filters. sequences: one per row; needed
-        where order comes from file names.
+        hashes: of their keys, one per row; needed for several buckets, and for filters. sides: as ``Reading.sides``
+        returns them; needed where there are side files.
         """
         if len(self._data) == 1:
-            self._data[0].write(rows, count, hashes, sequences)
+            self._data[0].write(rows, count, hashes, sides)
             return
         assert hashes is not None
         for file, chosen in self._by_bucket(self._data, hashes):
-            own = None if sequences is None else sequences[chosen]
-            file.write(rows.take(pa.array(chosen)), len(chosen), hashes[chosen], own)
+            index = pa.array(chosen)
+            own = None if sides is None else sides.take(index)
+            file.write(rows.take(index), len(chosen), hashes[chosen], own)
 
     def insert(self, table: Any) -> None:
-        """Write inserted rows. table: pa.Table with the columns "row", "hash" and "order"."""
-        sequences = table.column("order").to_numpy() if self.plan.by_file_name else None
-        rows = table.column("row").combine_chunks()
-        self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
+        """Write inserted rows. table: pa.Table with the columns "row", "hash" and "sides"."""
+        rows, sides = (table.column(name).combine_chunks() for name in ("row", "sides"))
+        self.write(rows, table.num_rows, table.column("hash").to_numpy(), sides)
 
     def bury(self, table: Any) -> None:
         """Write tombstones, sorted by key. table: pa.Table, with the column "hash" if there are several buckets."""
@@ -113,7 +115,7 @@ class BucketFiles:
 
     @property
     def beside(self) -> tuple[FileEntry, ...]:
-        """The files of sequences and of tombstones, once they are closed."""
+        """The side files and the files of tombstones, once they are closed."""
         return tuple(side for file in (*self._data, *self._tombstones) for side in file.beside)
 
 
@@ -142,11 +144,11 @@ _Bucket = TypeVar("_Bucket", bound=_BucketFile)
 
 
 class _DataFile(_BucketFile):
-    """One data file, and the file with the sequences of its rows."""
+    """One data file, and its side file."""
 
     _writer: Writer | None = None
 
-    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sides: Any) -> None:
         if not count:
             return
         if hashes is not None:
@@ -157,24 +159,24 @@ class _DataFile(_BucketFile):
         if self._writer is None:
             self._writer = self._create(self._staging)
         self._writer.write(rows)
-        if self._plan.by_file_name:
-            assert sequences is not None
-            self._sequences.append(sequences)
+        if self._plan.has_sides:
+            assert sides is not None
+            self._sides.append(sides)
 
     def _create(self, staging: str) -> Writer:
         plan, block_type = self._plan, self._plan.block_type
         self._suffix = block_type.suffix(plan.rows.output)
-        self._sequences: list[Ints] = []
+        self._sides: list[Any] = []
         final = self._final_path if plan.by_file_name else None
         self._stream = self._stack.enter_context(create(plan, staging, self._name + self._suffix, final))
         failpoint("task.data.opened", self._attempt)
         stream: Any = self._stream
-        writer = block_type.writer(stream, plan.rows.output, plan.chunks.written if plan.by_file_name else None)
+        writer = block_type.writer(stream, plan.rows.output, plan.chunks.written if plan.has_sides else None)
         self._stack.callback(writer.close)
         return writer
 
     def _final_path(self) -> str:
-        newest = max((int(part.max()) for part in self._sequences if len(part)), default=-1)
+        newest = max(pc.max(part.field(SEQUENCE)).as_py() for part in self._sides)
         return f"{self._name}_{newest}{self._suffix}" if newest >= 0 else self._name + self._suffix
 
     def close(self) -> None:
@@ -184,10 +186,12 @@ class _DataFile(_BucketFile):
         self.rows, self.path = self._writer.rows, self._stream.path
         failpoint("task.data.written", self._attempt)
         order = None
-        if self._plan.by_file_name:
+        if self._plan.has_sides:
             order = f"_mutator/order/{self.path}.order"
+            columns = pa.Table.from_struct_array(pa.chunked_array(self._sides))
+            columns = columns if self._plan.by_file_name else columns.drop_columns([SEQUENCE])
             with create(self._plan, self._staging, order) as side:
-                write_sequences(side, np.concatenate(self._sequences), self._writer.rows_by_chunk)  # type: ignore[arg-type]
+                write_sides(side, columns, self._writer.rows_by_chunk)  # type: ignore[arg-type]
             self.beside.append(side.entry(self.rows, "order", **self._members))
             failpoint("task.order.written", self._attempt)
         self.files.append(self._stream.entry(self.rows, order=order, filter=self._filter, **self._members))

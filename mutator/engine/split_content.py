@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from pyarrow import ArrowException
+import pyarrow as pa
 
-from mutator.dataset.checksum import chunk_of, combine, difference
+from mutator.dataset.checksum import chunk_of, combine
 from mutator.dataset.feed_filters import words_of
 from mutator.dataset.file_content import FileContent
-from mutator.dataset.side_columns import count_tombstones, read_sequences
+from mutator.dataset.side_columns import count_tombstones, verified_sides
 from mutator.engine.receipts import Fault, SplitNumber, SplitReceipt
 from mutator.errors import MutatorError, error
 from mutator.formats.blocks.block_type import Batch
-from mutator.formats.content import OtherHeader, Unfit, unreadable
+from mutator.formats.content import NotReadable, OtherHeader, Unfit, unreadable
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
-from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import SEQUENCES
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream
 
@@ -122,54 +122,56 @@ def checksum_of(plan: Reading, index: int, receipts: Mapping[SplitNumber, SplitR
     return combine(digests, plan.chunk_of(plan.inputs[index]))
 
 
-class RowSequences:
-    """The sequences of a split's rows, in step with the rows that are read.
+class RowSides:
+    """What is kept beside a split's rows, in step with the rows that are read.
 
-    They come from the file of sequences beside the data; without one, each row has the sequence of its file.
+    It comes from the side file of the data file; without one, each row has the sequence of its file.
     """
 
     def __init__(self, plan: Reading, split: Split, file: Input) -> None:
-        """Read the file of sequences. Raises Damage."""
-        self._file = file
-        self._sequences = _recorded_sequences(plan, split, file)
+        """Read the side file. Raises Damage."""
+        self._plan, self._file = plan, file
+        self._sides = _recorded_sides(plan, split, file)
         self._row = 0
 
     @property
     def recorded(self) -> bool:
-        """Whether each row has a sequence of its own."""
-        return self._sequences is not None
+        """Whether there is a side file."""
+        return self._sides is not None
 
-    def of(self, batch: Batch) -> Ints:
-        """Return the sequences of the next batch's records, an int64 array. Raises Damage where they are too few."""
+    def of(self, batch: Batch) -> Any:
+        """Return what is kept beside the next batch's records (``Reading.sides``). Raises Damage if it is too short."""
         count, rejected = len(batch.block), len(batch.rejects)
-        if self._sequences is None:
-            return np.full(count, self._file.sequence, np.int64)
+        if self._sides is None:
+            return self._plan.sides(count, np.full(count, self._file.sequence, np.int64))
         if rejected:  # a rejected row has a sequence, too
             offsets = np.sort(np.array([reject.offset for reject in batch.rejects], np.int64))
             rows = self._row + np.arange(count) + np.searchsorted(offsets, batch.block.offsets)
-            sequences: Ints = self._sequences[rows[rows < len(self._sequences)]]
+            sides = self._sides.take(pa.array(rows[rows < len(self._sides)]))
         else:
-            sequences = self._sequences[self._row : self._row + count]
-        if len(sequences) < count:
+            sides = self._sides.slice(self._row, count)
+        if len(sides) < count:
             raise self._too_few()
         self._row += count + rejected
-        return sequences
+        return sides
 
-    def each(self) -> Iterator[int]:
-        """Return an iterator over the sequences of single rows. It raises Damage at its end."""
-        return itertools.repeat(self._file.sequence) if self._sequences is None else self._each(self._sequences)
+    def each(self) -> Iterator[tuple[Any, ...]]:
+        """Return an iterator over what is kept beside single rows, the sequence first. It raises Damage at its end."""
+        if self._sides is None:
+            return itertools.repeat((self._file.sequence, *(None for _ in self._plan.side_columns)))
+        return self._each(self._sides)
 
-    def _each(self, sequences: Ints) -> Iterator[int]:
-        for sequence in sequences.tolist():
+    def _each(self, sides: Any) -> Iterator[tuple[Any, ...]]:
+        for values in zip(*(column.to_pylist() for column in sides.flatten()), strict=True):
             self._row += 1
-            yield sequence
+            yield values
         raise self._too_few()
 
     def end(self) -> None:
-        """Raise Damage where the split had fewer or more rows than sequences."""
-        if self._sequences is None or self._row == len(self._sequences):
+        """Raise Damage where the split had fewer or more rows than its side file."""
+        if self._sides is None or self._row == len(self._sides):
             return
-        if self._row > len(self._sequences):
+        if self._row > len(self._sides):
             raise self._too_few()
         raise damaged(self._file, "it has fewer rows than the file with their sequences")
 
@@ -177,20 +179,15 @@ class RowSequences:
         return damaged(self._file, "it has more rows than the file with their sequences")
 
 
-def _recorded_sequences(plan: Reading, split: Split, file: Input) -> Ints | None:
-    """Return the sequence of each row of a split, None without a file of sequences. Raises Damage."""
+def _recorded_sides(plan: Reading, split: Split, file: Input) -> Any:
+    """Return what is kept beside each row of a split, None without a side file. Raises Damage."""
     path, order = file.source.order_path, file.source.order_part
-    if path is None or order is None or not plan.by_file_name:
+    if path is None or order is None or not plan.has_sides:
         return None
-    if split.number == 0:  # Parquet's own checksums cover only its pages
-        why = difference(path, order.checksum)
-        if why is not None:
-            raise damaged(file, f"{path}, with the sequences of its rows: {why}")
-    with storage_for(path).open(path) as stream:
-        try:
-            return read_sequences(stream, split.number)
-        except (ArrowException, OSError, ValueError, LookupError) as fault:
-            raise damaged(file, f"{path}, with the sequences of its rows, cannot be read: {fault}") from None
+    try:
+        return verified_sides(path, order.checksum, (*SEQUENCES, *plan.side_columns), split.number)
+    except NotReadable as fault:
+        raise damaged(file, fault) from None
 
 
 def check_tombstones(plan: Reading, split: Split, file: Input) -> SplitReceipt:

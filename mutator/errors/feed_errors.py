@@ -57,6 +57,10 @@ OVERWRITES: dict[int, dict[str, str]] = {
 
 FEEDS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
+        "partition.several": (
+            "several mutations may decide about an ID, and with {key.scope=table} only the last one of an ID finds its "
+            "record; set {key.scope=partition}"
+        ),
         "op.forgotten": (
             "{path}: field {field}, which {the master} lacks, has {codes} in the first rows, and no op code field is "
             "set, so deletes would be upserts: {cure}; or, if it is a new field of the records, set the value of "

@@ -111,10 +111,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{partitioned.by}"
         ),
         "partition.engine": ("{why}, but only the blocks engine merges a partitioned master; {cure}"),
-        "partition.several": (
-            "several mutations may decide about an ID, and with {key.scope=table} only the last one of an ID finds its "
-            "record; set {key.scope=partition}"
-        ),
     },
     3: {  # data
         "partition.empty": (

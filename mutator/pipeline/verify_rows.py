@@ -28,7 +28,7 @@ from mutator.engine.blocks.read_blocks import batches, grouped, rejected, table_
 from mutator.engine.ledger import write_ledger
 from mutator.engine.receipts import LedgerReceipt, MergeReceipt
 from mutator.engine.records.read_records import read_task
-from mutator.engine.split_content import RowSequences, check_tombstones, damage, read_splits, receipt_of
+from mutator.engine.split_content import RowSides, check_tombstones, damage, read_splits, receipt_of
 from mutator.plan.inspect.managed import dataset_sources
 from mutator.plan.inspect.source import Source
 from mutator.plan.reading import SAMPLES, Chunks, Reading
@@ -170,11 +170,11 @@ def _read_blocks(plan: Reading, scope: str | None, filters: FileFilters, split: 
     part = one.source.part
     assert part is not None
     directory = part.directory
-    sequences = RowSequences(plan, split, one)
+    sides = RowSides(plan, split, one)
     for number, (batch, receipt) in enumerate(batches(plan, split, one, trusted=False)):
         yield from rejected(plan, split, one, batch, receipt)
         block = batch.block
-        sequences.of(batch)
+        sides.of(batch)
         if len(block):
             hashes = block.hashes()
             right = _in_bucket(plan, one, hashes)
@@ -184,7 +184,7 @@ def _read_blocks(plan: Reading, scope: str | None, filters: FileFilters, split: 
             keys, within = block.keys(None), directory if scope == "partition" else ""
             states = np.where(right, 0, _MISPLACED) + np.where(filters.excluded(one, hashes, keys[0]), _UNFILTERED, 0)
             yield from _elements(plan, split, number, hashes, keys, states, within)
-    sequences.end()
+    sides.end()
     yield receipt_of(plan, split, receipt)
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from mutator.dataset import checksum
 from mutator.dataset.filter_paths import FilterTarget
@@ -15,6 +16,8 @@ from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import SEQUENCES
+from mutator.rules.order_values import NO_SEQUENCE
 
 SAMPLES = 5  # keys or rows that are shown as examples
 
@@ -41,6 +44,7 @@ class Reading:
     tasks: tuple[tuple[Split, ...], ...] = ()  # what each task reads for the shuffle
     groups: int = 1  # tasks that merge; each merges the buckets whose numbers are equal modulo ``groups``
     by_file_name: bool
+    side_columns: tuple[Any, ...] = ()  # that the register keeps beside each row, pa.Fields
     chunks: Chunks
     rejects: Mapping[str, int] = field(default_factory=dict)  # side -> rejected rows that are allowed, by default 0
     order_max: Any = None  # the highest order value that the feed may have; None: any
@@ -48,6 +52,25 @@ class Reading:
     master: PartitionedMaster | None = None  # None: the master has no partitions yet, or none at all
     master_buckets: int | None = None  # of a managed master
     filters: FilterTarget | None = None  # where filters of the feed's keys go; None: nowhere
+
+    @property
+    def has_sides(self) -> bool:
+        """Return whether data files have side files."""
+        return self.by_file_name or bool(self.side_columns)
+
+    def sides(self, count: int, sequences: Any = None, kept: Any = None) -> Any:
+        """Return what is kept beside some rows, a pa.StructArray.
+
+        sequences: of each row; None: it has none. kept: a column for each of the register's; None: NULLs.
+        """
+        columns = [np.full(count, NO_SEQUENCE) if sequences is None else sequences]
+        columns += [pa.nulls(count, one.type) for one in self.side_columns] if kept is None else kept
+        fields = (*SEQUENCES, *self.side_columns)
+        arrays = [
+            column if isinstance(column, pa.Array) else pa.array(column, one.type)
+            for column, one in zip(columns, fields, strict=True)
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=list(fields))
 
     @property
     def is_partitioned(self) -> bool:

@@ -202,6 +202,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         rejects=rejects_of(config),
         limits=limits_of(config),
         register=register,
+        side_columns=register.side_columns,
         operation=operation,
         replace_damaged=config.operation.replace_damaged and operation != "apply",
         expects_no_rows=operation != config.operation.name,

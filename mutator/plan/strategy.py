@@ -51,6 +51,8 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str, register:
             why = f"blocks was asked for, but {why}"
         why = f"the records engine shuffles master and feed ({why}); {why_buckets}"
         return Strategy("records", "shuffle", buckets, buckets, why)
+    if survey.versioned and register.side_columns:
+        raise error("table.sides")
     if rows.partitioning.fields:
         if rows.partitioning.by_table and not register.one_decides:
             raise error("partition.several")

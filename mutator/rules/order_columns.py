@@ -21,6 +21,8 @@ from mutator.rules.byte_columns import ByteColumn, Flags, Ints, offsets_of, pack
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, format_order
 from mutator.rules.timestamp_columns import parse_usual
 
+SEQUENCE = "sequence"  # name of the side column with the sequences of rows
+SEQUENCES = (pa.field(SEQUENCE, pa.int64()),)  # the side columns that every run has
 _BIAS = 1 << 63
 _MOST_SECONDS = (1 << 63) // 1_000_000 - 1  # whose microseconds are an int64
 _STAMP = np.dtype([("seconds", ">u8"), ("nanos", ">u4")])

@@ -75,11 +75,12 @@ class Olds:
     same: Flags  # the mutation is an upsert with the bytes of the record
     orders: Any = None  # None unless the register reads rows
     rows: Any = None  # of records, as they are written; likewise
+    sides: Any = None  # of records, a pa.StructArray: sequences, and the side columns of the register; likewise
 
     def chosen(self, keys: Ints) -> Olds:
         """Return those of some keys. keys: their numbers."""
-        orders, rows = (None if column is None else column.take(keys) for column in (self.orders, self.rows))
-        return Olds(self.kind, self.older[keys], self.same[keys], orders, rows)
+        seen = (None if column is None else column.take(keys) for column in (self.orders, self.rows, self.sides))
+        return Olds(self.kind, self.older[keys], self.same[keys], *seen)
 
 
 class Met(NamedTuple):
@@ -89,6 +90,7 @@ class Met(NamedTuple):
     keys: Ints  # their numbers
     rows: Any = None  # that are written, a pa.Array; None: those of the last mutations
     orders: Any = None  # that records get, or tombstones; None: likewise
+    sides: Any = None  # that records get, a pa.StructArray of the register's side columns; None if there are none
 
 
 class Mutation(NamedTuple):
@@ -120,6 +122,7 @@ class Old(NamedTuple):
     kind: str
     order: Any = None
     row: bytes = b""
+    sides: tuple[Any, ...] = ()  # of a record, the values of the register's side columns
 
 
 class KeyMet(NamedTuple):
@@ -128,6 +131,7 @@ class KeyMet(NamedTuple):
     decision: Decision
     row: bytes | None = None  # that is written; None: that of the last mutation
     order: Any = None  # that the record gets, or the tombstone; None: likewise
+    sides: tuple[Any, ...] = ()  # that the record gets, the values of the register's side columns
 
 
 class Register(ABC):
@@ -136,6 +140,7 @@ class Register(ABC):
     full: bool = False  # the feed is a snapshot
     leaves_one: bool = True  # a fold leaves one mutation of a key
     by_order: bool = False  # each order value of a key has a record or tombstone of its own
+    side_columns: tuple[Any, ...] = ()  # that it keeps beside each row, pa.Fields; only with ``reads_rows``
     reads_rows: bool = False  # it must see the order values and rows of records: a table does not read them otherwise
 
     @property

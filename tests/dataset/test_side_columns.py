@@ -1,32 +1,44 @@
 """Side files: row sequences and tombstones."""
 
 import io
-from array import array
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset import side_columns
 from mutator.dataset.side_columns import (
     TombstoneWriter,
-    read_sequences,
+    read_sides,
     read_tombstones,
     tombstone_table,
-    write_sequences,
+    write_sides,
 )
+from mutator.rules.order_columns import SEQUENCES
 
 
-@given(st.lists(st.lists(st.integers(-1, 2**63 - 1), max_size=5), min_size=1, max_size=5))
-def test_sequences_are_read_back_by_chunk(chunks):
-    stream = io.BytesIO()
-    write_sequences(
-        stream, array("q", [number for chunk in chunks for number in chunk]), [len(chunk) for chunk in chunks]
-    )
+@given(
+    st.lists(st.lists(st.tuples(st.integers(-1, 2**63 - 1), st.text()), max_size=5), min_size=1, max_size=5),
+    st.sampled_from([1 << 17, 2]),
+)
+def test_columns_are_read_back_by_chunk(chunks, group):
+    stream, at = io.BytesIO(), pa.field("at", pa.string())
+    schema = pa.schema([*SEQUENCES, at])
+    rows = [dict(zip(schema.names, row, strict=True)) for chunk in chunks for row in chunk]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(side_columns, "_ROWS", group)
+        write_sides(stream, pa.Table.from_pylist(rows, schema=schema), [len(chunk) for chunk in chunks])
 
-    assert [read_sequences(io.BytesIO(stream.getvalue()), number).tolist() for number in range(len(chunks))] == chunks
+    def read(*columns, chunk=None):
+        return read_sides(io.BytesIO(stream.getvalue()), columns, chunk).to_pylist()
+
+    assert [row for number in range(len(chunks)) for row in read(*schema, chunk=number)] == rows == read(*schema)
+    assert [len(read(*SEQUENCES, chunk=number)) for number in range(len(chunks))] == list(map(len, chunks))
+    other = pa.field("other", pa.int64())
+    assert [row["other"] for row in read(*SEQUENCES, other)] == [None] * len(rows)
 
 
 @given(

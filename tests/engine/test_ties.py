@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mutator.dataset.side_columns import read_sequences
+from mutator.dataset.side_columns import read_sides
 from mutator.errors import DataError
+from mutator.rules.order_columns import SEQUENCES
 from tests.support.named_runs import ENGINES, TYPED, Work
 
 
@@ -85,7 +86,7 @@ def test_a_master_row_that_the_run_cannot_convert_does_not_shift_the_others(engi
     work.run(settings, master="out1", feed="feed2")
     (path,) = (work.path / "out2" / "_mutator" / "order").iterdir()
     with path.open("rb") as stream:
-        assert read_sequences(stream, 0).tolist() == [1, 5, 6]
+        assert read_sides(stream, SEQUENCES).field(0).to_pylist() == [1, 5, 6]
 
 
 @pytest.mark.parametrize("field", ["id", "at"])

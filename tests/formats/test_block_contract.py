@@ -19,7 +19,7 @@ import pytest
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 
-from mutator.dataset.side_columns import read_sequences, read_tombstones
+from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.errors import MutatorError
 from mutator.formats.blocks.block_type import unequal
 from mutator.formats.blocks.block_types import BLOCK_TYPES
@@ -37,6 +37,7 @@ from mutator.rules.delimiter import field_delimiter
 from mutator.rules.file_names import sequence as sequence_of
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
+from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.order_values import NO_SEQUENCE, ORDER_TYPES
 from mutator.rules.truth_table import check_sums
 from tests.support import local_engine, model
@@ -231,7 +232,7 @@ class Dataset:
             assert path.suffix == SUFFIX
             orders = None
             if part.order is not None:
-                orders = read_sequences((staging / part.order).open("rb"), 0).tolist()
+                orders = read_sides((staging / part.order).open("rb"), SEQUENCES).field(0).to_pylist()
             rows = [row for frame in frames([path.read_bytes()]) for row in frame.to_pylist()]
             assert len(rows) == part.rows
             for offset, row in enumerate(rows):

@@ -14,14 +14,16 @@ from typing import Any
 import pytest
 
 import mutator
-from mutator.dataset.side_columns import read_tombstones
+from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import ConfigError
 from mutator.plan import run_plan
+from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
 from mutator.table.runners import run_on
 from mutator.table.table import Table
-from tests.laws.toy_registers import History, TwoFields, decided
+from tests.laws.toy_registers import History, TwoFields, decided, whole
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 from tests.support.small_runs import known
@@ -58,22 +60,34 @@ def merged(
     work: Path, runs: list[list[Row]], engine: str, on: Callable[..., Any] = local_engine.mutate, **settings: str
 ) -> State:
     """Merge runs one after the other into a master of two records; return what it has afterwards."""
-    master = work / "master"
+    master, beside = work / "master", bool(run_plan.LAST_WINS.side_columns)
     master.mkdir(parents=True)
     for number, key in enumerate(KEYS[:2]):
-        (master / f"{number}.txt").write_text(f"{key},1,m,m,1,1\n")
+        (master / f"{number}.txt").write_text(f"{key},1,m,m\n" if beside else f"{key},1,m,m,1,1\n")
     for number, rows in enumerate(runs):
         feed = work / f"feed{number}"
         feed.mkdir()
         for part in range(2):
-            lines = (f"{key},{order},{op},{a},{b},,\n" for key, order, op, a, b in rows[part::2])
+            end = "" if beside else ",,"
+            lines = (f"{key},{order},{op},{a},{b}{end}\n" for key, order, op, a, b in rows[part::2])
             (feed / f"f{part}.txt").write_text("".join(lines))
         output = work / f"out{number}"
         on({**SETTINGS, **settings}, master=master, feed=feed, output=output, engine=engine)
         master = output
     rows = [line for path in master.glob("part-*") for line in path.read_text().splitlines()]
+    if beside:
+        rows = [
+            whole(line.encode(), tuple(orders.values())[1:]).decode()
+            for part in known(master).files
+            for line, orders in zip((master / part.path).read_text().splitlines(), sides_of(master, part), strict=True)
+        ]
     buried = [(key[0].decode(), int(order)) for key, order, _ in tombstones_in(master)]
     return sorted(rows), sorted(buried)
+
+
+def sides_of(output: Path, part: FileEntry) -> list[dict[str, Any]]:
+    with Path(output, str(part.order)).open("rb") as stream:
+        return read_sides(stream, (*SEQUENCES, *run_plan.LAST_WINS.side_columns)).to_pylist()
 
 
 def tombstones_in(output: Path) -> Iterator[Any]:
@@ -105,13 +119,20 @@ def last_fields(rows: list[Row]) -> State:
     return sorted(kept), sorted((key, order) for key, (kind, order, _) in state.items() if kind == TOMBSTONE)
 
 
-TOYS = [(History(), all_events), (TwoFields(), last_fields)]
+TOYS = {
+    "history": (History(), all_events),
+    "two fields": (TwoFields(), last_fields),
+    "beside": (TwoFields(beside=True), last_fields),
+}
 
 
-@pytest.fixture(params=TOYS, ids=["history", "two fields"])
+IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields"], indirect=True)
+
+
+@pytest.fixture(params=["history", "beside"])
 def model(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give all plans a toy register, and return what it must give."""
-    register, expected = request.param
+    register, expected = TOYS[request.param]
     monkeypatch.setattr(run_plan, "LAST_WINS", register)
     return expected
 
@@ -138,9 +159,10 @@ def test_a_promise_of_unique_ids_does_not_matter(model: Any, tmp_path: Path) -> 
 
 def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
     moves = {"partitioned.by": "3", "key.scope": "table"}
-    with pytest.raises(ConfigError, match=r"several mutations .* set key\.scope=partition"):
+    why = r"several mutations .* set key\.scope=partition"
+    with pytest.raises(ConfigError, match=why):
         merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
-    with pytest.raises(ConfigError, match=r"several mutations .* set key\.scope=partition"):
+    with pytest.raises(ConfigError, match="values beside each row" if run_plan.LAST_WINS.side_columns else why):
         applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
 
 
@@ -159,6 +181,7 @@ def applied(work: Path, runs: list[list[Row]], open_runner: Any = None, **more: 
     return sorted(",".join(value or "" for value in row.values()) for row in left.rows), sorted(buried)
 
 
+@IN_TABLES
 def test_a_table_gives_what_the_model_gives(model: Any, tmp_path: Path) -> None:
     rng = random.Random(11)
     for number in range(6):
@@ -177,6 +200,7 @@ def test_spark_gives_what_the_model_gives(model: Any, engine: str, sc: Any, tmp_
     assert merged(tmp_path, [rows[:4], rows[4:]], engine, on=partial(mutator.mutate, sc)) == model(rows)
 
 
+@IN_TABLES
 def test_a_table_on_spark_gives_what_the_model_gives(model: Any, sc: Any, tmp_path: Path) -> None:
     rows = world(random.Random(3))
     assert applied(tmp_path, [rows[:4], rows[4:]], open_runner=run_on("spark")) == model(rows)

@@ -64,14 +64,17 @@ class TwoFields(Register):
     """Each mutation sets one of two fields, or both, and each field has the value of the last one that set it.
 
     A row is ``key,order,first,second,order of the first,order of the second``; a ``~`` is an unset field. A delete
-    clears both. A patch of an unknown record inserts it.
+    clears both. A patch of an unknown record inserts it. The last two fields may also be kept beside the row.
     """
 
     leaves_one = False
     reads_rows = True
 
+    def __init__(self, beside: bool = False) -> None:
+        self.side_columns = tuple(pa.field(name, pa.int64()) for name in ("at1", "at2")) if beside else ()
+
     def __reduce__(self) -> Any:
-        return TwoFields, ()
+        return TwoFields, (bool(self.side_columns),)
 
     @property
     def replacing(self) -> Register:
@@ -108,16 +111,29 @@ class TwoFields(Register):
         rows = [None] * len(events.last) if olds.rows is None else texts_of(olds.rows)
         form = events.bag.rows("written", events.last[:1]).type
         orders = [None] * len(events.last) if olds.orders is None else olds.orders.to_pylist()
+        if olds.sides is not None and self.side_columns:
+            _, *kept = (column.to_pylist() for column in olds.sides.flatten())
+            rows = [whole(row, orders) for row, *orders in zip(rows, *kept, strict=True)]
         for number, (first, last) in enumerate(zip(events.first.tolist(), events.last.tolist(), strict=True)):
             every = np.arange(first, last + 1)
             written, own = texts_of(events.bag.rows("written", every)), events.bag.rows("orders", every).to_pylist()
             columns = zip(own, events.bag.rows("deletes", every).tolist(), written, strict=True)
             mutations = [Mutation((at,), is_delete, text) for at, is_delete, text in columns]
             decision, row, order = decided(olds.kind, orders[number], rows[number], mutations)
-            found.setdefault(decision, []).append((number, row or written[-1], order))
+            row, sides = self._parted(row)
+            found.setdefault(decision, []).append((number, row or written[-1], order, *sides))
         for decision, results in found.items():
-            numbers, new_rows, new_orders = zip(*results, strict=True)
-            yield Met(decision, np.array(numbers), rows_of(new_rows, form), pa.array(new_orders, pa.int64()))
+            numbers, new_rows, new_orders, *columns = zip(*results, strict=True)
+            arrays = [pa.array(column, pa.int64()) for column in columns]
+            sides = pa.StructArray.from_arrays(arrays, fields=list(self.side_columns)) if arrays else None
+            yield Met(decision, np.array(numbers), rows_of(new_rows, form), pa.array(new_orders, pa.int64()), sides)
+
+    def _parted(self, row: bytes | None) -> tuple[bytes | None, tuple[Any, ...]]:
+        """Return a row as it is written, and what is kept beside it."""
+        if row is None or not self.side_columns:
+            return row, (None,) * len(self.side_columns)
+        body, *orders = row.rstrip(b"\n").rsplit(b",", 2)
+        return body + row[len(row.rstrip(b"\n")) :], tuple(map(int, orders))
 
     def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
         found = [Mutation(place, *value) for place, value in mutations]
@@ -129,7 +145,17 @@ class TwoFields(Register):
         if folded is None:
             result = Decision("keep", None, "kept") if old.kind == RECORD else Decision("keep tombstone", None, None)
             return KeyMet(result)
-        return KeyMet(*decided(old.kind, old.order, old.row, folded.left))
+        row = whole(old.row, old.sides) if old.kind == RECORD and self.side_columns else old.row
+        decision, new_row, order = decided(old.kind, old.order, row, folded.left)
+        new_row, sides = self._parted(new_row)
+        return KeyMet(decision, new_row, order, sides)
+
+
+def whole(row: bytes, orders: Sequence[Any]) -> bytes:
+    """Return a row with the orders of its fields; those of a row that no run wrote are the order of the row."""
+    body = row.rstrip(b"\n")
+    own = [body.split(b",")[1] if order is None else b"%d" % order for order in orders]
+    return b",".join([body, *own]) + row[len(body) :]
 
 
 def texts_of(rows: Any) -> list[bytes]:

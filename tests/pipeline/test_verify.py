@@ -14,16 +14,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from mutator import cli
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
-from mutator.dataset.side_columns import read_sequences, write_sequences
+from mutator.dataset.side_columns import read_sides, write_sides
 from mutator.engine.spark.spark_runner import SparkRunner
 from mutator.errors import StateError
 from mutator.pipeline.verify import verify
 from mutator.rules.key_hash import bucket_of
+from mutator.rules.order_columns import SEQUENCE, SEQUENCES
 from tests.support import local_engine
 from tests.support.effort import share
 
@@ -570,10 +572,11 @@ def test_run_on_a_master_with_other_sequences_stops(made, tmp_path):
     name = next(part.order for part in known_of(master).files)
     data = (master / name).read_bytes()
     with (master / name).open("rb") as stream:
-        sequences = read_sequences(stream, 0).tolist()
+        sequences = read_sides(stream, SEQUENCES).field(0).to_pylist()
     forged = io.BytesIO()
     forged.close = lambda: None  # the writer closes its stream
-    write_sequences(forged, [sequence + 1 if sequence == 2 else sequence for sequence in sequences], [len(sequences)])
+    others = [sequence + 1 if sequence == 2 else sequence for sequence in sequences]
+    write_sides(forged, pa.table({SEQUENCE: others}), [len(sequences)])
     assert len(forged.getvalue()) == len(data)  # otherwise the size would reveal it
 
     with changed(master / name, forged.getvalue()), pytest.raises(StateError):

@@ -21,9 +21,10 @@ import numpy as np
 
 import mutator
 from mutator.dataset import checksum
-from mutator.dataset.side_columns import read_sequences, read_tombstones
+from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.rules import key_hash
 from mutator.rules.key_hash import bucket_of
+from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.truth_table import FEED_OUTCOMES
 from tests.support import local_engine
 from tests.support.model import Key, Row
@@ -206,7 +207,7 @@ def sequences_of(path: str, part: dict[str, Any]) -> list[int]:
     found = []
     for number in range(math.ceil(part["bytes"] / chunk)):
         with open(Path(path, part["order"]), "rb") as stream:
-            found += read_sequences(stream, number).tolist()
+            found += read_sides(stream, SEQUENCES, number).field(0).to_pylist()
     assert len(found) == part["rows"]
     if max(found) >= 0:
         assert part["path"].endswith(f"_{max(found)}.txt"), "the name ends in the highest sequence of the rows in it"

@@ -35,13 +35,13 @@ from mutator.formats.blocks.block_type import Hashes, patched
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.byte_columns import Flags, Ints, exchanged
 from mutator.rules.changes import BEFORE, DELETE
 from mutator.rules.order_columns import flags, from_texts, newest, to_texts, to_value
 
 Blocks = Callable[[], Iterator[MasterBlock]]
-# Rows, how many they are, their hashes and sequences (None unless ``Output.exact``).
-Kept = tuple[Any, int, Hashes | None, Ints | None]
+# Rows, how many they are, their hashes and side columns (None unless ``Output.exact``).
+Kept = tuple[Any, int, Hashes | None, Any]
 
 
 class Output:
@@ -129,7 +129,7 @@ def merge_blocks(
 
 
 def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: Flags | None) -> Any:
-    """Return a pa.Table of the rows that winners met, with "row", "action", "order" and "written"; None without any.
+    """Return a pa.Table of the rows that winners met, with "row", "action", "sides" and "written"; None without any.
 
     replaced: which rows of the block are in partitions that are replaced.
     """
@@ -152,11 +152,11 @@ def _met(winners: Winners | None, block: MasterBlock, dropped: Ints, replaced: F
         return None
     records = block.block.written().take(pa.array(rows))
     of_rows = None if replaced is None else replaced[rows]
-    actions = winners.meet_rows(positions, block.orders(rows), records, of_rows)
+    actions = winners.meet_rows(positions, block.orders(rows), records, block.sides.take(pa.array(rows)), of_rows)
     gone = np.flatnonzero(actions == GONE)
     winners.bury(positions[gone])
-    orders, written = winners.left(positions)
-    return pa.table({"row": pa.array(rows), "action": pa.array(actions), "order": orders, "written": written})
+    _, written, sides = winners.left(positions)
+    return pa.table({"row": pa.array(rows), "action": pa.array(actions), "sides": sides, "written": written})
 
 
 def _dropped_in(block: MasterBlock, dropped: Ints) -> Ints:
@@ -208,12 +208,12 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     live = count - int(gone.sum())
     if not output.exact:
         return content, live, block.hashes[~gone] if output.hashed else None, None
-    sequences = block.sequences
-    if output.plan.by_file_name and met is not None:
-        touched = (actions == TOUCH) | (actions == WRITE)
-        sequences = sequences.copy()
-        sequences[rows[touched]] = met.column("order").to_numpy()[touched]
-    return content, live, block.hashes[~gone], sequences[~gone]
+    sides = block.sides
+    if output.plan.has_sides and met is not None:
+        touched = np.flatnonzero((actions == TOUCH) | (actions == WRITE))
+        left = met.column("sides").combine_chunks().take(pa.array(touched))
+        sides = exchanged(sides, [(rows[touched], left)])
+    return content, live, block.hashes[~gone], sides.filter(pa.array(~gone))
 
 
 def _note_changes(changes: ChangedRowFile, content: Any, met: Any, absent: Flags) -> None:
@@ -249,7 +249,7 @@ def merge_tombstones(plan: Plan, winners: Winners | None, tables: Iterator[Any],
                         stay[rows[chosen]] = False
                         winners.insert(positions[chosen])
                     elif decision.result == "touch tombstone":
-                        raised, _ = winners.left(positions[chosen])
+                        raised, *_ = winners.left(positions[chosen])
                         table = _touched(plan, table, rows[chosen], raised)
         keep_tombstones(plan, table.filter(pa.array(stay)), output)
 

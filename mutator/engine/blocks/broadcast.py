@@ -84,7 +84,7 @@ def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: in
     try:
         with ExitStack() as stack:
             changes = changed_rows(plan, staging, task, attempt, stack)
-            output = Output(plan, tally, plan.by_file_name, stack, changes)
+            output = Output(plan, tally, plan.has_sides, stack, changes)
             files = BucketFiles(plan, staging, plan.units[task], attempt, stack)
             blocks = partial(from_files, plan, plan.local[task], done)
             for kept in merge_blocks(winners, blocks, none, output, _nothing, stack):

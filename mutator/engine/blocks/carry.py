@@ -126,7 +126,7 @@ def check_master(plan: Plan) -> None:
 
 def make_directories(plan: Plan, staging: str) -> None:
     """Create the directories of the partitions that are written; tasks create none, so a late task finds none."""
-    kinds = ["", "_mutator/tombstones/", *(["_mutator/order/"] if plan.by_file_name else [])]
+    kinds = ["", "_mutator/tombstones/", *(["_mutator/order/"] if plan.has_sides else [])]
     directories = sorted({unit.partition for unit in plan.units if unit.partition})
     storage = storage_for(staging)
     storage.make_directories([f"{staging}/{kind}{directory}" for directory in directories for kind in kinds])

@@ -15,13 +15,14 @@ import pyarrow as pa
 from mutator.engine.blocks.read_blocks import BlockRows, batches
 from mutator.engine.receipts import SplitReceipt
 from mutator.engine.scratch import scratch_directory
-from mutator.engine.split_content import RowSequences, damage_of, damaged
+from mutator.engine.split_content import RowSides, damage_of, damaged
 from mutator.errors import MutatorError
 from mutator.formats.blocks.block_type import Batch, Block, Hashes
 from mutator.formats.content import NotReadable
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import Ints
+from mutator.rules.order_columns import SEQUENCE
 from mutator.storage.compression import CorruptStream
 
 Found = TypeVar("Found")
@@ -35,7 +36,7 @@ class MasterBlock:
     file: Input | None  # None: they come from the shuffle
     base: int  # number of the first row
     block: Block
-    sequences: Ints  # of each row, or of its file
+    sides: Any  # what is kept beside each row: ``Reading.sides``
 
     @cached_property
     def hashes(self) -> Hashes:
@@ -46,10 +47,14 @@ class MasterBlock:
         """Return the key columns of some rows."""
         return self.known(lambda: self.block.keys(rows))
 
+    def sequences(self, rows: Ints) -> Any:
+        """Return the sequences of some rows, or of their files."""
+        return self.sides.field(SEQUENCE).take(pa.array(rows))
+
     def orders(self, rows: Ints) -> Any:
         """Return the order values of some rows."""
         if self.plan.by_file_name:
-            return pa.array(self.sequences[rows])
+            return self.sequences(rows)
         return self.known(lambda: self.block.orders(rows))
 
     def known(self, decode: Callable[[], Found]) -> Found:
@@ -80,14 +85,14 @@ def from_files(
 def _from_split(
     plan: Reading, split: Split, file: Input, base: int, done: Callable[[Split, Input, Batch, SplitReceipt], None]
 ) -> Iterator[MasterBlock]:
-    sequences = RowSequences(plan, split, file)
+    sides = RowSides(plan, split, file)
     for batch, receipt in batches(plan, split, file, trusted=file.source.checksum is not None):
         done(split, file, batch, receipt)
-        own = sequences.of(batch)
+        own = sides.of(batch)
         if len(own):
             yield MasterBlock(plan, file, base, batch.block, own)
         base += len(own)
-    sequences.end()
+    sides.end()
 
 
 def from_shuffle(
@@ -118,12 +123,11 @@ def _blocks(plan: Reading, pieces: Iterator[BlockRows]) -> Iterator[MasterBlock]
     base = 0
     for piece in pieces:
         block = plan.block_type.load([piece.rows], plan.rows.layouts["master"])
-        if piece.sequences is not None:
-            own = np.frombuffer(piece.sequences, np.int64)
+        if piece.sides is not None:
+            own = pa.ipc.open_stream(piece.sides).read_all().column(0).combine_chunks()
         else:
-            own = np.repeat(
-                [plan.sequences[number] for number, _ in piece.inputs], [count for _, count in piece.inputs]
-            )
+            inputs, counts = zip(*piece.inputs, strict=True)
+            own = plan.sides(len(block), np.repeat(plan.sequences[list(inputs)], counts))
         yield MasterBlock(plan, None, base, block, own)
         base += len(block)
 

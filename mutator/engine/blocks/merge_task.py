@@ -69,7 +69,7 @@ def duplicates(plan: Plan, blocks: Any, tally: Tally, stack: ExitStack) -> Ints:
             columns = [
                 *one.keys(rows),
                 one.orders(rows),
-                pa.array(one.sequences[rows]),
+                one.sequences(rows),
                 *([plan.block_type.contents(one.block.rows.take(pa.array(rows)))] if plan.master_is_table else []),
                 pa.array(one.base + rows),
             ]
@@ -134,7 +134,7 @@ def _twice(hashes: Hashes) -> Hashes:
 class RowSink(Protocol):
     """Receives the rows and tombstones that a merge leaves; ``BucketFiles`` writes them."""
 
-    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sides: Any) -> None:
         """Write rows; see ``BucketFiles.write``."""
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
@@ -186,8 +186,8 @@ class UnitTask:
         self.checked: list[str] = []
         self.data = [split for split in splits if plan.inputs[split.input].side == "master"]
         self.buried = [split for split in splits if plan.inputs[split.input].side == "tombstones"]
-        # Rows are split by bucket again, or get a sequence each.
-        exact = exact or plan.by_file_name or len(unit.numbers) > 1
+        # Rows are split by bucket again, or have side columns.
+        exact = exact or plan.has_sides or len(unit.numbers) > 1
         self.output = Output(plan, self.tally, exact, stack, changes, hashed=hashed, unit=unit)
         self.parts = Parts(plan, self.tally, stack)
 

@@ -23,7 +23,7 @@ from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import NOTHING_READ, SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
-    RowSequences,
+    RowSides,
     SplitContent,
     SplitKeys,
     check_tombstones,
@@ -67,7 +67,7 @@ class BlockRows(NamedTuple):
 
     rows: bytes
     inputs: tuple[tuple[int, int], ...]  # (input, rows), in their order
-    sequences: bytes | None  # int64
+    sides: bytes | None  # as Arrow IPC; None: the sequences of their files
 
 
 def read_runs(plan: Plan, splits: Iterable[Split], feed: "type[Feed] | None" = None) -> Iterator[Any]:
@@ -222,7 +222,7 @@ class _Master:
 
     def __init__(self, plan: Reading) -> None:
         self._plan = plan
-        self._waiting: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
+        self._waiting: dict[int, list[tuple[int, bytes, int, Any]]] = {}
         self._sizes: Counter[int] = Counter()
         self._bytes = 0
         self._split = (0, 0)
@@ -231,27 +231,28 @@ class _Master:
     def read(self, split: Split, file: Input) -> Iterator[Any]:
         plan, block_type = self._plan, self._plan.block_type
         self._split = (split.input, split.number)
-        sequences = RowSequences(plan, split, file)
+        sides = RowSides(plan, split, file)
         receipt = NOTHING_READ
         for batch, receipt in batches(plan, split, file, trusted=False):
             yield from rejected(plan, split, file, batch, receipt)
             block = batch.block
-            if sequences.recorded and batch.rejects and not plan.is_partitioned:  # else a row may lack a partition
+            if sides.recorded and batch.rejects and not plan.is_partitioned:  # else a row may lack a partition
                 raise damaged(file, "it has lines that are no rows, and sequences for each row")
-            own = sequences.of(batch) if plan.by_file_name else None
             order, pieces = grouped(block.hashes(), plan.groups)
-            rows = block.rows.take(pa.array(order))
+            index = pa.array(order)
+            rows = block.rows.take(index)
+            own = sides.of(batch).take(index) if plan.has_sides else None
             for group, start, end in pieces:
                 piece = block_type.pack(rows.slice(start, end - start))
-                packed_sequences = b"" if own is None else own[order[start:end]].tobytes()
-                self._waiting.setdefault(group, []).append((split.input, piece, end - start, packed_sequences))
+                beside = None if own is None else own.slice(start, end - start)
+                self._waiting.setdefault(group, []).append((split.input, piece, end - start, beside))
                 self._sizes[group] += len(piece)
                 self._bytes += len(piece)
                 if self._sizes[group] > _PIECE:
                     yield self._piece(group)
             if self._bytes > plan.memory:
                 yield from self.pieces()
-        sequences.end()
+        sides.end()
         yield receipt_of(plan, split, receipt)
 
     def pieces(self) -> Iterator[Any]:
@@ -263,9 +264,11 @@ class _Master:
         parts = self._waiting.pop(group)
         self._bytes -= self._sizes.pop(group)
         self._number += 1
-        sequences = b"".join(own for _, _, _, own in parts) if self._plan.by_file_name else None
+        sides = None
+        if self._plan.has_sides:
+            sides = table_bytes(pa.table([pa.concat_arrays([own for _, _, _, own in parts])], ["sides"]))
         inputs = tuple((number, count) for number, _, count, _ in parts)
-        value = BlockRows(b"".join(rows for _, rows, _, _ in parts), inputs, sequences)
+        value = BlockRows(b"".join(rows for _, rows, _, _ in parts), inputs, sides)
         return (group, (), ROWS, (*self._split, self._number)), tuple(value)
 
 

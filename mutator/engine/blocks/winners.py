@@ -40,7 +40,7 @@ class Winners:
         if not plan.register.leaves_one:
             found, first, last = last_of_keys(found)
             self._ends = first, last
-        self._left: list[tuple[Ints, Any, Any]] = []  # other rows and order values than those of winners
+        self._left: list[tuple[Ints, Any, Any, Any]] = []  # order values and rows that are not the winners', and sides
         self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
         self.met = np.zeros(len(found), np.bool_)
@@ -114,11 +114,11 @@ class Winners:
         order = np.argsort(rows, kind="stable")
         return rows[order], positions[order]
 
-    def meet_rows(self, positions: Ints, old_orders: Any, old_rows: Any, replaced: Flags | None = None) -> Ints:
+    def meet_rows(self, positions: Ints, old_orders: Any, old_rows: Any, sides: Any, replaced: Flags | None) -> Ints:
         """Decide about records and their winners, and count them; return the action on each record.
 
-        positions: numbers of the winners. old_orders, old_rows: order values and rows of the records. replaced: whether
-        the partition of each record is replaced; None if none is.
+        positions: numbers of the winners. old_orders, old_rows, sides: of the records. replaced: whether the partition
+        of each record is replaced; None if none is.
         """
         found = self.found
         actions = np.zeros(len(positions), np.int64)
@@ -140,7 +140,7 @@ class Winners:
         replaced = None if replaced is None else replaced[rows]
         older = self.older(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        seen = (old_orders, old_rows) if self.plan.register.reads_rows else ()
+        seen = (old_orders, old_rows, sides.take(pa.array(rows))) if self.plan.register.reads_rows else ()
         olds = Olds(RECORD, older, same, *seen)
         decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
         self.note_late(orders, old_orders, self.late[positions])
@@ -162,23 +162,25 @@ class Winners:
                 self.tally.counts["rows rewritten"] += len(chosen)
         return actions
 
-    def left(self, positions: Ints) -> tuple[Any, Any]:
-        """Return the order values and the rows that some winners leave, once it is decided about them."""
-        index = pa.array(positions)
+    def left(self, positions: Ints) -> tuple[Any, Any, Any]:
+        """Return the order values, rows and side columns that some winners leave, once it is decided about them."""
+        plan, index = self.plan, pa.array(positions)
         orders, rows = self.found.orders.take(index), self.found.written.take(index)
-        for numbers, new_orders, new_rows in self._left:
+        kept = pa.nulls(len(positions), pa.struct(list(plan.side_columns)))
+        for numbers, new_orders, new_rows, new_sides in self._left:
             at = np.full(len(self.found), -1)
             at[numbers] = np.arange(len(numbers))
             places = np.flatnonzero(at[positions] >= 0)
             which = pa.array(at[positions[places]])
             orders = exchanged(orders, [(places, new_orders.take(which))])
             rows = exchanged(rows, [(places, new_rows.take(which))])
-        return orders, rows
+            kept = kept if new_sides is None else exchanged(kept, [(places, new_sides.take(which))])
+        return orders, rows, plan.sides(len(positions), orders if plan.by_file_name else None, kept.flatten())
 
     def settle(self) -> bool:
         """Give the winners the order values and rows that they leave; return whether these are others."""
         if self._left:
-            orders, rows = self.left(np.arange(len(self.found)))
+            orders, rows, _ = self.left(np.arange(len(self.found)))
             self.found = replace(self.found, orders=orders, rows=rows, written=rows)
         return bool(self._left)
 
@@ -186,7 +188,7 @@ class Winners:
         """Let some winners meet what is there."""
         for met in self._met_by(self._events(positions), olds, replaced):
             if met.rows is not None:
-                self._left.append((positions[met.keys], met.orders, met.rows))
+                self._left.append((positions[met.keys], met.orders, met.rows, met.sides))
             yield met
 
     def _events(self, positions: Ints) -> Events:
@@ -302,27 +304,27 @@ class Winners:
         self._buried.append(positions)
 
     def inserted(self) -> Iterator[Any]:
-        """Yield the winners to insert, by key, as pa.Tables of key columns, "hash", "row" and "order".
+        """Yield the winners to insert, by key, as pa.Tables of key columns, "hash", "row" and "sides".
 
         With "arrives" if changed rows are written: whether the record comes from another partition.
         """
         found = self.found
         columns = [*found.keys, pa.array(found.hashes)]
-        names = [*key_names(len(found.keys)), "hash", "row", "order"]
+        names = [*key_names(len(found.keys)), "hash", "row", "sides"]
         if self.plan.changes is not None:
             names.append("arrives")
         for positions in self._by_key(self._inserted):
             index = pa.array(positions)
-            orders, rows = self.left(positions)
+            _, rows, sides = self.left(positions)
             arrives = [pa.array(found.moves[positions] == ARRIVES)] if self.plan.changes is not None else []
-            yield pa.table([*(column.take(index) for column in columns), rows, orders, *arrives], names)
+            yield pa.table([*(column.take(index) for column in columns), rows, sides, *arrives], names)
 
     def buried(self) -> Iterator[Any]:
         """Yield the new tombstones, by key, as ``tombstone_table`` returns them."""
         for positions in self._by_key(self._buried):
             index = pa.array(positions)
             keys = [column.take(index) for column in self.found.keys]
-            orders, _ = self.left(positions)
+            orders, *_ = self.left(positions)
             yield tombstone_table(self.plan, self.found.hashes[positions], keys, orders, self.plan.now)
 
     def _by_key(self, positions: Sequence[Ints]) -> Iterator[Ints]:

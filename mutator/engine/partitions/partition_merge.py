@@ -64,8 +64,8 @@ def _write(_: UnitTask, files: _BoundedFiles, unit: int, arrived: dict[int, ByUn
     """Write the rows and tombstones that the first step has merged."""
     for table in arrived[ROWS].of(unit):
         files.note_rows(table)
-        hashes, sequences = table.column("hash").to_numpy(), table.column("sequence").to_numpy()
-        files.write(table.column("row").combine_chunks(), table.num_rows, hashes, sequences)
+        rows, sides = (table.column(name).combine_chunks() for name in ("row", "sides"))
+        files.write(rows, table.num_rows, table.column("hash").to_numpy(), sides)
     for table in arrived[TOMBSTONES].of(unit):
         files.note(table.column("key_0"))
         files.bury(table.drop_columns(["unit"]))
@@ -88,7 +88,7 @@ def _blocks(plan: Reading, tables: Iterator[Any]) -> Iterator[MasterBlock]:
     block_type = plan.block_type
     for table in tables:
         block = block_type.load([block_type.pack(table.column("row").combine_chunks())], plan.rows.layouts["master"])
-        yield MasterBlock(plan, None, base, block, table.column("sequence").to_numpy())
+        yield MasterBlock(plan, None, base, block, table.column("sides").combine_chunks())
         base += len(block)
 
 

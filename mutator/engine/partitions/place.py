@@ -25,7 +25,7 @@ from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
 from mutator.engine.receipts import NOTHING_READ
 from mutator.engine.scratch import scratch_directory
-from mutator.engine.split_content import TALLY, RowSequences, read_splits, receipt_of
+from mutator.engine.split_content import TALLY, RowSides, read_splits, receipt_of
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.block_type import Hashes
@@ -33,7 +33,6 @@ from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
-from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import murmur64a
 
 
@@ -70,16 +69,16 @@ def _folded_apart(plan: Plan, found: Mutations) -> Mutations:
 
 
 def _master_rows(plan: Reading, split: Split, file: Input) -> Iterator[Any]:
-    sequences = RowSequences(plan, split, file)
+    sides = RowSides(plan, split, file)
     receipt = NOTHING_READ
     for batch, receipt in batches(plan, split, file, trusted=False):
         yield from rejected(plan, split, file, batch, receipt)
-        block, own = batch.block, sequences.of(batch)
+        block, own = batch.block, sides.of(batch)
         if len(block):
             inputs = np.full(len(block), split.input, np.int64)
             table = rows_table(block.rows, inputs, block.offsets, block.hashes(), own)
             yield routed(ROWS, table, directories_of(plan, block))
-    sequences.end()
+    sides.end()
     yield receipt_of(plan, split, receipt)
 
 
@@ -111,22 +110,20 @@ class _RouteSink:
         self.rows = self.tombstones = 0
         self.files, self.beside = tuple[FileEntry, ...](), tuple[FileEntry, ...]()
 
-    def write(self, rows: Any, count: int, hashes: Hashes | None, sequences: Ints | None) -> None:
+    def write(self, rows: Any, count: int, hashes: Hashes | None, sides: Any) -> None:
         if not count:
             return
         assert hashes is not None
         positions = np.arange(self.rows, self.rows + count)
         self.rows += count
-        own = np.zeros(count, np.int64) if sequences is None else sequences
-        table = rows_table(rows, np.full(count, self._group, np.int64), positions, hashes, own)
+        table = rows_table(rows, np.full(count, self._group, np.int64), positions, hashes, sides)
         placed = self._plan.block_type.partitions(rows, self._plan.rows.layouts["written"])
         self._append(routed(ROWS, table, directory_column(placed.codes, placed.names)))
 
     def finish(self, inserted: Iterator[Any], tombstones: Iterator[Any], tally: Tally) -> None:
         for table in inserted:
-            sequences = table.column("order").to_numpy() if self._plan.by_file_name else None
-            rows = table.column("row").combine_chunks()
-            self.write(rows, table.num_rows, table.column("hash").to_numpy(), sequences)
+            rows, sides = (table.column(name).combine_chunks() for name in ("row", "sides"))
+            self.write(rows, table.num_rows, table.column("hash").to_numpy(), sides)
         for table in tombstones:
             self.tombstones += table.num_rows
             self._append(routed(TOMBSTONES, table, directory_column(np.zeros(table.num_rows, np.int64), [""])))

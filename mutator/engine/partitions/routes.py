@@ -59,9 +59,9 @@ def routed_mutations(found: Mutations) -> Route:
     return routed(FEED, table, found.directories)
 
 
-def rows_table(rows: Any, inputs: Ints, positions: Ints, hashes: Hashes, sequences: Ints) -> Any:
+def rows_table(rows: Any, inputs: Ints, positions: Ints, hashes: Hashes, sides: Any) -> Any:
     """Return a pa.Table of rows, whose order is that of input and position."""
-    columns = {"row": rows, "input": inputs, "position": positions, "hash": hashes, "sequence": sequences}
+    columns = {"row": rows, "input": inputs, "position": positions, "hash": hashes, "sides": sides}
     return table_of_columns(columns)
 
 

@@ -4,7 +4,7 @@ An element is ``((bucket, key, side, precedence), value)``. Its first part is th
 together, first its tombstone, then the master's record, then its mutations, the winner last.
 
     ((bucket, key, TOMBSTONE, ()), (order value, commit time))
-    ((bucket, key, MASTER, precedence), (False, row))
+    ((bucket, key, MASTER, precedence), (False, row, value of a side column of the register, ...))
     ((bucket, key, FEED, precedence), (is delete, row))
 
 The precedence of a row of a table in memory has no offset (0), and then the position of the row, which decides only
@@ -21,7 +21,7 @@ from mutator.dataset.side_columns import read_tombstones
 from mutator.engine.receipts import SplitReceipt
 from mutator.engine.split_content import (
     REJECT,
-    RowSequences,
+    RowSides,
     SplitContent,
     SplitKeys,
     check_tombstones,
@@ -57,8 +57,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     buckets, ledger, shipped = plan.groups, plan.ledger, plan.rejects_shipped[file.side]
     side = MASTER if file.side == "master" else FEED
     rank, by_file_name = file.rank, plan.by_file_name
-    sequences = RowSequences(plan, split, file)
-    each_sequence = sequences.each()
+    sides = RowSides(plan, split, file)
+    each_side = sides.each()
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
@@ -73,7 +73,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
                 add_counts(codes, {record.code: 1}, ())
             continue
         rows += 1
-        sequence = next(each_sequence)
+        sequence, *kept = next(each_side)
         if isinstance(record, Reject):
             rejected += 1
             # Rejects beyond the limit need not travel: they are counted, and the run will fail.
@@ -99,8 +99,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             place = (*place, split.input)
         if filtered:
             yield from keys.add([hash_key(key)])
-        yield (bucket_of(key, buckets), key, side, place), (is_delete, written)
-    sequences.end()
+        yield (bucket_of(key, buckets), key, side, place), (is_delete, written, *(kept if side == MASTER else ()))
+    sides.end()
     yield from keys.filters()
     read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes))
     read = read._replace(units=units.units(), future=units.future, no_mutations=no_mutations)

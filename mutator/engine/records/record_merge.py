@@ -38,8 +38,8 @@ def merge_bucket(
     expire_before: int | None = None,
     spellings: SortedSpellings | None = None,
     absences: Mapping[int, Any] = MappingProxyType({}),
-) -> Iterator[tuple[tuple[Any, ...], tuple[bytes, Any]]]:
-    """Yield ``(position, (row, order value))`` for each record that survives or is inserted; fill the tally.
+) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """Yield ``(position, (row, order value, value of a side column, …))`` for each record that is left; fill the tally.
 
     elements: sorted by (key, side, precedence). bury: called with each tombstone that the bucket has afterwards, by
     key. changed: called with each row that changes, before and after, or None. won: called with the
@@ -55,10 +55,10 @@ def merge_bucket(
         record, tombstone, folded, duplicates = _collect(group, tally.counts, register)
         old = Old(NOTHING)
         if record is not None:
-            old = Old(RECORD, record[0][0], record[1])
+            old = Old(RECORD, record[0][0], record[1], record[2])
         elif tombstone is not None:
             old = Old(TOMBSTONE, tombstone[0] if register.full else met_order(*tombstone, absences))
-        decision, new_row, new_order = register.meet_key(folded, old)
+        decision, new_row, new_order, new_sides = register.meet_key(folded, old)
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision.winner, horizon)
@@ -88,7 +88,7 @@ def merge_bucket(
             position = (INSERTED, key, *place) if record is None else (SURVIVOR, *record[0][2:4], *record[0][5:])
             row = new_row if result == "write" else old.row
             assert row is not None
-            yield position, (row, old.order if result == "keep" else new_order)
+            yield position, (row, *((old.order, *old.sides) if result == "keep" else (new_order, *new_sides)))
             continue
         order, committed = _buried(result, tombstone, old.order, new_order, now)
         if expire_before is not None and committed < expire_before:
@@ -101,13 +101,13 @@ def merge_bucket(
 
 def _collect(
     group: Iterator[Element], counts: Counter[str], register: Register
-) -> tuple[tuple[Precedence, bytes] | None, tuple[Any, int] | None, Folded | None, bool]:
+) -> tuple[tuple[Precedence, bytes, tuple[Any, ...]] | None, tuple[Any, int] | None, Folded | None, bool]:
     """Return what a key's sorted elements are; count those of the master.
 
-    Returns the precedence and the row of the master's record, the order value and commit time of the tombstone, the
-    folded mutations, and whether the master has several rows.
+    Returns the precedence, the row and the sides of the master's record, the order value and commit time of the
+    tombstone, the folded mutations, and whether the master has several rows.
     """
-    record: tuple[Precedence, bytes] | None = None
+    record: tuple[Precedence, bytes, tuple[Any, ...]] | None = None
     tombstone: tuple[Any, int] | None = None
     duplicates = False
     for element in group:
@@ -116,7 +116,7 @@ def _collect(
             if record is not None:
                 counts["master duplicate"] += 1
                 duplicates = True
-            record = precedence, value[1]
+            record = precedence, value[1], value[2:]
         elif side == read_records.TOMBSTONE:
             tombstone = (value[0], value[1])
             counts["tombstones in"] += 1

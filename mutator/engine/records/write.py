@@ -29,7 +29,7 @@ from mutator.rules.order_values import format_order
 _BATCH = 1 << 14  # rows or tombstones that are written at once
 _BATCH_BYTES = 1 << 20
 
-Row = tuple[tuple[Any, ...], tuple[bytes, Any]]  # position, (row, order value)
+Row = tuple[tuple[Any, ...], tuple[Any, ...]]  # position, (row, order value, value of a side column, …)
 
 
 def write_bucket(
@@ -61,9 +61,9 @@ def write_bucket(
             absences=plan.absences,
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
-            found = form.from_contents([row for _, (row, _) in batch], plan.rows.layouts["master"])
-            orders = np.array([order for _, (_, order) in batch], np.int64) if plan.by_file_name else None
-            files.write(found, len(batch), None, orders)
+            contents, orders, *kept = zip(*(values for _, values in batch), strict=True)
+            sides = plan.sides(len(batch), orders if plan.by_file_name else None, kept)
+            files.write(form.from_contents(contents, plan.rows.layouts["master"]), len(batch), None, sides)
         tombstones.flush()
         files.close(tally)
         receipt = tally.receipt(files=files.files, beside=files.beside)

@@ -103,7 +103,8 @@ def _write_unit(plan: Reading, rows: ExtentRows[_Rows], extents: Sequence[LiveEx
     for extent in extents:
         if extent.file.role == DATA:
             for part in rows.data(extent):
-                files.write(part.rows, len(part.positions), part.hashes, part.sequences)
+                sides = None if part.sequences is None else plan.sides(len(part.rows), part.sequences)
+                files.write(part.rows, len(part.positions), part.hashes, sides)
     tombstones = [rows.tombstones(extent) for extent in extents if extent.file.role == TOMBSTONES]
     if tombstones:
         whole = pa.concat_tables(tombstones).combine_chunks()

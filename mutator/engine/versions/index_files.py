@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset import checksum
 from mutator.dataset.file_entry import Extent, FileEntry
-from mutator.dataset.side_columns import read_sequences, tombstone_tables
+from mutator.dataset.side_columns import tombstone_tables, verified_sides
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.engine.versions.delta_files import ApplyTarget, text_of_order, write_key_index
 from mutator.errors import error
@@ -26,7 +26,7 @@ from mutator.plan.reading import Reading
 from mutator.rules.byte_columns import ByteColumn, Ints
 from mutator.rules.file_names import base_name
 from mutator.rules.key_hash import Hashes, hash_columns
-from mutator.rules.order_columns import from_texts, to_texts
+from mutator.rules.order_columns import SEQUENCES, from_texts, to_texts
 from mutator.rules.row_hash import RowHashes, row_hashes
 from mutator.storage import link_or_copy, storage_for
 
@@ -134,15 +134,7 @@ def _sequences(plan: Reading, taken: Taken) -> Ints | None:
     if taken.order is None:
         raise NotReadable("its manifest names no file with the sequences of its rows")
     path = posixpath.join(taken.source, taken.order.path)
-    why = checksum.difference(path, taken.order.checksum)
-    if why is not None:
-        raise NotReadable(f"{path}, with the sequences of its rows: {why}")
-    chunks = max(-(-taken.part.bytes // (checksum.chunk_of(taken.part.checksum) or taken.part.bytes or 1)), 1)
-    found = []
-    for chunk in range(chunks):
-        with storage_for(path).open(path) as stream:
-            found.append(read_sequences(stream, chunk))
-    return np.concatenate(found)
+    return verified_sides(path, taken.order.checksum, SEQUENCES).field(0).to_numpy()  # type: ignore[no-any-return]
 
 
 def _tombstones(plan: Reading, path: str) -> Iterator[_Rows]:

@@ -250,7 +250,7 @@ class Meeting:
                 hidden.append(rows)
                 self._insert.append((numbers[rows], self._own[numbers[rows]]))
             elif decision.result == "touch tombstone":
-                raised, _ = winners.left(numbers[rows])
+                raised, *_ = winners.left(numbers[rows])
                 rows = rows[flags(pc.greater(raised, own.take(pa.array(rows))))]
                 hidden.append(rows)
                 self._bury.append((numbers[rows], met.partitions[fresh[rows]]))

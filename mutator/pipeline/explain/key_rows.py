@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from mutator.engine.blocks.mutations import directories_of
 from mutator.engine.blocks.read_blocks import batches
 from mutator.engine.records.read_records import records_of
-from mutator.engine.split_content import RowSequences, SplitContent
+from mutator.engine.split_content import RowSides, SplitContent
 from mutator.formats.blocks.block_type import Block, Ignored
 from mutator.formats.content import Reject
 from mutator.pipeline.explain.key import WantedKey
@@ -63,10 +63,10 @@ def _splits(number: int, file: Input) -> Sequence[Split]:
 
 def _by_blocks(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
     """Yield the rows and the rejects of a split, and then its number of lines."""
-    sequences, lines = RowSequences(plan, split, file), 0
+    sides, lines = RowSides(plan, split, file), 0
     for batch, _ in batches(plan, split, file, trusted=False):
         yield from batch.rejects
-        own = sequences.of(batch)
+        own = sides.of(batch).field(0).to_numpy()
         rows = _matching(batch.block, wanted)
         if len(rows):
             yield from _key_rows(plan, batch.block, rows, own, by_file=file.side == "feed")
@@ -113,12 +113,12 @@ def _key_rows(plan: Reading, block: Block, rows: Ints, sequences: Ints, *, by_fi
 
 def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> Iterator[KeyRow | Reject | int]:
     """Do the same for rows that cannot be read as blocks."""
-    sequences, lines = RowSequences(plan, split, file).each(), 0
+    sides, lines = RowSides(plan, split, file).each(), 0
     for record in records_of(plan, SplitContent(plan, split, file), file):
         lines += 1
         if record is None or isinstance(record, Ignored):
             continue
-        sequence = next(sequences)
+        sequence, *_ = next(sides)
         if isinstance(record, Reject):
             yield record
         elif record.key == wanted.values:
