@@ -66,10 +66,10 @@ def explained(question: Question) -> Explanation:
 
 
 def _of_master(question: Question, path: str) -> Explanation:
-    from mutator.pipeline.explain.master import explain_master, recorded_settings_of
-    from mutator.pipeline.master_settings import recorded_settings
+    from mutator.pipeline.explain.master import explain_master
+    from mutator.pipeline.master_settings import manifest_at, recorded_settings, recorded_with_feed
 
-    config = question.config_of(partial(recorded_settings_of, path), _IN_MANIFEST)
+    config = question.config_of(partial(recorded_with_feed, manifest_at(path)), _IN_MANIFEST)
     unrecorded = None
     if question.states_deletes:
         unrecorded = question.config_of(partial(recorded_settings, path), _IN_MANIFEST)
@@ -89,7 +89,7 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     """Explain a key of a table. table: its path. base: of the workflow whose target it is."""
     from mutator.dataset.commits import FeedFile
     from mutator.dataset.versions.opening import open_snapshot
-    from mutator.pipeline.explain.feed_files import NOT_FOUND, files_at
+    from mutator.pipeline.explain.feed_reading import NOT_FOUND, files_at
     from mutator.table.explain import ShownPaths, explain_table
     from mutator.table.recorded import SOURCE, recorded_settings
     from mutator.workflow.directory.merged_content import merged_file

@@ -49,6 +49,20 @@ def settings_of_manifest(known: Manifest, settings: Mapping[str, Any]) -> dict[s
     return {key: value for key, value in found.items() if published(key) not in given}
 
 
+def recorded_with_feed(
+    known: Manifest | None, settings: Mapping[str, Any], newest: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the settings of the last run and of a manifest that a user has not set; see ``recorded_settings``.
+
+    newest: settings of the last run; None: those that the manifest has recorded.
+    """
+    given = _given(settings)
+    if newest is None:
+        newest = known.feed_settings[-1].settings if known is not None and known.feed_settings else {}
+    kept = {name: value for name, value in newest.items() if name not in given}
+    return {**recorded_in_manifest(known, {**settings, **kept}), **kept}
+
+
 def shown_fields_of(known: Manifest, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return which values the last run of a dataset may show, as settings that a user has not set.
 

@@ -1,12 +1,7 @@
-"""Why a record of a table is what it is: its versions are followed from the first one on.
+"""The versions of a table whose key is explained: what a version holds of it, and the rows that versions wrote.
 
-A version's mutations of the key are in its feed files, where these can still be read, and its winner is in the files of
-the table. A feed file is read only if the version may have a mutation of the key that its files do not show: a late
-one, an equal one, a rejected one, or one that the winner superseded.
-
-Nothing is written and no lock is taken: feeds may be applied meanwhile.
-
-The rows of one key in the files of a table: what a version holds of it, and the rows that versions wrote.
+The winner of a version is in the files of the table. A feed file is read only if the version may have a mutation of the
+key that its files do not show: a late one, an equal one, a rejected one, or one that the winner superseded.
 
 Order values and contents are those that the merge of a feed compares.
 """
@@ -15,16 +10,15 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from mutator.config import Config
-from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, OVERWRITES, TAG, Commit, FeedFile
+from mutator.dataset.commits import ABANDON, CLEAN, OVERWRITES, TAG, Commit, FeedFile
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
@@ -34,23 +28,19 @@ from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
 from mutator.formats.blocks.column_rows import shown_rows
 from mutator.pipeline.explain.answer import Explanation
-from mutator.pipeline.explain.chain import RunFeed, steps_of
-from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.held import ByPartition
-from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
+from mutator.pipeline.explain.key import Key, key_values, typed_key
 from mutator.pipeline.explain.key_decisions import NOTHING, Held, KeyMutation
-from mutator.pipeline.explain.not_known import horizon_note, settings_note, versions_note
-from mutator.pipeline.explain.place import with_paths
-from mutator.plan.inspect.managed import dataset_schema
+from mutator.pipeline.explain.place import ExplainedKey, ExplainedPlace, HeldOrWhy
+from mutator.pipeline.explain.walk import explain
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
-from mutator.rules.absences import absences_of
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
 from mutator.table.find import Finder
 from mutator.table.outlived import newest_with_less, with_what_is_left
-from mutator.table.prepare import for_tables, manifest_of, survey_of_table
+from mutator.table.prepare import for_tables, survey_of_table
 from mutator.table.recorded import config_of_version
 
 _Place = tuple[LiveExtent, int, int]  # extent, position, entry in the key index
@@ -130,8 +120,8 @@ class TableRecord:
         return order, int(found["committed"].timestamp() * 1000)
 
 
+_Read = TypeVar("_Read")
 _WITHOUT_ROWS = (ABANDON, CLEAN, TAG)
-_MEMORY = "a table in memory"
 # Outcomes of mutations that leave no row and no tombstone behind
 _UNSEEN = ("feed late", "feed no-op", "feed rejected")
 
@@ -162,189 +152,99 @@ def _explained(snapshot: Snapshot, key: Key, config: Config, find: FindFile, pat
         names = [f"field {number}" for number in range(len(config.rows.key.ids))]
         values = dict(zip(names, map(str, key_values(key, names, paths.place, "table")), strict=True))
         return Explanation(paths.place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
-    return _Versions(snapshot, key, config, find, paths).explain()
+    return explain(_Table(snapshot, key, config, find, paths))
 
 
-class _Versions:
-    """The versions of a table that has had rows, and a key."""
+class _Table(ExplainedPlace):
+    """A table that has had rows."""
 
     def __init__(self, snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> None:
         self._snapshot, self._find, self._paths = snapshot, find, paths
-        self._config = for_tables(config, snapshot)
-        self._survey: Survey = survey_of_table(self._config, snapshot)
-        self._finder = Finder(snapshot)
-        self._wanted = self._typed(key)
-        plan = feed_reading(self._config, self._survey, ())
-        self._order_type = plan.rows.order_type
+        config = for_tables(config, snapshot)
+        survey: Survey = survey_of_table(config, snapshot)
+        plan = feed_reading(config, survey, ())
+        found = _typed(survey, Finder(snapshot).names, key, paths.place, plan.rows.order_type)
+        super().__init__(paths.place, "table", snapshot.version.number, config, found)
         self._record = TableRecord(snapshot, key, plan)
-        self._unknown: list[str] = []
-        self._read_as_now: list[int] = []  # versions whose feed files are read with the settings of this call
-        self._files_read = self._excluded = 0
-
-    def explain(self) -> Explanation:
-        """Return the explanation."""
-        now = self._held(self._snapshot.version)
-        written = self._written()
-        versions = self._log()
-        is_first = versions[0].number == 0
-        runs = [
-            run
-            for version in versions
-            if version.number and version.action not in _WITHOUT_ROWS and (run := self._run(version, written))
-        ]
-        absences = absences_of(self._order_type, self._snapshot.state.absences)
-        steps = steps_of(
-            {None: NOTHING} if is_first else None,
-            runs,
-            by_partition=self._finder.by_partition,
-            is_partitioned=self._survey.partitioned is not None,
-            absences=absences,
-        )
-        self._note_cleaned(versions, is_first=is_first)
-        unknown = [*self._unknown, *settings_note(self._read_as_now), *versions_note(steps)]
-        values = [value.decode("utf-8", "backslashreplace") for value in self._wanted.values]
-        return Explanation(
-            place=self._paths.place,
-            kind="table",
-            key=dict(zip(self._finder.names, values, strict=True)),
-            version=self._snapshot.version.number,
-            now=now,
-            given=None,
-            steps=[with_paths(step, self._paths.of) for step in steps if step.touches],
-            order_type=self._order_type,
-            unknown=[*map(self._paths.of, unknown), *horizon_note(self._survey.manifest)],
-            files_read=self._files_read,
-            files_excluded=self._excluded,
-            shows_rows=self._config.wording.report_fields.all,
-            absences=absences,
-        )
-
-    def _typed(self, key: Key) -> WantedKey:
-        known = manifest_of(self._snapshot)
-        assert known is not None
-        stored = dataset_schema(known, self._snapshot.table)
-        assert stored is not None
-        types = [stored.schema.field(name).type for name in self._finder.names]
-        return typed_key(key, self._finder.names, types, self._paths.place, "table")
+        self._earliest = snapshot.state.cleaning.earliest
+        self._notes: list[str] = []
+        self._versions = self._log()
+        rows, why = self._or_why(self._record.written)
+        self._written = rows or {}
+        self._notes += [] if why is None else [f"rows that versions wrote: {why}"]
+        if self._earliest > 1:
+            since = next(one.committed for one in self._versions if one.number == self._earliest)
+            files = "all is gone"
+            if self._has_all:
+                files = "the rows that only they had are gone, and only feed files show them"
+            self._notes.append(f"versions before {self._earliest:,} ({since[:19]}): they were cleaned; {files}")
 
     def _log(self) -> list[Commit]:
         """Return the versions from the first one on; if their entries are lost, from the earliest one."""
         log, last = TableLog(self._snapshot.table), self._snapshot.version.number
-        try:
-            return list(log.after(-1, last))
-        except MutatorError as fault:
-            self._note(f"versions before {self._earliest:,}", fault)
+        versions, why = self._or_why(lambda: list(log.after(-1, last)))
+        if versions is None:
+            self._notes.append(f"versions before {self._earliest:,}: {why}")
             return list(log.after(self._earliest - 1, last))
+        return versions
+
+    def _or_why(self, read: Callable[[], _Read]) -> tuple[_Read | None, str | None]:
+        """Return what a call reads, or None and its fault; raise the fault if a cleaning may be the cause."""
+        try:
+            return read(), None
+        except MutatorError as fault:
+            if newest_with_less(self._snapshot, fault) is not None:
+                raise
+            return None, str(fault)
 
     @property
-    def _earliest(self) -> int:
-        return self._snapshot.state.cleaning.earliest
+    def _has_all(self) -> bool:
+        """Return whether the entries of all versions are there."""
+        return self._versions[0].number == 0
 
     def _is_there(self, version: Commit) -> bool:
         """Return whether the rows of a version were not cleaned."""
         return self._snapshot.state.cleaning.left.has(version.number)
 
-    def _written(self) -> Mapping[int, Sequence[KeyMutation]]:
-        try:
-            return self._record.written()
-        except MutatorError as fault:
-            self._note("rows that versions wrote", fault)
-            return {}
+    def commits(self) -> Sequence[Commit]:
+        return [one for one in self._versions if one.number and one.action not in _WITHOUT_ROWS]
 
-    def _held(self, version: Commit) -> ByPartition | None:
-        """Return what a version holds; None if it was cleaned, or cannot be read."""
-        if not self._is_there(version):
-            return None
-        try:
-            return self._record.at(version.number)
-        except MutatorError as fault:
-            self._note(f"what version {version.number:,} holds", fault)
-            return None
+    def now(self) -> HeldOrWhy:
+        return self.held(self._snapshot.version)
 
-    def _note(self, what: str, fault: MutatorError) -> None:
-        """Note a fault and the part of the answer that it hides; raise it if a cleaning may be the cause."""
-        if newest_with_less(self._snapshot, fault) is not None:
-            raise fault
-        self._unknown.append(f"{what}: {fault}")
+    def given(self, commits: Sequence[Commit]) -> HeldOrWhy:
+        return ({None: NOTHING} if self._has_all else None), None
 
-    def _run(self, version: Commit, written: Mapping[int, Sequence[KeyMutation]]) -> RunFeed | None:
-        """Return a version with its mutations of the key; None if it has nothing to do with the key."""
-        own = written.get(version.number, ())
-        is_feed = version.restored is None and version.action != COMPACT
+    def held(self, version: Commit) -> HeldOrWhy:
+        return self._or_why(lambda: self._record.at(version.number)) if self._is_there(version) else (None, None)
+
+    def concerns(self, version: Commit) -> bool:
+        """Return whether a version wrote a row of the key, or may have had a mutation that left none behind."""
         shows_all = version.restored is None and version.action not in OVERWRITES and self._is_there(version)
-        if shows_all and not own and not any(version.counts.get(name) for name in _UNSEEN):
-            self._excluded += len(version.feed)
+        return not shows_all or bool(self.written(version)) or any(version.counts.get(name) for name in _UNSEEN)
+
+    def written(self, version: Commit) -> Sequence[KeyMutation]:
+        return self._written.get(version.number, ())
+
+    def find(self, version: Commit, part: FeedFile) -> tuple[str | None, str | None]:
+        return self._find(None if version.claim is None else version.claim.run, part)
+
+    def config_of(self, version: Commit, paths: Sequence[str]) -> Config | None:
+        if not version.settings:
             return None
-        run = RunFeed(
-            number=version.number,
-            run=version.run if version.claim is None else version.claim.run,
-            committed=version.committed,
-            now=_tombstone_time(version),
-            full=bool(version.counts.get("master deleted by absence")) and version.action not in OVERWRITES,
-            overwrites=version.action in OVERWRITES,
-            held=self._held(version),
-            restored=None if version.restored is None else version.restored.version,
-            action=version.action,
-            moved=version.action == COMPACT and bool(own),
-        )
-        return self._with_feed(run, version, own) if is_feed else run
-
-    def _with_feed(self, run: RunFeed, version: Commit, own: Sequence[KeyMutation]) -> RunFeed:
-        """Return a version with the rows of the key: those of its feed files, and those of its own files."""
-        paths, gone = list[str](), dict[str, str]()
-        for part in version.feed:
-            path, why = self._find(None if version.claim is None else version.claim.run, part)
-            if path is None:
-                gone[part.name] = str(why)
-            else:
-                paths.append(path)
-        if not version.feed and version.counts.get("feed rows"):
-            gone[_MEMORY] = "it was no file"
-        rows = self._rows(paths, self._config_of(version)) if paths else FeedRows((), ())
-        self._files_read += len(paths)
-        found = {(one.order, one.is_delete) for one in rows.mutations}
-        also = tuple(one for one in _mutations(version, own) if (one.order, one.is_delete) not in found)
-        if gone or rows.unread:
-            rows = replace(rows, mutations=(*rows.mutations, *also))
-        may_have_more = not own or version.counts.get("feed superseded") or version.counts.get("feed rejected")
-        return replace(run, rows=rows, gone=gone if may_have_more else {}, is_winner_known=bool(own))
-
-    def _config_of(self, version: Commit) -> Config:
-        """Return how the feed files of a version were read; where that is not known, how they are read now."""
-        if version.settings:
-            try:
-                config = for_tables(config_of_version(self._snapshot, version.settings), self._snapshot)
-                return replace(
-                    config, wording=replace(config.wording, report_fields=self._config.wording.report_fields)
-                )
-            except MutatorError:  # settings of another release
-                pass
-        self._read_as_now.append(version.number)
-        return self._config
-
-    def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
-        """Return the rows of the key in feed files. config: how they were read."""
         try:
-            return feed_rows(feed_reading(config, self._survey, paths), self._wanted)
-        except MutatorError as fault:
-            return FeedRows((), (), tuple((path, str(fault)) for path in paths))
+            return for_tables(config_of_version(self._snapshot, version.settings), self._snapshot)
+        except MutatorError:  # settings of another release
+            return None
 
-    def _note_cleaned(self, versions: Sequence[Commit], *, is_first: bool) -> None:
-        """Note since when the rows of earlier versions are not known."""
-        if self._earliest > 1:
-            since = next(one.committed for one in versions if one.number == self._earliest)
-            files = "the rows that only they had are gone, and only feed files show them" if is_first else "all is gone"
-            self._unknown.append(f"versions before {self._earliest:,} ({since[:19]}): they were cleaned; {files}")
+    def notes(self) -> Sequence[str]:
+        return self._notes
 
-
-def _tombstone_time(version: Commit) -> int:
-    """Return the commit time of the tombstones of a version, in ms; they are written before it is committed."""
-    times = [time for time, _ in version.absences]
-    return times[-1] if times else int(datetime.fromisoformat(version.committed).timestamp() * 1000)
+    def shown(self, text: str) -> str:
+        return self._paths.of(text)
 
 
-def _mutations(version: Commit, own: Sequence[KeyMutation]) -> Sequence[KeyMutation]:
-    """Return the rows of a version that came from its feed, without tombstones of records that its feed lacked."""
-    if version.counts.get("master deleted by absence"):
-        return [one for one in own if not one.is_delete]
-    return own
+def _typed(survey: Survey, names: Sequence[str], key: Key, path: str, order_type: str) -> ExplainedKey:
+    assert survey.dataset_schema is not None
+    types = [survey.dataset_schema.schema.field(name).type for name in names]
+    return ExplainedKey(survey, tuple(names), typed_key(key, names, types, path, "table"), order_type)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mutator import config
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.pipeline.explain.feed_files import files_at
+from mutator.pipeline.explain.feed_reading import files_at
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import Need
 from mutator.table.explain import ShownPaths, explain_table

@@ -79,9 +79,10 @@ def test_without_filters_the_answer_is_the_same(place):
     assert outcomes(explained(place, "a")) == ["superseded", "deleted"]
 
 
-def test_settings_are_kept_with_the_filters(place, capsys):
+@pytest.mark.parametrize("filters", ["true", "false"])
+def test_settings_are_kept_with_the_filters_or_in_the_manifest(place, capsys, filters):
     place.arrive("f.txt", "a,2,D,x")
-    place.run()
+    place.run(feed_filters=filters)
 
     assert cli.main(["explain", "base", "a"]) == 0
 

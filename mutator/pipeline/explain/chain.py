@@ -4,13 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from mutator.dataset.commits import COMPACT
 from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.held import ByPartition
-from mutator.pipeline.explain.key_decisions import NOTHING, Decided, Held, KeyMutation, decide_key, refined
-from mutator.pipeline.explain.overwritten import absent, decide_overwritten
+from mutator.pipeline.explain.key_decisions import (
+    NOTHING,
+    Decided,
+    Held,
+    KeyMutation,
+    absent,
+    decide_key,
+    decide_overwritten,
+    refined,
+)
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
 
-COMPACTION = "compact"
 _CREATION = "create"
 NO_ROWS = FeedRows((), ())
 
@@ -80,7 +88,7 @@ def steps_of(
         decided: dict[str | None, Decided] = {}
         if run.restored is not None:
             computed = states[max(number for number in states if number is not None and number <= run.restored)]
-        elif run.action == COMPACTION:
+        elif run.action == COMPACT:
             computed = state if run.held is None else None  # it may let tombstones expire
         elif run.action == _CREATION and not run.rows.mutations:
             computed = run.held  # the rows of a dataset that another program wrote
@@ -94,7 +102,7 @@ def steps_of(
             if run.overwrites:
                 decided = {name: absent(decided[name]) for name in decided}
         before, state = state, computed if run.held is None else run.held
-        is_given = run.restored is not None or run.action in (COMPACTION, _CREATION)
+        is_given = run.restored is not None or run.action in (COMPACT, _CREATION)
         is_other = is_given and not decided and _differ(before, state)
         steps.append(ChainStep(run, decided, state, is_other, differs))
         states[run.number] = state

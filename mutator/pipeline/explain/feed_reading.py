@@ -1,17 +1,47 @@
-"""How the rows of feed files are read again: as a run would read them that merges into the present master."""
+"""Feed files that were merged: found where a user says that they are, and read as a run would read them now."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mutator.config import Config
+from mutator.dataset import checksum
+from mutator.dataset.commits import FeedFile
+from mutator.errors import MutatorError
 from mutator.plan.inspect.avro_aliases import config_with_names
+from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.reading import Chunks, Reading
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
+from mutator.storage import Entry, absolute
 
 _CHUNK = 64 << 20
+NOT_FOUND = "not found: give the directory where it is with --feed"
+
+
+@dataclass(frozen=True)
+class GivenFiles:
+    """The files that a user names."""
+
+    entries: Sequence[Entry]
+
+    def path_of(self, part: FeedFile) -> str | None:
+        """Return the path of a file that has the name, the size and the content of a merged one."""
+        for entry in self.entries:
+            if entry.name == part.name and entry.bytes == part.bytes:
+                try:
+                    if checksum.difference(entry.path, part.checksum) is None:
+                        return entry.path
+                except MutatorError:
+                    continue
+        return None
+
+
+def files_at(feed: Sequence[str], config: Config) -> GivenFiles:
+    """Return the files at some paths. Raises MutatorError for paths that cannot be used."""
+    entries, _ = feed_entries([absolute(one) for one in feed], config.inputs.control_suffix)
+    return GivenFiles(list(entries.values()))
 
 
 def survey_of_master(config: Config, master: str) -> Survey:

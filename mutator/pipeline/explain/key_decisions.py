@@ -21,7 +21,7 @@ from mutator.engine.records.record_merge import Tombstone, merge_bucket
 from mutator.engine.tally import Tally
 from mutator.rules import register as rules
 from mutator.rules.absences import met_order
-from mutator.rules.last_wins import LAST_WINS
+from mutator.rules.last_wins import LAST_WINS, REPLACED
 from mutator.rules.order_values import decisive_part, precedence
 from mutator.rules.register import Register
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
@@ -131,13 +131,55 @@ def decide_key(
     after = _after(before, winner, rows, buried)
     notes = tuple(name for name in NOTES if counts[name])
     possible: tuple[str, ...] = ()
-    line: str | None = register.line(*met_by(register, before, ordered, absences))
+    line: str | None = register.line(*_met_by(register, before, ordered, absences))
     if outcome == "updated" and winner is not None and winner.form != before.form:
         outcome, possible, line, notes = None, ("updated", "no-op"), None, ()
-    outcomes = [superseded(one, ordered[-1]) for one in ordered[:-1]]
+    outcomes = [_superseded(one, ordered[-1]) for one in ordered[:-1]]
     if winner is not None:
         outcomes.append(Outcome(winner, outcome, possible))
     return Decided(tuple(outcomes), line, master, before, after, notes)
+
+
+def decide_overwritten(before: Held | None, mutations: Sequence[KeyMutation], absences: Mapping[int, Any]) -> Decided:
+    """Decide about a key as an insert overwrite did, by the table of replaced partitions.
+
+    Whether a partition was replaced follows from all of its mutations. Of a key without one, and of a record in another
+    partition than the winner's, it is only known what the dataset of the run holds. Arguments as for ``decide_key``.
+    """
+    ordered = sorted(mutations, key=lambda one: one.place)
+    if not ordered:
+        return Decided((), None, None, before, None)
+    winner = ordered[-1]
+    lost = [_superseded(one, winner) for one in ordered[:-1]]
+    if before is None or (before.kind != "nothing" and before.partition != winner.partition):
+        return Decided(
+            (*lost, Outcome(winner, None, _possible_outcomes(winner, LAST_WINS, REPLACED))), None, None, before, None
+        )
+    met = _met_by(REPLACED, before, ordered, absences)
+    decision, line = REPLACED.meet_key(*met).decision, REPLACED.line(*met)
+    outcomes = (*lost, Outcome(winner, decision.winner))
+    return Decided(outcomes, line, decision.master, before, _after_overwrite(decision.result, before, winner))
+
+
+def absent(decided: Decided) -> Decided:
+    """Return what was decided about a key; one without mutations whose record is gone was deleted by absence."""
+    before, after = decided.before, decided.after
+    if decided.outcomes or before is None or after is None or (before.kind, after.kind) != ("record", "tombstone"):
+        return decided
+    return replace(decided, line=REPLACED.line(None, rules.Old(rules.RECORD)), master="deleted by absence")
+
+
+def _after_overwrite(result: str, before: Held, winner: KeyMutation) -> Held:
+    """Return what the master has after a result of the table."""
+    if result == "write":
+        shown = winner.row if winner.form else winner.content
+        return Held("record", winner.order, shown, winner.content, winner.form, winner.partition)
+    if result in ("touch", "touch tombstone"):
+        return replace(before, order=winner.order, duplicates=0)
+    if result in ("keep", "keep tombstone"):
+        return before
+    order = before.order if result == "bury record" else winner.order
+    return Held("tombstone", order, partition=before.partition)
 
 
 def refined(decided: Decided, after: Held) -> Decided:
@@ -167,7 +209,7 @@ def _results(after: Held, winner: KeyMutation) -> tuple[str, ...]:
     return ("bury", "touch tombstone", "keep tombstone")  # a tombstone, which has expired
 
 
-def superseded(one: KeyMutation, winner: KeyMutation) -> Outcome:
+def _superseded(one: KeyMutation, winner: KeyMutation) -> Outcome:
     """Return the outcome of a mutation that lost against the winner."""
     return Outcome(one, "superseded", (), winner, decisive_part(winner.place, one.place))
 
@@ -204,7 +246,7 @@ def order_met(before: Held, full: bool, absences: Mapping[int, Any]) -> Any:
     return met_order(before.order, before.committed, absences)
 
 
-def met_by(
+def _met_by(
     register: Register, before: Held, mutations: Sequence[KeyMutation], absences: Mapping[int, Any]
 ) -> tuple[rules.Folded | None, rules.Old]:
     """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
@@ -223,18 +265,18 @@ def _without_before(register: Register, ordered: Sequence[KeyMutation]) -> Decid
     if not ordered:
         return Decided((), None, None, None, None)
     winner = ordered[-1]
-    outcomes = [superseded(one, winner) for one in ordered[:-1]]
-    return Decided((*outcomes, Outcome(winner, None, possible_outcomes(winner, register))), None, None, None, None)
+    outcomes = [_superseded(one, winner) for one in ordered[:-1]]
+    return Decided((*outcomes, Outcome(winner, None, _possible_outcomes(winner, register))), None, None, None, None)
 
 
 def _unknown(register: Register, one: KeyMutation, highest: KeyMutation) -> Outcome:
     """Return the outcome of a mutation of a run whose other mutations are not all known."""
     if one is not highest:
-        return superseded(one, highest)
-    return Outcome(one, None, (*possible_outcomes(one, register), "superseded"))
+        return _superseded(one, highest)
+    return Outcome(one, None, (*_possible_outcomes(one, register), "superseded"))
 
 
-def possible_outcomes(winner: KeyMutation, *registers: Register) -> tuple[str, ...]:
+def _possible_outcomes(winner: KeyMutation, *registers: Register) -> tuple[str, ...]:
     """Return the outcomes that a winner can have, by ``FEED_OUTCOMES``. registers: that may have decided."""
     found = {decision.winner for register in registers for decision in register.decisions(kind_of(winner))}
     return tuple(name for name in FEED_OUTCOMES if name in found)

@@ -1,30 +1,21 @@
-"""Why a record of a master is what it is, by the feed files that its manifest lists, where they still are."""
+"""The runs of a master whose key is explained: its manifest lists their feed files, and a user says where they are."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import groupby
-from typing import Any
 
-from mutator import config as configuration
 from mutator.config import Config
-from mutator.config.definitions import published
-from mutator.config.sources import shown
+from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest, settings_of_run
-from mutator.errors import MutatorError, error
+from mutator.dataset.manifest import settings_of_run
+from mutator.errors import error
 from mutator.pipeline.explain.answer import Explanation
-from mutator.pipeline.explain.chain import RunFeed, steps_of
-from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
-from mutator.pipeline.explain.feed_files import NOT_FOUND, GivenFiles, files_at
-from mutator.pipeline.explain.feed_reading import feed_reading
-from mutator.pipeline.explain.held import ByPartition
+from mutator.pipeline.explain.feed_reading import NOT_FOUND, files_at
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING
-from mutator.pipeline.explain.not_known import horizon_note, versions_note
-from mutator.pipeline.explain.place import Place, held_or_why, place_of
-from mutator.pipeline.master_settings import manifest_at, recorded_in_manifest
+from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, config_by, held_or_why, key_of_master
+from mutator.pipeline.explain.walk import explain
 from mutator.rules import file_names
-from mutator.rules.file_names import first_few
 from mutator.storage import located
 
 
@@ -42,141 +33,83 @@ def explain_master(
     runs are followed. unrecorded: how feed files are read of runs whose settings the manifest lacks; None: that is not
     known. Raises MutatorError for a master or a key that cannot be used, and for such a run if that is not known.
     """
-    found = files_at(feed, config)
-    samples = [entry.path for entry in found.entries]
-    place = place_of(config, path, key, samples, path)
-    unknown: list[str] = []
-    now, why = held_or_why(config, place, place.survey.master_path, place.known, samples)
-    if why is not None:
-        unknown.append(f"what the master holds now: {why}")
-    runs, given, files = list[RunFeed](), None, 0
-    if place.known is None:
-        unknown.append("how its records came: the master has no manifest, because mutator did not write it")
-    else:
-        earlier, given, why = _before(config, place, place.known, before)
-        configs = _Configs(config, path, place.known, unrecorded)
-        runs, files = _runs(configs, place, place.known, found, earlier, now)
-        if why is not None:
-            unknown.append(why)
-    steps = steps_of(
-        given,
-        runs,
-        by_partition=place.by_partition,
-        is_partitioned=place.survey.partitioned is not None,
-        absences=place.absences,
-    )
-    values = [value.decode("utf-8", "backslashreplace") for value in place.wanted.values]
-    return Explanation(
-        place=path,
-        kind="master",
-        key=dict(zip(place.names, values, strict=True)),
-        version=None,
-        now=now,
-        given=given,
-        steps=[step for step in steps if step.touches],
-        order_type=place.order_type,
-        unknown=[*unknown, *versions_note(steps), *horizon_note(place.known)],
-        files_read=files,
-        shows_rows=config.wording.report_fields.all,
-        absences=place.absences,
-    )
+    return explain(_Master(path, key, config, feed, before, unrecorded))
 
 
-def recorded_settings_of(path: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a master that a user has not set: those of its last run, and its manifest's.
+class _Master(ExplainedPlace):
+    def __init__(
+        self,
+        path: str,
+        key: Key,
+        config: Config,
+        feed: Sequence[str],
+        before: str | None,
+        unrecorded: Config | None,
+    ) -> None:
+        self._files, self._unrecorded = files_at(feed, config), unrecorded
+        self._samples = [entry.path for entry in self._files.entries]
+        super().__init__(path, "master", None, config, key_of_master(config, path, key, self._samples, path))
+        self._before, self._earlier = before, None
+        if before is not None:
+            storage, self._before = located(before)
+            if storage.stat(self._before) is None and storage.renames:  # others have no directories
+                raise error("path.missing", path=self._before, what="dataset")
+            self._earlier = read_manifest(storage, self._before)
 
-    settings: those of the user.
-    """
-    known = manifest_at(path)
-    kept = known.feed_settings[-1].settings if known is not None and known.feed_settings else {}
-    given = {published(name) for name, value in settings.items() if shown(value)}
-    kept = {name: value for name, value in kept.items() if name not in given}
-    found = recorded_in_manifest(known, {**settings, **kept})
-    return {**found, **kept}
-
-
-class _Configs:
-    """How the feed files of each run of a master were read."""
-
-    def __init__(self, config: Config, path: str, known: Manifest, unrecorded: Config | None) -> None:
-        self._config, self._path, self._known, self._unrecorded = config, path, known, unrecorded
-        self._parsed: dict[int, Config] = {}  # by the identity of the recorded settings
-
-    def of_run(self, committed: str, files: Sequence[str]) -> Config:
-        """Return the configuration of a run. files: names of its feed files, which are to be read with it."""
-        settings = settings_of_run(self._known, committed)
-        if settings is None:
-            if files and self._unrecorded is None:
-                raise error("explain.deletes", path=self._path, files=first_few(files), committed=committed[:19])
-            return self._unrecorded or self._config
-        if id(settings) not in self._parsed:
-            try:
-                self._parsed[id(settings)] = configuration.parse(settings)
-            except MutatorError:  # those of another release
-                self._parsed[id(settings)] = self._config
-        return self._parsed[id(settings)]
-
-
-def _before(
-    config: Config, place: Place, known: Manifest, before: str | None
-) -> tuple[Manifest | None, ByPartition | None, str | None]:
-    """Return the manifest of the master before the runs, what it held, and why that is not known."""
-    if before is not None:
-        storage, path = located(before)
-        if storage.stat(path) is None and storage.renames:  # others have no directories
-            raise error("path.missing", path=path, what="dataset")
-        earlier = read_manifest(storage, path)
-        held, why = held_or_why(config, place, path, earlier, ())
-        return earlier, held, why and f"what {before} held: {why}"
-    runs = {part.committed for part in known.feed}
-    is_first, counts = known.commit.parent is None and len(runs) <= 1, known.commit.counts
-    if is_first and not counts.get("master rows", 1) and not counts.get("tombstones in", 0):
-        return None, {None: NOTHING}, None
-    since = f" of {min(runs)[:19]}" if runs else ""
-    return None, None, f"what the master held before the run{since}: give the earlier master with --before"
-
-
-def _runs(
-    configs: _Configs,
-    place: Place,
-    known: Manifest,
-    found: GivenFiles,
-    earlier: Manifest | None,
-    now: ByPartition | None,
-) -> tuple[list[RunFeed], int]:
-    """Return the runs that merged the feed files of a manifest, and the number of files that were read."""
-    runs, count = list[RunFeed](), 0
-    ordered = sorted(known.feed, key=lambda part: part.committed)
-    for committed, parts in groupby(ordered, key=lambda part: part.committed):
-        if earlier is not None and committed <= earlier.commit.committed:
-            continue
-        paths, gone = list[str](), dict[str, str]()
-        for part in parts:
-            path = found.path_of(part)
-            if path is None:
-                gone[part.name] = NOT_FOUND
-            else:
-                paths.append(path)
-        config = configs.of_run(committed, [file_names.base_name(one) for one in paths])
-        count += len(paths)
-        rows = FeedRows((), ())
-        if paths:
-            rows = feed_rows(feed_reading(config, place.survey, paths), place.wanted)
-        is_last = committed == known.commit.committed
-        moment = int(datetime.fromisoformat(committed).timestamp() * 1000)
-        retention = config.retention.tombstones
-        runs.append(
-            RunFeed(
-                number=None,
-                run=known.commit.run if is_last else "",
+    def commits(self) -> Sequence[Commit]:
+        """Return a version for each commit time of the feed files that the manifest lists, after the earlier master."""
+        known = self.key.known
+        if known is None:
+            return ()
+        last, since = known.commit, "" if self._earlier is None else self._earlier.commit.committed
+        ordered = sorted((part for part in known.feed if part.committed > since), key=lambda part: part.committed)
+        return [
+            Commit(
+                number=0,
+                id="",
+                action=RUN,
+                run=last.run if committed == last.committed else "",
                 committed=committed,
-                rows=rows,
-                gone=gone,
-                now=moment,
-                full=config.operation.full,
-                overwrites=config.operation.overwrites,
-                expire_before=None if retention is None else moment - int(retention * 1000),
-                held=now if is_last else None,
+                feed=tuple(parts),
             )
-        )
-    return runs, count
+            for committed, parts in groupby(ordered, key=lambda part: part.committed)
+        ]
+
+    @cached_property
+    def _now(self) -> HeldOrWhy:
+        return held_or_why(self.config, self.key, self.key.survey.master_path, self.key.known, self._samples)
+
+    def now(self) -> HeldOrWhy:
+        return self._now
+
+    def given(self, commits: Sequence[Commit]) -> HeldOrWhy:
+        known = self.key.known
+        if known is None:
+            return None, "how its records came: the master has no manifest, because mutator did not write it"
+        if self._before is not None:
+            held, why = held_or_why(self.config, self.key, self._before, self._earlier, ())
+            return held, why and f"what {self._before} held: {why}"
+        counts = known.commit.counts
+        is_first = known.commit.parent is None and len(commits) <= 1
+        if is_first and not counts.get("master rows", 1) and not counts.get("tombstones in", 0):
+            return {None: NOTHING}, None
+        since = f" of {commits[0].committed[:19]}" if commits else ""
+        return None, f"what the master held before the run{since}: give the earlier master with --before"
+
+    def held(self, version: Commit) -> HeldOrWhy:
+        known = self.key.known
+        return self._now if known is not None and version.committed == known.commit.committed else (None, None)
+
+    def find(self, version: Commit, part: FeedFile) -> tuple[str | None, str | None]:
+        found = self._files.path_of(part)
+        return found, None if found is not None else NOT_FOUND
+
+    def config_of(self, version: Commit, paths: Sequence[str]) -> Config | None:
+        assert self.key.known is not None
+        settings = settings_of_run(self.key.known, version.committed)
+        if settings is not None:
+            return config_by(settings)
+        if paths and self._unrecorded is None:
+            files = file_names.first_few([file_names.base_name(path) for path in paths])
+            raise error("explain.deletes", path=self.path, files=files, committed=version.committed[:19])
+        return self._unrecorded

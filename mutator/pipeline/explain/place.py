@@ -1,57 +1,41 @@
-"""A master whose key is explained: its survey, the key with the types of its fields, and what it holds.
-
-The paths in an explanation, as the caller spells them.
-"""
+"""A place whose key is explained, as the walk over its versions asks it; and the key, with the types of its fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
+from mutator import config as configuration
 from mutator.config import Config
+from mutator.dataset.commits import Commit, FeedFile
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
 from mutator.errors import MutatorError
 from mutator.formats.files.avro_schema import expanded, to_arrow
 from mutator.pipeline.explain.chain import ChainStep
-from mutator.pipeline.explain.explained_feed import FeedRows
 from mutator.pipeline.explain.feed_reading import feed_reading, survey_of_master
 from mutator.pipeline.explain.held import ByPartition, held_in, held_in_unmanaged
 from mutator.pipeline.explain.key import Key, WantedKey, key_values, typed_key
-from mutator.pipeline.explain.key_decisions import Outcome
+from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.rules.absences import absences_of
 
-
-def with_paths(step: ChainStep, shown: Callable[[str], str]) -> ChainStep:
-    """Return a step with other paths. shown: replaces the full paths in a text."""
-    feed = step.feed
-    rows = FeedRows(
-        feed.rows.mutations,
-        tuple(replace(one, file=shown(one.file)) for one in feed.rows.rejected),
-        tuple((shown(path), shown(why)) for path, why in feed.rows.unread),
-    )
-    decided = {
-        name: replace(one, outcomes=tuple(_outcome(outcome, shown) for outcome in one.outcomes))
-        for name, one in step.decided.items()
-    }
-    return replace(step, feed=replace(feed, rows=rows, again=tuple(map(shown, feed.again))), decided=decided)
-
-
-def _outcome(one: Outcome, shown: Callable[[str], str]) -> Outcome:
-    winner = one.winner and replace(one.winner, file=shown(one.winner.file))
-    return replace(one, mutation=replace(one.mutation, file=shown(one.mutation.file)), winner=winner)
+# What a place holds of a key, or None and why it cannot be read; (None, None): it is not there any more
+HeldOrWhy = tuple[ByPartition | None, str | None]
 
 
 @dataclass(frozen=True)
-class Place:
-    """A master, and a key in it."""
+class ExplainedKey:
+    """A key of a master, and how the rows of the master are read."""
 
     survey: Survey
     names: tuple[str, ...]  # of the key fields
@@ -74,8 +58,83 @@ class Place:
         return self.known is not None and self.known.spec.get(SPEC, {}).get("scope") == "partition"
 
 
-def place_of(config: Config, master: str, key: Key, feed: Sequence[str], shown: str) -> Place:
-    """Return a master with the key that a user gives.
+class ExplainedPlace(ABC):
+    """A master, a base or a table: its versions, their feed files, and what they hold of a key."""
+
+    def __init__(self, path: str, kind: str, latest: int | None, config: Config, key: ExplainedKey) -> None:
+        """Take the path as the user gives it, base | master | table, and the number of the latest version, if any.
+
+        config: by which feed files are read whose settings are not known.
+        """
+        self.path, self.kind, self.latest, self.config, self.key = path, kind, latest, config, key
+
+    @abstractmethod
+    def commits(self) -> Sequence[Commit]:
+        """Return the versions that may have changed a record, oldest first."""
+
+    @abstractmethod
+    def now(self) -> HeldOrWhy:
+        """Return what the place holds now."""
+
+    @abstractmethod
+    def given(self, commits: Sequence[Commit]) -> HeldOrWhy:
+        """Return what the place held before its first version, or None and the note that says why it is not known."""
+
+    @abstractmethod
+    def held(self, version: Commit) -> HeldOrWhy:
+        """Return what a version holds."""
+
+    @abstractmethod
+    def find(self, version: Commit, part: FeedFile) -> tuple[str | None, str | None]:
+        """Return the path of a feed file that a version merged, or None and why it cannot be read."""
+
+    @abstractmethod
+    def config_of(self, version: Commit, paths: Sequence[str]) -> Config | None:
+        """Return how the feed files of a version were read; None: its settings are not known.
+
+        paths: of those that are to be read.
+        """
+
+    def concerns(self, version: Commit) -> bool:
+        """Return whether a version may have to do with the key."""
+        return True
+
+    def excludes(self, version: Commit, part: FeedFile) -> bool:
+        """Return whether a feed file of a version certainly has no row of the key."""
+        return False
+
+    def written(self, version: Commit) -> Sequence[KeyMutation]:
+        """Return the rows and tombstones of the key that a version wrote, where they can be told from older ones."""
+        return ()
+
+    def skipped(self, steps: Sequence[ChainStep]) -> Mapping[str, Sequence[str]]:
+        """Return by run the paths of files with mutations of the key that it skipped: they had been merged before."""
+        return {}
+
+    def notes(self) -> Sequence[str]:
+        """Return what else is not known, after all versions were asked for."""
+        return ()
+
+    def shown(self, text: str) -> str:
+        """Return a text with the paths of the place as the user gives them."""
+        return text
+
+
+def config_by(settings: Mapping[str, Any] | None) -> Config | None:
+    """Return the configuration of recorded settings; None for those that another release has recorded."""
+    return None if settings is None else _parsed(json.dumps(settings))
+
+
+@lru_cache(64)
+def _parsed(settings: str) -> Config | None:
+    try:
+        return configuration.parse(json.loads(settings))
+    except MutatorError:
+        return None
+
+
+def key_of_master(config: Config, master: str, key: Key, feed: Sequence[str], shown: str) -> ExplainedKey:
+    """Return the key that a user gives, as a master has it.
 
     feed: paths of feed files, which show how the rows of a master without a manifest are read. shown: the path for
     messages. Raises the errors of the catalogue.
@@ -88,7 +147,7 @@ def place_of(config: Config, master: str, key: Key, feed: Sequence[str], shown: 
         wanted = WantedKey(tuple(pa.array([value], pa.large_binary()) for value in values))
     else:
         wanted = typed_key(key, names, types, shown, "master")
-    return Place(survey, tuple(names), wanted, plan.rows.order_type)
+    return ExplainedKey(survey, tuple(names), wanted, plan.rows.order_type)
 
 
 def _bytes(value: Any) -> bytes:
@@ -120,19 +179,12 @@ def _names_of_text(config: Config, survey: Survey, plan: Reading) -> list[str]:
     return [names[one] if one < len(names) else f"field {one}" for one in places]
 
 
-def held_at(config: Config, place: Place, master: str, known: Manifest | None, feed: Sequence[str]) -> ByPartition:
-    """Return what a dataset holds of the key of a place; feed: as for ``place_of``. Raises MutatorError."""
-    if known is not None:
-        return held_in(master, known, place.wanted)
-    survey = place.survey if place.survey.master_path == master else survey_of_master(config, master)
-    return held_in_unmanaged(feed_reading(config, survey, feed[:1]), place.wanted)
-
-
-def held_or_why(
-    config: Config, place: Place, master: str, known: Manifest | None, feed: Sequence[str]
-) -> tuple[ByPartition | None, str | None]:
-    """Return what ``held_at`` returns and None, or None and why it cannot be read."""
+def held_or_why(config: Config, key: ExplainedKey, path: str, known: Manifest | None, feed: Sequence[str]) -> HeldOrWhy:
+    """Return what a dataset holds of a key. known: its manifest. feed: as for ``key_of_master``."""
     try:
-        return held_at(config, place, master, known, feed), None
+        if known is not None:
+            return held_in(path, known, key.wanted), None
+        survey = key.survey if key.survey.master_path == path else survey_of_master(config, path)
+        return held_in_unmanaged(feed_reading(config, survey, feed[:1]), key.wanted), None
     except MutatorError as fault:
         return None, str(fault)

@@ -1,0 +1,232 @@
+"""The walk over the versions of a place, from the first one on: the mutations of a key in each, and what they decided.
+
+Nothing is written and no lock is taken: a run may be at work meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from mutator.config import Config
+from mutator.dataset.commits import COMPACT, OVERWRITES, Commit
+from mutator.dataset.manifest import Manifest
+from mutator.errors import MutatorError
+from mutator.errors.display import counted
+from mutator.pipeline.explain.answer import Explanation
+from mutator.pipeline.explain.chain import NO_ROWS, ChainStep, RunFeed, steps_of
+from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
+from mutator.pipeline.explain.feed_reading import feed_reading
+from mutator.pipeline.explain.key_decisions import KeyMutation, Outcome
+from mutator.pipeline.explain.place import ExplainedPlace
+from mutator.rules.file_names import first_few
+
+_MEMORY = "a table in memory"
+_ABSENT = "master deleted by absence"
+
+
+def explain(place: ExplainedPlace) -> Explanation:
+    """Explain the key of a place."""
+    return _Walk(place).explanation()
+
+
+class _Walk:
+    """The versions of a place, and its key."""
+
+    def __init__(self, place: ExplainedPlace) -> None:
+        self._place, self._key = place, place.key
+        self._unknown: list[str] = []
+        self._read_as_now: list[RunFeed] = []  # whose feed files are read with the settings of this call
+        self._files_read = self._excluded = 0
+
+    def explanation(self) -> Explanation:
+        """Return the explanation."""
+        place, key = self._place, self._key
+        now, self._why_now = place.now()
+        self._note(f"what the {'table' if place.kind == 'table' else 'master'} holds now", self._why_now)
+        commits = place.commits()
+        given, why_given = place.given(commits)
+        runs = [run for version in commits if (run := self._run(version)) is not None]
+        steps = steps_of(
+            given,
+            runs,
+            by_partition=key.by_partition,
+            is_partitioned=key.survey.partitioned is not None,
+            absences=key.absences,
+        )
+        again = place.skipped(steps)
+        if again:
+            steps = [replace(one, feed=replace(one.feed, again=tuple(again.get(one.feed.run, ())))) for one in steps]
+        unknown = [
+            *self._unknown,
+            *([] if why_given is None else [why_given]),
+            *place.notes(),
+            *_settings_note(self._read_as_now),
+            *_versions_note(steps),
+            *_horizon_note(key.known),
+        ]
+        values = [value.decode("utf-8", "backslashreplace") for value in key.wanted.values]
+        return Explanation(
+            place=place.path,
+            kind=place.kind,
+            key=dict(zip(key.names, values, strict=True)),
+            version=place.latest,
+            now=now,
+            given=given,
+            steps=[_with_paths(step, place.shown) for step in steps if step.touches],
+            order_type=key.order_type,
+            unknown=[*map(place.shown, unknown)],
+            files_read=self._files_read,
+            files_excluded=self._excluded,
+            shows_rows=place.config.wording.report_fields.all,
+            absences=key.absences,
+        )
+
+    def _note(self, what: str, why: str | None) -> None:
+        if why is not None:
+            self._unknown.append(f"{what}: {why}")
+
+    def _run(self, version: Commit) -> RunFeed | None:
+        """Return a version with its mutations of the key; None if it has nothing to do with the key."""
+        place = self._place
+        if not place.concerns(version):
+            self._excluded += len(version.feed)
+            return None
+        held, why = place.held(version)
+        if why != self._why_now:
+            self._note(f"what version {version.number:,} holds", why)
+        own = place.written(version)
+        run = RunFeed(
+            number=version.number or None,  # that of a manifest is 0
+            run=version.run if version.claim is None else version.claim.run,
+            committed=version.committed,
+            held=held,
+            restored=None if version.restored is None else version.restored.version,
+            action=version.action,
+            moved=version.action == COMPACT and bool(own),
+        )
+        return run if run.restored is not None or version.action == COMPACT else self._with_feed(run, version, own)
+
+    def _with_feed(self, run: RunFeed, version: Commit, own: Sequence[KeyMutation]) -> RunFeed:
+        """Return a version with the rows of the key: those of its feed files, and those of its own files."""
+        place, counts = self._place, version.counts
+        paths, gone = list[str](), dict[str, str]()
+        for part in version.feed:
+            if place.excludes(version, part):
+                self._excluded += 1
+                continue
+            path, why = place.find(version, part)
+            if path is None:
+                gone[part.name] = str(why)
+            else:
+                paths.append(path)
+        if not version.feed and counts.get("feed rows"):
+            gone[_MEMORY] = "it was no file"
+        config = place.config_of(version, paths)
+        if config is None:
+            config = place.config
+            self._read_as_now += [run] if paths else []
+        rows = self._rows(paths, config) if paths else NO_ROWS
+        self._files_read += len(paths)
+        found = {(one.order, one.is_delete) for one in rows.mutations}
+        if gone or rows.unread:
+            also = [one for one in _of_feed(version, own) if (one.order, one.is_delete) not in found]
+            rows = replace(rows, mutations=(*rows.mutations, *also))
+        may_have_more = not own or counts.get("feed superseded") or counts.get("feed rejected")
+        overwrites = config.operation.overwrites or version.action in OVERWRITES
+        now, retention = _moment(version), config.retention.tombstones
+        return replace(
+            run,
+            rows=rows,
+            gone=gone if may_have_more else {},
+            now=now,
+            full=config.operation.full or (bool(counts.get(_ABSENT)) and not overwrites),
+            overwrites=overwrites,
+            expire_before=None if retention is None else now - int(retention * 1000),
+            is_winner_known=bool(own),
+        )
+
+    def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
+        """Return the rows of the key in feed files. config: how they were read."""
+        try:
+            return feed_rows(feed_reading(config, self._key.survey, paths), self._key.wanted)
+        except MutatorError as fault:
+            return FeedRows((), (), tuple((path, str(fault)) for path in paths))
+
+
+def _moment(version: Commit) -> int:
+    """Return the commit time of the tombstones of a version, in ms; they are written before it is committed."""
+    if version.absences:
+        return version.absences[-1][0]
+    committed = version.feed[0].committed if version.feed else version.committed
+    return int(datetime.fromisoformat(committed).timestamp() * 1000)
+
+
+def _of_feed(version: Commit, own: Sequence[KeyMutation]) -> Sequence[KeyMutation]:
+    """Return the rows of a version that came from its feed, without tombstones of records that its feed lacked."""
+    return [one for one in own if not one.is_delete] if version.counts.get(_ABSENT) else own
+
+
+def _with_paths(step: ChainStep, shown: Callable[[str], str]) -> ChainStep:
+    """Return a step with other paths. shown: replaces the full paths in a text."""
+    feed = step.feed
+    rows = FeedRows(
+        feed.rows.mutations,
+        tuple(replace(one, file=shown(one.file)) for one in feed.rows.rejected),
+        tuple((shown(path), shown(why)) for path, why in feed.rows.unread),
+    )
+    decided = {
+        name: replace(one, outcomes=tuple(_outcome(outcome, shown) for outcome in one.outcomes))
+        for name, one in step.decided.items()
+    }
+    return replace(step, feed=replace(feed, rows=rows, again=tuple(map(shown, feed.again))), decided=decided)
+
+
+def _outcome(one: Outcome, shown: Callable[[str], str]) -> Outcome:
+    winner = one.winner and replace(one.winner, file=shown(one.winner.file))
+    return replace(one, mutation=replace(one.mutation, file=shown(one.mutation.file)), winner=winner)
+
+
+def _versions_note(steps: Sequence[ChainStep]) -> list[str]:
+    """Return a line for each row of versions some of whose feed files are gone for one reason."""
+    found: list[tuple[ChainStep, ChainStep, int, str]] = []  # first and last version, files, reason
+    before = None
+    for step in steps:
+        reasons = Counter((*step.feed.gone.values(), *(why for _, why in step.feed.rows.unread)))
+        for why, count in reasons.items():
+            if found and found[-1][3] == why and found[-1][1] in (step, before):
+                found[-1] = found[-1][0], step, found[-1][2] + count, why
+            else:
+                found.append((step, step, count, why))
+        before = step
+    return [_line(*one) for one in found]
+
+
+def _line(first: ChainStep, last: ChainStep, files: int, why: str) -> str:
+    what = _named(first.feed) if first is last else f"{_named(first.feed)} to {_named(last.feed)}"
+    return f"mutations in {counted(files, 'feed file')} of {what}: {why}"
+
+
+def _named(run: RunFeed) -> str:
+    time = run.committed[:19]
+    return f"the run of {time}" if run.number is None else f"version {run.number} ({time})"
+
+
+def _horizon_note(known: Manifest | None) -> list[str]:
+    """Return a line if tombstones of a dataset have expired: a key without a record may have been deleted."""
+    if known is None or known.commit.horizon is None:
+        return []
+    highest = known.commit.horizon or "the lowest"
+    return [f"deletes with order values up to {highest}: their tombstones may have expired (tombstone.retention)"]
+
+
+def _settings_note(runs: Sequence[RunFeed]) -> list[str]:
+    """Return a line if the settings of runs whose feed files were read are not known."""
+    if not runs:
+        return []
+    one, many = ("the run", "the runs") if runs[0].number is None else ("version", "versions")
+    names = [run.committed[:19] if run.number is None else f"{run.number:,}" for run in runs]
+    which = f"{one if len(runs) == 1 else many} {'of ' * (runs[0].number is None)}{first_few(names)}"
+    return [f"by which settings the feed files of {which} were read: the present ones are used"]
