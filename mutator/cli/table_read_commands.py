@@ -49,7 +49,7 @@ def _get(arguments: argparse.Namespace) -> Iterator[Answer]:
 
 
 def _log(arguments: argparse.Namespace) -> Iterator[Answer]:
-    from mutator.table.description import versions_json, versions_text
+    from mutator.pipeline.version_list import versions_json, versions_text
     from mutator.table.table import Table
 
     versions = Table(arguments.table).log()

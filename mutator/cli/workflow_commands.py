@@ -81,11 +81,11 @@ def _check_master(arguments: argparse.Namespace, cure: str) -> None:
 
 def _history(arguments: argparse.Namespace) -> Iterator[Answer]:
     _check_master(arguments, "read its versions with: mutator table log {}")
+    from mutator.pipeline.version_list import versions_json, versions_text
     from mutator.workflow import directory
-    from mutator.workflow.directory.results import history_json, history_text
 
     versions = directory.history(arguments.base, options.config_without_id(arguments))
-    yield Answer(history_json(versions) if arguments.json else history_text(versions))
+    yield Answer(versions_json(versions) if arguments.json else versions_text(versions))
 
 
 def _restore(arguments: argparse.Namespace) -> Iterator[CommandReport]:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
 from mutator.config.definitions import published
-from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import suppressed
-from mutator.errors.display import counted, text_of
+from mutator.errors.display import counted
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import Fact, FactsBlock, ReportSection, aligned, said
+from mutator.pipeline.reports.sections import Fact, FactsBlock, ReportSection, said
+from mutator.pipeline.version_list import VersionEntry, column, entry_of
 from mutator.rules.partition_fields import text_of as text_of_fields
-from mutator.rules.truth_table import FEED_OUTCOMES, records_deleted
 from mutator.storage import entries_of
 from mutator.table.agreement import KEY, ORDER, PARTITIONS, SCOPE, settings_of
 from mutator.table.scan import schema_of
@@ -31,27 +29,25 @@ _UNKNOWN = "not known before the first rows"
 _GONE = ("master replaced", "master removed", "master deleted by absence")
 
 
-@dataclass(frozen=True)
-class VersionEntry:
-    """A version of a table, as its log has it."""
+@dataclass(frozen=True, kw_only=True)
+class TableVersionEntry(VersionEntry):
+    """A version of a table. Files are data, tombstones, key indexes, version index and rejected rows."""
 
-    version: int
-    # create | apply | abandon | compact | restore | clean | tag | insert_overwrite | insert_overwrite_table
-    kind: str
-    committed: str  # ISO 8601, UTC
-    run: str
-    counts: Mapping[str, int]  # number of rows of each outcome
-    records: int  # live after this version
-    tombstones: int  # after this version
-    rows_hidden: int  # records of earlier versions that this one replaced or removed
-    files_added: int  # data, tombstones, key indexes, version index and rejected rows, those in the log entry too
-    files_removed: int
-    bytes: int  # of the files that it added
-    seconds: float
-    tags: Mapping[str, int]  # that it added or moved: name -> version
-    untagged: Sequence[str]  # that it removed
-    gone: bool  # it was cleaned: its rows cannot be read any more
-    restored: int | None  # the version that it brought back
+    tombstones: int = column(lambda one: one.tombstones)  # after this version
+    # Records of earlier versions that this one replaced or removed
+    rows_hidden: int = column(
+        lambda one: sum(one.counts.get(name, 0) for name in _GONE), lambda one: {"hidden": one.rows_hidden}
+    )
+    files_added: int = column(  # those in the log entry too
+        lambda one: sum(1 for _ in one.stored()), lambda one: {"files": one.files_added}
+    )
+    files_removed: int = column(lambda one: len(one.removed))
+    bytes: int = column(lambda one: sum(file.bytes for file in one.stored()), lambda one: {"bytes": one.bytes})
+    seconds: float = column(lambda one: one.seconds, lambda one: {"seconds": one.seconds})
+    tags: Mapping[str, int] = column(lambda one: dict(one.tags))  # that it added or moved: name -> version
+    untagged: Sequence[str] = column(lambda one: list(one.untagged))  # that it removed
+    # It was cleaned: its rows cannot be read any more
+    gone: bool = column(shown=lambda one: {"rows": "gone" if one.gone else None})
 
 
 @dataclass(frozen=True)
@@ -115,42 +111,14 @@ class Description(PrintedReport):
         return said(f"table {self.path}"), ReportSection(blocks=[FactsBlock(rows)])
 
 
-def versions_of(snapshot: Snapshot) -> Iterator[VersionEntry]:
+def versions_of(snapshot: Snapshot) -> Iterator[TableVersionEntry]:
     """Return an iterator over the versions of a table up to a snapshot, oldest first.
 
     Those that are gone are among them. While it is read, it raises StateError for lost and damaged entries.
     """
     left = snapshot.state.cleaning.left
     for version in TableLog(snapshot.table).chain(None, snapshot.version.number):
-        yield _entry(version, is_gone=not left.has(version.number))
-
-
-def versions_json(entries: Iterator[VersionEntry]) -> str:
-    """Return versions as a JSON document."""
-    return json.dumps([asdict(entry) for entry in entries], indent=1)
-
-
-def versions_text(entries: Iterator[VersionEntry]) -> str:
-    """Return a line for each version."""
-    heads = ("version", "kind", "committed", *FEED_OUTCOMES, "records", "hidden", "files", "bytes", "seconds")
-    rows: list[tuple[str, ...]] = [heads]
-    for one in entries:
-        counts = {**one.counts, "feed deleted": records_deleted(one.counts)}
-        outcomes = (f"{counts.get(f'feed {name}', 0):,}" for name in FEED_OUTCOMES)
-        sizes = (one.records, one.rows_hidden, one.files_added, one.bytes)
-        numbers = (f"{number:,}" for number in sizes)
-        rows.append(
-            (
-                f"{one.version:,}",
-                f"{one.kind}, gone" if one.gone else one.kind,
-                one.committed,
-                *outcomes,
-                *numbers,
-                f"{one.seconds:.1f} s",
-            )
-        )
-    used = [number for number, head in enumerate(heads) if head not in FEED_OUTCOMES or _any(rows, number)]
-    return text_of(aligned([[row[number] for number in used] for row in rows], right=set(range(len(used))) - {1, 2}))
+        yield entry_of(version, TableVersionEntry, gone=not left.has(version.number))
 
 
 def description_of(snapshot: Snapshot) -> Description:
@@ -187,28 +155,6 @@ def description_of(snapshot: Snapshot) -> Description:
         checkpoint=max(checkpoints, default=None),
         tags=in_order(snapshot.state.tags),
         settings=dict(snapshot.state.settings),
-    )
-
-
-def _entry(version: Commit, *, is_gone: bool) -> VersionEntry:
-    stored = list(version.stored())
-    return VersionEntry(
-        version=version.number,
-        kind=version.action,
-        committed=version.committed,
-        run=version.run,
-        counts=dict(version.counts),
-        records=version.records,
-        tombstones=version.tombstones,
-        rows_hidden=sum(version.counts.get(name, 0) for name in _GONE),
-        files_added=len(stored),
-        files_removed=len(version.removed),
-        bytes=sum(one.bytes for one in stored),
-        seconds=version.seconds,
-        tags=dict(version.tags),
-        untagged=list(version.untagged),
-        gone=is_gone,
-        restored=None if version.restored is None else version.restored.version,
     )
 
 
@@ -280,7 +226,3 @@ def _log_bytes(path: str) -> int:
 
 def _checkpoint(version: int | None) -> str:
     return "no checkpoint" if version is None else f"newest checkpoint of version {version:,}"
-
-
-def _any(rows: list[tuple[str, ...]], column: int) -> bool:
-    return any(row[column] != "0" for row in rows[1:])

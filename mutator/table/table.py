@@ -29,7 +29,7 @@ from mutator.table.apply import OpenRunner, apply_feed
 from mutator.table.arguments import checks_names, filter_in, names_in, number_in, path_in, transaction_in, version_in
 from mutator.table.changes import changes_of
 from mutator.table.conditions import Where
-from mutator.table.description import Description, VersionEntry, description_of, versions_of
+from mutator.table.description import Description, TableVersionEntry, description_of, versions_of
 from mutator.table.export import PARTITION_COLUMNS, ExportReport, export
 from mutator.table.find import Finder, RecordVersion
 from mutator.table.memory_feed import apply_parts
@@ -295,7 +295,7 @@ class Table(KeptTable):
         with reading(finder.snapshot):
             return with_what_is_left(finder.snapshot, lambda _: finder.history(key, partition))
 
-    def log(self) -> Iterator[VersionEntry]:
+    def log(self) -> Iterator[TableVersionEntry]:
         """Return an iterator over the versions, oldest first."""
         return versions_of(self._snapshot)
 

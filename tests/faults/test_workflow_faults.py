@@ -523,7 +523,7 @@ def test_old_backups_are_removed(storage_type):
             )
         places = commands.history(path, CONFIG)
 
-        kept = [place.version.number for place in places if place.path is not None]
+        kept = [place.version for place in places if place.path is not None]
         assert kept == ([3, 4] if storage_type != "s3" else [0, 3, 4])
         with pytest.raises(MutatorError, match="not in backup/ any more"):
             restore(path, 1, CONFIG)

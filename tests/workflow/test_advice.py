@@ -14,10 +14,10 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import from_traceback, packed
 from mutator.pipeline.verify import Difference, Verification, repair_dataset
+from mutator.pipeline.version_list import versions_text
 from mutator.workflow import directory
 from mutator.workflow.directory import base_status, cures
 from mutator.workflow.directory.paths import open_base
-from mutator.workflow.directory.results import history_text
 from mutator.workflow.directory.verification import BaseVerification, repair_base, verify_base
 from tests.support import local_engine
 from tests.support.linked_copies import copy_tree
@@ -189,7 +189,7 @@ def whole(base, request):
 
 
 def history(base):
-    return history_text(directory.history(str(base.path), configuration.parse(base.settings)))
+    return versions_text(directory.history(str(base.path), configuration.parse(base.settings)))
 
 
 # --- files that are missing, or too many

@@ -552,8 +552,11 @@ def test_commands_of_an_operators_day(sample_base, capsys):
     assert main(["workflow", "history", str(base)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["0", "given"]
-    assert lines[2].split()[0] == "1"
-    assert lines[2].split()[2:] == ["run", "2", "30", "66", "30", "1,000", f"{base}/master"]
+    shown = dict(zip(lines[0].replace("feed files", "files").split(), lines[2].split(), strict=True))
+    assert [shown[name] for name in ("version", "kind", "files", "inserted", "updated", "deleted")] == (
+        ["1", "run", "2", "30", "66", "30"]
+    )
+    assert (shown["records"], shown["dataset"]) == ("1,000", f"{base}/master")
     assert main(["verify", str(base)]) == 0
     out = capsys.readouterr().out
     assert "1 version, 2 merged feed files in archive/" in out

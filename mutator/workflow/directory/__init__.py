@@ -8,7 +8,7 @@ bad_files       feed files that are set aside, because they cannot be merged
 merged_content  claimed files compared with what was merged
 failed_run      the last run, if it failed, and why
 lock            one run at a time, as a courtesy; the journal of the files that a run has claimed
-versions        which dataset is the master: publish, back up, remove
+versions        the list of versions; which dataset is the master: publish, back up, remove
 cures           damaged files, and the cures of a damaged master
 changed_rows    the changed rows of the versions
 run_phases      the six phases of a run, whose merge is that of ``mutator run``

@@ -15,6 +15,7 @@ from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import BUSY, rebuilt, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
+from mutator.pipeline.version_list import entry_of
 from mutator.rules import file_names
 from mutator.workflow.directory import bad_files, cures, lock, versions
 from mutator.workflow.directory.bad_files import Tried
@@ -23,8 +24,9 @@ from mutator.workflow.directory.failed_run import noted
 from mutator.workflow.directory.lock import Journal, patient
 from mutator.workflow.directory.paths import Base, FoundDataset, given_master, open_base, probe_dataset
 from mutator.workflow.directory.recovery import Recovered, abandon, locked_with_room, recover
-from mutator.workflow.directory.results import BaseRunOutcome, KeptVersion
+from mutator.workflow.directory.results import BaseRunOutcome
 from mutator.workflow.directory.run_phases import Merge, Run
+from mutator.workflow.directory.versions import KeptVersion
 
 
 def run(
@@ -187,7 +189,8 @@ def history(path: str, config: Config) -> list[KeptVersion]:
         for version in (NONE, *all_versions):
             whole = paths.get(version.dataset) if version.dataset else first
             where = whole or damaged.get(version.dataset or "")
-            found.append(KeptVersion(version, base.shown(where) if where else None, damaged=where != whole))
+            shown = base.shown(where) if where else None
+            found.append(entry_of(version, KeptVersion, path=shown, damaged=where != whole))
         return found
 
 

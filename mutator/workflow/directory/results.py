@@ -1,4 +1,4 @@
-"""The outcome of a run, the status and the history of a base: values, as text for a terminal and as JSON.
+"""The outcome of a run and the status of a base: values, as text for a terminal and as JSON.
 
 A note in a base: the table that its feed files go into. Without it, a command could take them for another target.
 """
@@ -17,15 +17,14 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.commits import Commit
 from mutator.dataset.version_log import UNCHANGED, members_of
 from mutator.errors import error
-from mutator.errors.display import counted, text_of
+from mutator.errors.display import counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
 from mutator.pipeline.reports.base_report import listed_feed
 from mutator.pipeline.reports.printed import PrintedReport
-from mutator.pipeline.reports.sections import ReportSection, aligned, listed, said
+from mutator.pipeline.reports.sections import ReportSection, listed, said
 from mutator.rules import file_names
-from mutator.rules.truth_table import records_deleted
 from mutator.storage import entries_of, located, read_if_exists
-from mutator.workflow.directory.bad_files import COUNT, FailedFile
+from mutator.workflow.directory.bad_files import FailedFile
 from mutator.workflow.directory.failed_run import FailedRun
 from mutator.workflow.directory.paths import Base
 
@@ -284,36 +283,3 @@ def _set_aside(files: Sequence[FailedFile]) -> ReportSection:
 def _tried(names: Sequence[str], failed: Sequence[str]) -> str:
     count = len(set(names).intersection(failed))
     return f" ({count:,} of them failed in the last run)" if count else ""
-
-
-@dataclass(frozen=True)
-class KeptVersion:
-    """A version and the path of its dataset."""
-
-    version: Commit
-    path: str | None  # None: the dataset was removed
-    damaged: bool = False  # its manifest cannot be read
-
-
-def history_text(versions: Sequence[KeptVersion]) -> str:
-    """Return a table with a line for each version."""
-    head = ("version", "committed", "what", "feed files", "inserted", "updated", "deleted", "rows", "dataset")
-    rows: list[tuple[str, ...]] = [head]
-    for kept in versions:
-        version, counts = kept.version, kept.version.counts
-        what = f"restore of {version.restored.version}" if version.restored is not None else version.action
-        numbers = (counts.get("feed inserted", 0), counts.get("feed updated", 0), records_deleted(counts))
-        done = [f"{number:,}" if counts else "" for number in numbers]
-        size = f"{version.records:,}" if version.dataset else ""
-        files = str(len(version.feed)) if version.action == "run" else ""
-        files += f" (+{counts[COUNT]:,} set aside)" if COUNT in counts else ""
-        where = "as before" if version.action in UNCHANGED else kept.path or "removed"
-        where += " (its manifest is damaged)" if kept.damaged and version.action not in UNCHANGED else ""
-        rows.append((str(version.number), version.committed[:19], what, files, *done, size, where))
-    return text_of(aligned(rows, right=range(3, 8)))
-
-
-def history_json(versions: Sequence[KeptVersion]) -> str:
-    """Return a JSON document: a list with an object for each version."""
-    objects = [{**members_of(kept.version), "path": kept.path, "damaged": kept.damaged} for kept in versions]
-    return json.dumps(objects, indent=1)

@@ -7,18 +7,52 @@ process knows, so a process that was paused halfway finds nothing when it goes o
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import Arrived, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.version_log import NONE, Log
+from mutator.dataset.version_log import NONE, UNCHANGED, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.pipeline.version_list import VersionEntry, column, merged_files
 from mutator.pipeline.version_point import VersionPoint, newest_of, point_of
 from mutator.storage import entries_of, read_if_exists
+from mutator.workflow.directory.bad_files import COUNT
 from mutator.workflow.directory.cures import lost_master, notes
 from mutator.workflow.directory.lock import journals
 from mutator.workflow.directory.paths import Base, given_master, master_of, open_base, probe_dataset, run_of
+
+
+def _feed_files(one: KeptVersion) -> Mapping[str, Any]:
+    aside = one.counts.get(COUNT)
+    return {"feed files": f"{len(one.feed):,} (+{aside:,} set aside)" if aside else merged_files(one)}
+
+
+def _dataset(one: KeptVersion) -> Mapping[str, Any]:
+    where = "as before" if one.kind in UNCHANGED else one.path or "removed"
+    is_noted = one.damaged and one.kind not in UNCHANGED
+    return {"dataset": f"{where} (its manifest is damaged)" if is_noted else where}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptVersion(VersionEntry):
+    """A version of a base, and the path of its dataset."""
+
+    feed: Sequence[FeedFile] = column(lambda one: one.feed, _feed_files)
+    records: int = column(lambda one: one.records, lambda one: {"records": one.records if one.dataset else None})
+    id: str = column(lambda one: one.id)  # of the entry in the log
+    dataset: str | None = column(lambda one: one.dataset)  # commit ID of its manifest
+    claimed: Sequence[Arrived] = column(lambda one: one.claimed)
+    path: str | None = column()  # None: the dataset was removed
+    damaged: bool = column(shown=_dataset)  # the manifest of the dataset cannot be read
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        found = super().members()
+        return {"number": found.pop("version"), "rows": found.pop("records"), **found}
 
 
 def dataset_of(place: str, number: int | None) -> str:
