@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -51,9 +52,39 @@ class Difference(NamedTuple):
         return f"{where}{self}{f'; {self.cure}' if self.cure else ''}"
 
 
+class PlaceVerification(PrintedReport):
+    """The size of a place, and its differences from its own record. A dataclass with ``differences``."""
+
+    path: str
+    differences: tuple[Difference, ...]
+
+    @abstractmethod
+    def size(self) -> str:
+        """Return the size in words."""
+
+    @abstractmethod
+    def same(self) -> str:
+        """Return what was compared, for a place without differences."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The differences, with paths relative to the place."""
+        return tuple(map(str, self.differences))
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        differences = [difference._asdict() for difference in self.differences]
+        return {**super().members(), "differences": differences, "whole": not self.problems}
+
+    def sections(self) -> Iterator[ReportSection]:
+        """Yield the size, and the differences or what was compared."""
+        yield said(f"{self.path}{self.size()}")
+        yield said(*([f"differs: {printable(one.text(self.path))}" for one in self.differences] or [self.same()]))
+
+
 @dataclass(frozen=True)
-class Verification(PrintedReport):
-    """The size of a dataset, and its differences from its manifest."""
+class Verification(PlaceVerification):
+    """A dataset compared with its manifest."""
 
     path: str
     files: int
@@ -64,30 +95,15 @@ class Verification(PrintedReport):
     filters: bool = False  # its files have filters of their keys
     keyed: bool = True  # False: it was exported or imported, and no run has set its key
 
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """The differences, with paths relative to the dataset."""
-        return tuple(map(str, self.differences))
-
-    def members(self) -> dict[str, Any]:
-        """Return the members of a JSON object."""
-        differences = [difference._asdict() for difference in self.differences]
-        return {**vars(self), "differences": differences, "whole": not self.differences}
-
-    def sections(self) -> Iterable[ReportSection]:
-        """Return the sizes, and the differences or what was compared."""
+    def size(self) -> str:
+        """Return the number of data files, rows, bytes and tombstones."""
         size = counted(self.files, "data file"), counted(self.rows, "row"), counted(self.bytes, "byte")
+        return f": {', '.join(size)}, {counted(self.tombstones, 'tombstone')}"
+
+    def same(self) -> str:
+        """Return what was compared."""
         compared = "files, sizes, rows, checksums, one row per key" if self.keyed else "files, sizes, checksums"
-        compared += ", filters of keys" if self.filters else ""
-        return (
-            said(f"{self.path}: {', '.join(size)}, {counted(self.tombstones, 'tombstone')}"),
-            compared_with(self.path, self.differences, f"as its manifest says: {compared}"),
-        )
-
-
-def compared_with(path: str, differences: Sequence[Difference], same: str) -> ReportSection:
-    """Return the section on a comparison. path: of what was compared. same: what to say without differences."""
-    return said(*([f"differs: {printable(one.text(path))}" for one in differences] or [same]))
+        return f"as its manifest says: {compared}{', filters of keys' if self.filters else ''}"
 
 
 def verify(runner: Runner, path: str) -> Verification:

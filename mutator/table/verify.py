@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset.versions.bookmarks import damaged_bookmarks
 from mutator.errors import error
 from mutator.errors.display import counted, printable
-from mutator.pipeline.reports.printed import PrintedReport
 from mutator.pipeline.reports.sections import ReportSection, said
-from mutator.pipeline.verify import Difference, compared_with
+from mutator.pipeline.verify import Difference, PlaceVerification
 from mutator.table.apply import OpenRunner
 from mutator.table.clean_removal import StrayFiles, stray_files
 from mutator.table.verify_file import put_back
 from mutator.table.verify_log import Walk
 from mutator.table.verify_rows import RowsOfTable
 
-_SAME = "as its log says: files, checksums, key indexes, hidden rows, one row per key, counts, checkpoints"
-
 
 @dataclass(frozen=True)
-class TableVerification(PrintedReport):
-    """The size of a table, its differences from its log, and what was made again."""
+class TableVerification(PlaceVerification):
+    """A table compared with its log, and what was made again."""
 
     table: str
     version: int  # the newest that could be read
@@ -36,24 +33,24 @@ class TableVerification(PrintedReport):
     stray: StrayFiles | None = None  # None: the log cannot be read, so it is unknown which files it names
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """The differences, with paths relative to the table."""
-        return tuple(map(str, self.differences))
+    def path(self) -> str:  # type: ignore[override]
+        """The path of the table."""
+        return self.table
 
-    def members(self) -> dict[str, Any]:
-        """Return the members of the JSON."""
-        differences = [difference._asdict() for difference in self.differences]
-        return {**super().members(), "differences": differences, "whole": not differences}
-
-    def sections(self) -> Iterable[ReportSection]:
-        """Return what was repaired, the sizes, the differences or what was compared, and stray files."""
+    def size(self) -> str:
+        """Return the version, and its number of files, records and tombstones."""
         size = counted(self.files, "file"), counted(self.records, "record"), counted(self.tombstones, "tombstone")
-        return (
-            said(*(f"repaired: {one}" for one in self.repaired)),
-            said(f"{self.table}, version {self.version}: {', '.join(size)}"),
-            compared_with(self.table, self.differences, _SAME),
-            said(*([] if self.stray is None or not self.stray.files else [printable(self.stray.text())])),
-        )
+        return f", version {self.version}: {', '.join(size)}"
+
+    def same(self) -> str:
+        """Return what was compared."""
+        return "as its log says: files, checksums, key indexes, hidden rows, one row per key, counts, checkpoints"
+
+    def sections(self) -> Iterator[ReportSection]:
+        """Yield what was repaired, the size, the differences or what was compared, and stray files."""
+        yield said(*(f"repaired: {one}" for one in self.repaired))
+        yield from super().sections()
+        yield said(*([] if self.stray is None or not self.stray.files else [printable(self.stray.text())]))
 
 
 _STARTS = 10  # times that a verification begins, because files that it needs are cleaned meanwhile

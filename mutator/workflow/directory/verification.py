@@ -10,10 +10,9 @@ from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest, repair
 from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
-from mutator.errors.display import counted, printable
-from mutator.pipeline.reports.printed import PrintedReport
+from mutator.errors.display import counted
 from mutator.pipeline.reports.sections import ReportSection, said
-from mutator.pipeline.verify import Verification
+from mutator.pipeline.verify import Difference, PlaceVerification, Verification
 from mutator.rules import file_names
 from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory.changed_rows import kept_problems
@@ -27,43 +26,40 @@ _LOCK_TIMEOUT = 60.0  # seconds
 
 
 @dataclass(frozen=True)
-class BaseVerification(PrintedReport):
-    """The size of a base, and its differences from its log."""
+class BaseVerification(PlaceVerification):
+    """A base compared with its log, and each of its datasets with its manifest."""
 
     path: str
     versions: int
     datasets: tuple[Verification, ...]
     feed_files: int  # merged feed files in archive/
     feed_removed: int  # merged feed files whose directory in archive/ is gone or empty
-    own_problems: tuple[str, ...]
+    differences: tuple[Difference, ...]  # from the log
     in_use: tuple[str, ...] | None = None  # paths of the master and of the newest version's dataset; None: unknown
 
     @property
     def problems(self) -> tuple[str, ...]:
         """All differences."""
-        return (*self.own_problems, *(problem for one in self.datasets for problem in one.problems))
+        return (*super().problems, *(problem for one in self.datasets for problem in one.problems))
 
     def members(self) -> dict[str, Any]:
-        """Return the members of a JSON object."""
-        return {
-            "path": self.path,
-            "versions": self.versions,
-            "feed_files": self.feed_files,
-            "feed_removed": self.feed_removed,
-            "differences": list(self.own_problems),
-            "datasets": [one.members() for one in self.datasets],
-            "whole": not self.problems,
-        }
+        """Return the members of the JSON."""
+        found = {**super().members(), "datasets": [one.members() for one in self.datasets]}
+        return {name: value for name, value in found.items() if name != "in_use"}
+
+    def size(self) -> str:
+        """Return the number of versions and of merged feed files."""
+        archived = f"{counted(self.feed_files, 'merged feed file')} in archive/"
+        removed = f"; {self.feed_removed:,} more {'was' if self.feed_removed == 1 else 'were'} removed from there"
+        return f": {counted(self.versions, 'version')}, {archived}{removed if self.feed_removed else ''}"
+
+    def same(self) -> str:
+        """Return what was compared."""
+        return f"as its log says: entries, master{', archived feed files' if self.feed_files else ''}"
 
     def sections(self) -> Iterator[ReportSection]:
-        """Yield the sizes, the differences from the log or what was compared, each dataset, and cures."""
-        archived = f"{counted(self.feed_files, 'merged feed file')} in archive/"
-        archived += f"; {self.feed_removed:,} more {'was' if self.feed_removed == 1 else 'were'} removed from there"
-        archived = archived if self.feed_removed else archived.partition(";")[0]
-        yield said(f"{self.path}: {counted(self.versions, 'version')}, {archived}")
-        differences = [f"differs: {printable(problem)}" for problem in self.own_problems]
-        same = f"as its log says: entries, master{', archived feed files' if self.feed_files else ''}"
-        yield said(*(differences or [same]))
+        """Yield the size, the differences from the log or what was compared, each dataset, and cures."""
+        yield from super().sections()
         for one in self.datasets:
             yield from one.sections()
         yield said(*self._cures())
@@ -116,7 +112,7 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     verified = tuple(map(verify, found))
     for one in verified:
         _note_damage(base, one)
-    shown = tuple(map(base.shown, problems))
+    shown = tuple(Difference(base.shown(problem)) for problem in problems)
     in_use = _in_use(base, latest) if is_known else None
     removed = sum(len(version.feed) for version in versions if version.run in emptied)
     return BaseVerification(path, len(versions), verified, len(archived), removed, shown, in_use)
