@@ -89,8 +89,8 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     """Explain a key of a table. table: its path. base: of the workflow whose target it is."""
     from mutator.dataset.commits import FeedFile
     from mutator.dataset.versions.opening import open_snapshot
-    from mutator.pipeline.explain.feed_reading import NOT_FOUND, files_at
-    from mutator.table.explain import ShownPaths, explain_table
+    from mutator.pipeline.explain.feed_reading import files_at
+    from mutator.table.explain import explain_table
     from mutator.table.recorded import SOURCE, recorded_settings
     from mutator.workflow.directory.merged_content import merged_file
     from mutator.workflow.directory.paths import open_base
@@ -105,17 +105,14 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
 
     def find(run: str | None, part: FeedFile) -> tuple[str | None, str | None]:
         found, why = (None, None) if opened is None or run is None else merged_file(opened, run, part)
-        if found is None:
-            other = given.path_of(part)
-            found, why = other, None if other is not None else why or NOT_FOUND
-        return found, why
+        return (found, None) if found is not None else given.find(part, why)
 
     def shown(text: str) -> str:
         if opened is not None:
             return opened.shown(text)
         return text.replace(f"{snapshot.table}/", f"{question.place.rstrip('/')}/")
 
-    return explain_table(snapshot, question.key, config, find, ShownPaths(question.place, shown))
+    return explain_table(snapshot, question.key, config, question.place, find, shown)
 
 
 def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:

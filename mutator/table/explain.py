@@ -125,46 +125,42 @@ _WITHOUT_ROWS = (ABANDON, CLEAN, TAG)
 # Outcomes of mutations that leave no row and no tombstone behind
 _UNSEEN = ("feed late", "feed no-op", "feed rejected")
 
+Shown = Callable[[str], str]  # replaces the full paths in a text
 # Given the run of the workflow that made a version, or None, and a feed file: its path, or None and why it is not there
 FindFile = Callable[[str | None, FeedFile], tuple[str | None, str | None]]
 
 
-@dataclass(frozen=True)
-class ShownPaths:
-    """Paths for people. place: that of the table, or of the base whose target it is."""
-
-    place: str
-    of: Callable[[str], str]  # replaces the full paths in a text
-
-
-def explain_table(snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> Explanation:
+def explain_table(
+    snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown
+) -> Explanation:
     """Explain a key of a table. Raises MutatorError for a table or a key that cannot be used.
 
     If a cleaning takes versions away meanwhile, the newest version is explained. snapshot: the newest version. config:
-    how feed files are read. find: finds them.
+    how feed files are read. place: for people, the path of the table, or of the base whose target it is. find: finds
+    feed files.
     """
-    return with_what_is_left(snapshot, lambda newest: _explained(newest, key, config, find, paths))
+    return with_what_is_left(snapshot, lambda newest: _explained(newest, key, config, place, find, shown))
 
 
-def _explained(snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> Explanation:
+def _explained(snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown) -> Explanation:
     """Explain a key. Raises the error of a file that a cleaning has taken away since the snapshot."""
     if snapshot.state.spec is None:
         names = [f"field {number}" for number in range(len(config.rows.key.ids))]
-        values = dict(zip(names, map(str, key_values(key, names, paths.place, "table")), strict=True))
-        return Explanation(paths.place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
-    return explain(_Table(snapshot, key, config, find, paths))
+        values = dict(zip(names, map(str, key_values(key, names, place, "table")), strict=True))
+        return Explanation(place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
+    return explain(_Table(snapshot, key, config, place, find, shown))
 
 
 class _Table(ExplainedPlace):
     """A table that has had rows."""
 
-    def __init__(self, snapshot: Snapshot, key: Key, config: Config, find: FindFile, paths: ShownPaths) -> None:
-        self._snapshot, self._find, self._paths = snapshot, find, paths
+    def __init__(self, snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown) -> None:
+        self._snapshot, self._find, self._shown = snapshot, find, shown
         config = for_tables(config, snapshot)
         survey: Survey = survey_of_table(config, snapshot)
         plan = feed_reading(config, survey, ())
-        found = _typed(survey, Finder(snapshot).names, key, paths.place, plan.rows.order_type)
-        super().__init__(paths.place, "table", snapshot.version.number, config, found)
+        found = _typed(survey, Finder(snapshot).names, key, place, plan.rows.order_type)
+        super().__init__(place, "table", snapshot.version.number, config, found)
         self._record = TableRecord(snapshot, key, plan)
         self._earliest = snapshot.state.cleaning.earliest
         self._notes: list[str] = []
@@ -241,7 +237,7 @@ class _Table(ExplainedPlace):
         return self._notes
 
     def shown(self, text: str) -> str:
-        return self._paths.of(text)
+        return self._shown(text)
 
 
 def _typed(survey: Survey, names: Sequence[str], key: Key, path: str, order_type: str) -> ExplainedKey:

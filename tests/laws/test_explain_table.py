@@ -15,7 +15,7 @@ from mutator.dataset.versions.opening import open_snapshot
 from mutator.pipeline.explain.feed_reading import files_at
 from mutator.table.compact import compact_table
 from mutator.table.compact_choice import Need
-from mutator.table.explain import ShownPaths, explain_table
+from mutator.table.explain import explain_table
 from mutator.table.find import Finder
 from mutator.table.restore import restore_table
 from tests.support.effort import law
@@ -31,10 +31,7 @@ def explained(table, key, settings, feeds):
     """Explain a key; feeds: directories where merged feed files are."""
     parsed = config.parse(settings)
     found = files_at([str(path) for path in feeds], parsed)
-    paths = ShownPaths(str(table), str)
-    return explain_table(
-        open_snapshot(str(table)), key, parsed, lambda _, part: (found.path_of(part), "it is not there"), paths
-    )
+    return explain_table(open_snapshot(str(table)), key, parsed, str(table), lambda _, part: found.find(part), str)
 
 
 def outcomes_of(found):

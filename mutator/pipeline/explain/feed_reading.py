@@ -17,7 +17,7 @@ from mutator.plan.splits import numbered
 from mutator.storage import Entry, absolute
 
 _CHUNK = 64 << 20
-NOT_FOUND = "not found: give the directory where it is with --feed"
+_NOT_FOUND = "not found: give the directory where it is with --feed"
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,19 @@ class GivenFiles:
 
     entries: Sequence[Entry]
 
-    def path_of(self, part: FeedFile) -> str | None:
-        """Return the path of a file that has the name, the size and the content of a merged one."""
+    def find(self, part: FeedFile, why: str | None = None) -> tuple[str | None, str | None]:
+        """Return the path of a file that has the name, the size and the content of a merged one, or None and a reason.
+
+        why: it is not where it was; None: it was not looked for elsewhere.
+        """
         for entry in self.entries:
             if entry.name == part.name and entry.bytes == part.bytes:
                 try:
                     if checksum.difference(entry.path, part.checksum) is None:
-                        return entry.path
+                        return entry.path, None
                 except MutatorError:
                     continue
-        return None
+        return None, why or _NOT_FOUND
 
 
 def files_at(feed: Sequence[str], config: Config) -> GivenFiles:

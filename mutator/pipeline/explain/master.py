@@ -10,7 +10,7 @@ from mutator.dataset.directory import read_manifest
 from mutator.dataset.manifest import settings_of_run
 from mutator.errors import error
 from mutator.pipeline.explain.answer import Explanation
-from mutator.pipeline.explain.feed_reading import NOT_FOUND, files_at
+from mutator.pipeline.explain.feed_reading import files_at
 from mutator.pipeline.explain.key import Key
 from mutator.pipeline.explain.key_decisions import NOTHING
 from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, config_by, held_or_why, key_of_master
@@ -101,8 +101,7 @@ class _Master(ExplainedPlace):
         return self._now if known is not None and version.committed == known.commit.committed else (None, None)
 
     def find(self, version: Commit, part: FeedFile) -> tuple[str | None, str | None]:
-        found = self._files.path_of(part)
-        return found, None if found is not None else NOT_FOUND
+        return self._files.find(part)
 
     def config_of(self, version: Commit, paths: Sequence[str]) -> Config | None:
         assert self.key.known is not None

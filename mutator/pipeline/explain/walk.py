@@ -6,12 +6,12 @@ Nothing is written and no lock is taken: a run may be at work meanwhile.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from mutator.config import Config
-from mutator.dataset.commits import COMPACT, OVERWRITES, Commit
+from mutator.dataset.commits import COMPACT, OVERWRITES, RUN, Commit
 from mutator.dataset.manifest import Manifest
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
@@ -19,7 +19,7 @@ from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import NO_ROWS, ChainStep, RunFeed, steps_of
 from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_reading import feed_reading
-from mutator.pipeline.explain.key_decisions import KeyMutation, Outcome
+from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.pipeline.explain.place import ExplainedPlace
 from mutator.rules.file_names import first_few
 
@@ -75,7 +75,7 @@ class _Walk:
             version=place.latest,
             now=now,
             given=given,
-            steps=[_with_paths(step, place.shown) for step in steps if step.touches],
+            steps=[step for step in steps if step.touches],
             order_type=key.order_type,
             unknown=[*map(place.shown, unknown)],
             files_read=self._files_read,
@@ -135,17 +135,28 @@ class _Walk:
             also = [one for one in _of_feed(version, own) if (one.order, one.is_delete) not in found]
             rows = replace(rows, mutations=(*rows.mutations, *also))
         may_have_more = not own or counts.get("feed superseded") or counts.get("feed rejected")
-        overwrites = config.operation.overwrites or version.action in OVERWRITES
+        overwrites, is_full = version.action in OVERWRITES, bool(counts.get(_ABSENT))
+        if version.action == RUN:  # a log that does not say what a run did
+            overwrites, is_full = config.operation.overwrites, config.operation.full
         now, retention = _moment(version), config.retention.tombstones
         return replace(
             run,
-            rows=rows,
+            rows=self._with_paths(rows),
             gone=gone if may_have_more else {},
             now=now,
-            full=config.operation.full or (bool(counts.get(_ABSENT)) and not overwrites),
+            full=is_full and not overwrites,
             overwrites=overwrites,
             expire_before=None if retention is None else now - int(retention * 1000),
             is_winner_known=bool(own),
+        )
+
+    def _with_paths(self, rows: FeedRows) -> FeedRows:
+        """Return rows with the paths of their files as the user gives them."""
+        shown = self._place.shown
+        return FeedRows(
+            tuple(replace(one, file=shown(one.file)) for one in rows.mutations),
+            tuple(replace(one, file=shown(one.file)) for one in rows.rejected),
+            tuple((shown(path), shown(why)) for path, why in rows.unread),
         )
 
     def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
@@ -167,26 +178,6 @@ def _moment(version: Commit) -> int:
 def _of_feed(version: Commit, own: Sequence[KeyMutation]) -> Sequence[KeyMutation]:
     """Return the rows of a version that came from its feed, without tombstones of records that its feed lacked."""
     return [one for one in own if not one.is_delete] if version.counts.get(_ABSENT) else own
-
-
-def _with_paths(step: ChainStep, shown: Callable[[str], str]) -> ChainStep:
-    """Return a step with other paths. shown: replaces the full paths in a text."""
-    feed = step.feed
-    rows = FeedRows(
-        feed.rows.mutations,
-        tuple(replace(one, file=shown(one.file)) for one in feed.rows.rejected),
-        tuple((shown(path), shown(why)) for path, why in feed.rows.unread),
-    )
-    decided = {
-        name: replace(one, outcomes=tuple(_outcome(outcome, shown) for outcome in one.outcomes))
-        for name, one in step.decided.items()
-    }
-    return replace(step, feed=replace(feed, rows=rows, again=tuple(map(shown, feed.again))), decided=decided)
-
-
-def _outcome(one: Outcome, shown: Callable[[str], str]) -> Outcome:
-    winner = one.winner and replace(one.winner, file=shown(one.winner.file))
-    return replace(one, mutation=replace(one.mutation, file=shown(one.mutation.file)), winner=winner)
 
 
 def _versions_note(steps: Sequence[ChainStep]) -> list[str]:

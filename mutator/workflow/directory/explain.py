@@ -125,9 +125,10 @@ class _Base(ExplainedPlace):
         runs = {step.feed.run for step in steps}
         for directory in entries_of(base.at("archive")):
             for entry in entries_of(directory.path) if directory.type == "directory" else ():
-                if entry.name in names and entry.path not in merged and self._is_copy(entry, directory.name):
+                path = base.shown(entry.path)
+                if entry.name in names and path not in merged and self._is_copy(entry, directory.name):
                     run = directory.name if directory.name in runs else names[entry.name]
-                    found.setdefault(run, []).append(entry.path)
+                    found.setdefault(run, []).append(path)
         return found
 
     def _is_copy(self, entry: Entry, run: str) -> bool:
