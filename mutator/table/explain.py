@@ -30,11 +30,10 @@ from mutator.formats.blocks.column_rows import shown_rows
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.held import ByPartition
-from mutator.pipeline.explain.key import Key, key_values, typed_key
+from mutator.pipeline.explain.key import Key, key_values
 from mutator.pipeline.explain.key_decisions import NOTHING, Held, KeyMutation
-from mutator.pipeline.explain.place import ExplainedKey, ExplainedPlace, HeldOrWhy
+from mutator.pipeline.explain.place import ExplainedPlace, HeldOrWhy, key_as_read
 from mutator.pipeline.explain.walk import explain
-from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
 from mutator.rules.order_columns import to_value
 from mutator.rules.order_values import LOWEST, ORDER_TYPES, precedence
@@ -157,9 +156,9 @@ class _Table(ExplainedPlace):
     def __init__(self, snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown) -> None:
         self._snapshot, self._find, self._shown = snapshot, find, shown
         config = for_tables(config, snapshot)
-        survey: Survey = survey_of_table(config, snapshot)
+        survey = survey_of_table(config, snapshot)
         plan = feed_reading(config, survey, ())
-        found = _typed(survey, Finder(snapshot).names, key, place, plan.rows.order_type)
+        found = key_as_read(config, survey, plan, key, place, "table")
         super().__init__(place, "table", snapshot.version.number, config, found)
         self._record = TableRecord(snapshot, key, plan)
         self._earliest = snapshot.state.cleaning.earliest
@@ -238,9 +237,3 @@ class _Table(ExplainedPlace):
 
     def shown(self, text: str) -> str:
         return self._shown(text)
-
-
-def _typed(survey: Survey, names: Sequence[str], key: Key, path: str, order_type: str) -> ExplainedKey:
-    assert survey.dataset_schema is not None
-    types = [survey.dataset_schema.schema.field(name).type for name in names]
-    return ExplainedKey(survey, tuple(names), typed_key(key, names, types, path, "table"), order_type)

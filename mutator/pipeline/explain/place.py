@@ -141,12 +141,17 @@ def key_of_master(config: Config, master: str, key: Key, feed: Sequence[str], sh
     """
     survey = survey_of_master(config, master)
     plan = feed_reading(config, survey, feed[:1] if survey.manifest is None else ())
+    return key_as_read(config, survey, plan, key, shown, "master")
+
+
+def key_as_read(config: Config, survey: Survey, plan: Reading, key: Key, shown: str, what: str) -> ExplainedKey:
+    """Return the key that a user gives. plan: of the survey. shown, what: the path for messages; master | table."""
     names, types = _key_fields(config, survey, plan)
     if types is None:
-        values = [_bytes(value) for value in key_values(key, names, shown, "master")]
+        values = [_bytes(value) for value in key_values(key, names, shown, what)]
         wanted = WantedKey(tuple(pa.array([value], pa.large_binary()) for value in values))
     else:
-        wanted = typed_key(key, names, types, shown, "master")
+        wanted = typed_key(key, names, types, shown, what)
     return ExplainedKey(survey, tuple(names), wanted, plan.rows.order_type)
 
 
