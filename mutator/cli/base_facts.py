@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,7 @@ from mutator.errors import MutatorError
 if TYPE_CHECKING:
     from mutator.pipeline.reports.base_report import BaseReport
     from mutator.pipeline.version_point import VersionPoint
-    from mutator.workflow.directory.results import BaseRunStatus
-    from mutator.workflow.to_table.table_results import TableRunStatus
+    from mutator.workflow.directory.results import BaseStatus
 
 _VERSIONS = 200  # that a report has
 
@@ -24,25 +24,28 @@ def measures(base: str, table: str | None) -> dict[str, Any]:
     Raises MutatorError.
     """
     from mutator.pipeline.version_point import measures_of, newest_of
+    from mutator.workflow.directory.bad_files import failed_files
     from mutator.workflow.directory.paths import open_base
 
     opened = open_base(base)
     if table is None:
-        from mutator.workflow.directory.base_status import set_aside
+        from mutator.dataset.version_log import Log
+        from mutator.workflow.directory.master_target import merged_after
         from mutator.workflow.directory.versions import newest_points
 
-        found, aside = measures_of(*newest_points(opened.path)), set_aside(opened)
+        found = measures_of(*newest_points(opened.path))
+        aside = failed_files(opened, partial(merged_after, Log(opened.path)))
     else:
         from mutator.dataset.versions.opening import open_snapshot
         from mutator.table.version_points import points_before
-        from mutator.workflow.to_table.table_run import set_aside as set_aside_for
+        from mutator.workflow.to_table.table_target import merged_after_of
 
         found = measures_of(*newest_of(points_before(open_snapshot(table)), "apply"))
-        aside = set_aside_for(opened, table)
+        aside = failed_files(opened, partial(merged_after_of, table))
     return found | {"set_aside": sum(not one.merged for one in aside)}
 
 
-def base_report(base: str, table: str | None, status: BaseRunStatus | TableRunStatus) -> BaseReport:
+def base_report(base: str, table: str | None, status: BaseStatus) -> BaseReport:
     """Return the report of a base. table: path of its target, if that is a table."""
     from mutator.pipeline.reports.base_report import BaseReport
 

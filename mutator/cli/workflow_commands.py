@@ -26,8 +26,7 @@ from mutator.config import parsers
 from mutator.errors import error
 
 if TYPE_CHECKING:
-    from mutator.workflow.directory.results import BaseRunStatus
-    from mutator.workflow.to_table.table_results import TableRunStatus
+    from mutator.workflow.directory.results import BaseStatus
 
 
 def _seconds(text: str) -> float:
@@ -53,15 +52,14 @@ def _status(arguments: argparse.Namespace) -> Iterator[Answer]:
     yield Answer(options.shown(status, arguments), files.warnings, code=5 if status.problems else 0)
 
 
-def _seen(arguments: argparse.Namespace, table: str | None) -> BaseRunStatus | TableRunStatus:
-    if table is None:
-        from mutator.workflow import directory
+def _seen(arguments: argparse.Namespace, table: str | None) -> BaseStatus:
+    from mutator.workflow import directory
 
-        return directory.status(arguments.base, options.config_without_id(arguments))
-    from mutator.workflow import to_table
-
-    opened = open_table(table, arguments, options.spark("mutator workflow", arguments))
-    return to_table.status(arguments.base, opened.config, opened.target)
+    if table is not None:
+        opened = open_table(table, arguments, options.spark("mutator workflow", arguments))
+        return directory.status(opened.target(arguments.base))
+    config = options.config_without_id(arguments)
+    return directory.status(directory.MasterTarget(directory.open_base(arguments.base), config))
 
 
 def _base_report(arguments: argparse.Namespace) -> Iterator[CommandReport]:

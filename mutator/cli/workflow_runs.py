@@ -17,15 +17,16 @@ from mutator.cli.command import CommandReport
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import print_error, tell, warn
 from mutator.cli.report_files import Observed, ReportFiles, places_of_base
-from mutator.cli.workflow_target import OpenTarget, open_table, table_of
+from mutator.cli.workflow_target import open_table, table_of
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted, seconds_text, without_secrets
 from mutator.errors.exceptions import BUSY
 
 if TYPE_CHECKING:
     from mutator.workflow.directory.bad_files import Tried
-    from mutator.workflow.directory.results import BaseRunOutcome
-    from mutator.workflow.to_table.table_results import TableRunOutcome
+    from mutator.workflow.directory.results import RunOutcome
+    from mutator.workflow.directory.run_phases import Target
+    from mutator.workflow.to_table import Upkeep
 
 
 INTERVAL, TABLE_INTERVAL = 10.0, 0.5  # seconds
@@ -38,13 +39,13 @@ def run(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         files = files_of(arguments, table)
     signal = None
     with files.watch() as observed, _kept_spark(arguments) as spark:
-        if table is None:
-            outcome: BaseRunOutcome | TableRunOutcome = _merged(arguments, spark, files)
-        else:
-            target = _opened(table, arguments, spark)
-            applied = _applied(arguments, target, files)
-            outcome = _Upkeep(arguments, target).after(applied)
-            signal = outcome.stopped if applied.stopped is None else None  # it stopped a compaction
+        from mutator.workflow import directory
+
+        target = _targets(arguments, table, spark, files)()
+        outcome = directory.run(target)
+        if outcome.stopped is None and (upkeep := _upkeep_of(target)) is not None:
+            outcome = upkeep.after(outcome)
+            signal = outcome.stopped  # it stopped a compaction
         _observe(observed, outcome)
     yield report_of(outcome, options.shown(outcome, arguments), files, signal)
 
@@ -73,14 +74,38 @@ def _refusal_noted(arguments: argparse.Namespace) -> Iterator[None]:
         raise
 
 
-def _opened(table: str, arguments: argparse.Namespace, spark: Callable[[], AbstractContextManager[Any]]) -> OpenTarget:
-    """Open the table that is the target of runs, and check their settings."""
+def _targets(
+    arguments: argparse.Namespace,
+    table: str | None,
+    spark: Callable[[], AbstractContextManager[Any]],
+    files: ReportFiles,
+) -> Callable[[], Target]:
+    """Return a function that returns the target of each run, with the settings that hold then."""
+    from mutator.workflow import directory
+
+    def master() -> Target:
+        with _refusal_noted(arguments):
+            config = options.config_of(arguments)
+        merge_on = files.started(options.merge_on(config.effort.runner, spark, arguments))
+        merge = directory.merge_by(config, merge_on, arguments.engine)
+        return directory.MasterTarget(directory.open_base(arguments.base), config, merge)
+
+    if table is None:
+        return master
     with _refusal_noted(arguments):
         if arguments.engine == "records":
             raise error("usage", what="--engine records: a table has only the engine blocks; leave the option out")
-        target = open_table(table, arguments, spark)
-        _ = target.config
+        opened = open_table(table, arguments, spark)
+        _ = opened.config
+
+    def applied() -> Target:
+        target = opened.target(arguments.base)
+        warn(arguments, target.config.wording.warnings)
+        table_of_run = target.workflow_table
+        target.workflow_table = replace(table_of_run, apply=files.started(table_of_run.apply))
         return target
+
+    return applied
 
 
 def files_of(arguments: argparse.Namespace, table: str | None, *, looks: bool = False) -> ReportFiles:
@@ -93,7 +118,7 @@ def files_of(arguments: argparse.Namespace, table: str | None, *, looks: bool = 
     return ReportFiles(arguments, arguments.base, places, facts, events=events, looks=looks, later=later)
 
 
-def _observe(observed: Observed, outcome: BaseRunOutcome | TableRunOutcome) -> None:
+def _observe(observed: Observed, outcome: RunOutcome) -> None:
     observed.report = outcome.report
     observed.known = {"waiting": len(outcome.waiting)}
     observed.exit_code = outcome.exit_code
@@ -103,6 +128,7 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     """Merge feed files whenever some have arrived."""
     if arguments.min_age is not None:
         arguments.settings = [*arguments.settings, f"claim.min.age={seconds_text(arguments.min_age)}s"]
+    from mutator.workflow import directory
     from mutator.workflow.directory.bad_files import Tried
 
     left, code = arguments.runs, 0
@@ -112,8 +138,8 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
             files = files_of(arguments, table)
         interval = INTERVAL if table is None else TABLE_INTERVAL
         interval = interval if arguments.interval is None else arguments.interval
-        tried = Tried()
-        run, pause = _watched(arguments, table, interval, spark, files, tried)
+        tried, upkeep = Tried(), None
+        next_target = _targets(arguments, table, spark, files)
         rounds = "until a signal ends it" if left is None else f"until {counted(left, 'run')} merged something"
         place = without_secrets(f"{arguments.base}/incr")
         tell(arguments, f"watching {place}: a look every {seconds_text(interval)} s, {rounds}")
@@ -125,7 +151,8 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
                 files.watch() as observed,
                 suppressed(*BUSY),
             ):
-                outcome = run()
+                target = next_target()
+                outcome = directory.run(target, tried=tried)
                 _observe(observed, outcome)
             arguments.committed = None  # a signal stops the wait, and not this merge
             warn(arguments, files.warnings)
@@ -145,7 +172,8 @@ def watch(arguments: argparse.Namespace) -> Iterator[CommandReport]:
             if tried.again:  # a table's pause ends when a feed file is ready
                 time.sleep(interval)
                 continue
-            for compacted in pause(outcome) if left != 0 else ():
+            upkeep = upkeep or _upkeep_of(target)
+            for compacted in _pause(upkeep, outcome, interval) if left != 0 else ():
                 text = compacted.json_line() if arguments.json else compacted.text()
                 yield report_of(compacted, text, signal=compacted.stopped)
                 if compacted.stopped:
@@ -167,92 +195,34 @@ def _noticed(arguments: argparse.Namespace, tried: Tried) -> Iterator[None]:
         )
 
 
-def _watched(
-    arguments: argparse.Namespace,
-    table: str | None,
-    interval: float,
-    spark: Callable[[], AbstractContextManager[Any]],
-    files: ReportFiles,
-    tried: Tried,
-) -> tuple[Callable[[], BaseRunOutcome | TableRunOutcome], Callable[[Any], Iterator[TableRunOutcome]]]:
-    """Return two functions: one runs once, the other waits until the next run may have something to do.
+def _upkeep_of(target: Target) -> Upkeep | None:
+    """Return the compactions of a target that is a table; None for a master."""
+    if target.table is None:
+        return None
+    from mutator.workflow.to_table import TableTarget, Upkeep
 
-    The other one is given the outcome of the run, and yields those of compactions.
+    assert isinstance(target, TableTarget)
+    return Upkeep(target)
+
+
+def _pause(upkeep: Upkeep | None, outcome: RunOutcome, interval: float) -> Iterator[RunOutcome]:
+    """Wait until the next run may have something to do, and yield the outcomes of compactions meanwhile.
+
+    upkeep: of a table. outcome: of the last run.
     """
-    if table is None:
-
-        def wait(_: object) -> Iterator[TableRunOutcome]:
-            time.sleep(interval)
-            yield from ()
-
-        return lambda: _merged(arguments, spark, files, tried), wait
-    target = _opened(table, arguments, spark)
-    upkeep = _Upkeep(arguments, target)
-
-    def pause(outcome: TableRunOutcome) -> Iterator[TableRunOutcome]:
-        upkeep.note(outcome)
-        while (seconds := upkeep.look.seconds()) != 0:
-            if seconds is None and (compacted := upkeep.now(outcome)).is_upkeep:
-                yield compacted
-                continue
-            time.sleep(interval if seconds is None else min(interval, seconds + 0.01))
-
-    return lambda: _applied(arguments, target, files, tried), pause
-
-
-class _Upkeep:
-    """The compactions of a table while no feed file waits in a base."""
-
-    def __init__(self, arguments: argparse.Namespace, table: OpenTarget) -> None:
-        from mutator.workflow import to_table
-
-        self.look = to_table.Look(to_table.opened(arguments.base, table.target), table.config, table.target)
-        self._upkeep = to_table.Upkeep(table.config, table.target)
-
-    def note(self, outcome: TableRunOutcome) -> None:
-        """Take note of a run."""
-        if outcome.version is not None:
-            self._upkeep.applied()
-
-    def after(self, outcome: TableRunOutcome) -> TableRunOutcome:
-        """Return the outcome of a run with the compactions that follow it."""
-        from mutator.workflow import to_table
-
-        return to_table.kept(outcome, self._upkeep, lambda: self.look.seconds() is None)
-
-    def now(self, last: TableRunOutcome) -> TableRunOutcome:
-        """Return the outcome of compactions alone. last: of a run."""
-        return self.after(replace(last, run="", version=None, claimed=(), skipped=(), recovered=(), report=None))
-
-
-def _merged(
-    arguments: argparse.Namespace,
-    spark: Callable[[], AbstractContextManager[Any]],
-    files: ReportFiles,
-    tried: Tried | None = None,
-) -> BaseRunOutcome:
-    from mutator.workflow import directory
-
-    with _refusal_noted(arguments):
-        config = options.config_of(arguments)
-    merge_on = files.started(options.merge_on(config.effort.runner, spark, arguments))
-    merge = directory.merge_by(config, merge_on, arguments.engine)
-    return directory.run(arguments.base, config, merge, tried=tried)
-
-
-def _applied(
-    arguments: argparse.Namespace, table: OpenTarget, files: ReportFiles, tried: Tried | None = None
-) -> TableRunOutcome:
-    from mutator.workflow import to_table
-
-    config = table.config
-    warn(arguments, config.wording.warnings)
-    target = table.target
-    return to_table.run(arguments.base, config, replace(target, apply=files.started(target.apply)), tried=tried)
+    if upkeep is None:
+        time.sleep(interval)
+        return
+    upkeep.note(outcome)
+    while (seconds := upkeep.seconds()) != 0:
+        if seconds is None and (compacted := upkeep.alone(outcome)).is_upkeep:
+            yield compacted
+            continue
+        time.sleep(interval if seconds is None else min(interval, seconds + 0.01))
 
 
 def report_of(
-    outcome: BaseRunOutcome | TableRunOutcome,
+    outcome: RunOutcome,
     text: str,
     files: ReportFiles | None = None,
     signal: int | None = None,

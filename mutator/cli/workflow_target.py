@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from mutator.config import Config
     from mutator.dataset.versions.snapshot import Snapshot
     from mutator.table.apply import OpenRunner
-    from mutator.workflow.to_table import AppliedFeed, ApplyTask, Kept, TargetTable
+    from mutator.workflow.directory.run_phases import Merged
+    from mutator.workflow.to_table import ApplyTask, Kept, TableTarget
 
 TABLE = option(
     "--table",
@@ -81,14 +82,15 @@ class OpenTarget:
         """The configuration of a run: the settings that the user gives, and for the others those of the table."""
         return self._config_of(self._snapshot)
 
-    @property
-    def target(self) -> TargetTable:
-        """The table, as a workflow needs it."""
+    def target(self, base: str) -> TableTarget:
+        """Return the table as the target of a base. Raises ConfigError, or StateError if its target is a master."""
         from mutator.table.claiming_run import give_up
-        from mutator.workflow.to_table import TargetTable
+        from mutator.workflow.to_table import TableTarget, WorkflowTable, opened
 
-        table = self._snapshot.table
-        return TargetTable(table, lambda: self._refreshed().version, self._apply, partial(give_up, table), self._keep)
+        path = self._snapshot.table
+        give_up_of = partial(give_up, path)
+        table = WorkflowTable(path, lambda: self._refreshed().version, self._apply, give_up_of, self._keep)
+        return TableTarget(opened(base, path), self.config, table)
 
     def _refreshed(self) -> Snapshot:
         from mutator.dataset.versions.opening import refreshed
@@ -96,13 +98,13 @@ class OpenTarget:
         self._snapshot = refreshed(self._snapshot)
         return self._snapshot
 
-    def _apply(self, task: ApplyTask) -> AppliedFeed:
+    def _apply(self, task: ApplyTask) -> Merged:
         from mutator.dataset.commits import Claim
         from mutator.rules import file_names
         from mutator.table.apply import apply_feed
         from mutator.table.claiming_run import ClaimingRun
         from mutator.table.report import report_of
-        from mutator.workflow.to_table import AppliedFeed
+        from mutator.workflow.directory.run_phases import Merged
 
         run = ClaimingRun(Claim(task.run, task.claimed), task.since, task.check)
         runner = self._runner_of(task.config.effort.runner or "auto")
@@ -110,7 +112,7 @@ class OpenTarget:
         self._snapshot = applied.snapshot
         report = report_of(applied, task.feed, dry_run=False)
         skipped = tuple(file_names.base_name(path) for path in report.consumed)
-        return AppliedFeed(None if applied.version is None else applied.version.number, skipped, report)
+        return Merged(skipped, report, version=None if applied.version is None else applied.version.number)
 
     def _keep(self, config: Config) -> Kept:
         from mutator.table.idle import compact_if_idle

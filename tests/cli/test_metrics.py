@@ -15,7 +15,7 @@ from mutator.cli import main
 from mutator.dataset.commit import publish
 from mutator.dataset.commits import Arrived
 from mutator.pipeline.version_point import lags
-from mutator.workflow.directory import run_phases
+from mutator.workflow.directory import master_target
 from tests.support.cluster import SAMPLE
 
 CONFIG = ["--config", str(SAMPLE / "bumu.properties")]
@@ -226,7 +226,7 @@ def test_a_signal_after_all_files_are_written_leaves_the_report_unprinted(tmp_pa
     ("words", "code"), [(["run"], 0), (["watch"], 143), (["watch", "--runs", "1"], 0)], ids=["run", "watch", "last"]
 )
 def test_a_run_of_a_base_that_a_signal_cannot_stop_has_its_metrics(base, file, capsys, monkeypatch, words, code):
-    monkeypatch.setattr(run_phases, "failpoint", lambda name: name == "commit.done" and signal.raise_signal(15))
+    monkeypatch.setattr(master_target, "failpoint", lambda name: name == "commit.done" and signal.raise_signal(15))
 
     more = ["-D", "claim.min.age=0s", "--metrics", file, "--json"]
     assert main([str(word) for word in ("workflow", words[0], base, *words[1:], *CONFIG, *more)]) == code

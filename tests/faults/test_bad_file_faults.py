@@ -19,9 +19,10 @@ from mutator.dataset.versions.log import TableLog
 from mutator.errors import MutatorError
 from mutator.storage import entries_of
 from mutator.table.create import create_empty
-from mutator.workflow import directory, to_table
+from mutator.workflow import directory
 from mutator.workflow.directory.paths import Base
 from tests.support import process_deaths
+from tests.support.master_base import run_workflow, status_of
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import BAD, CONTROL, FEEDS, GIVEN, found_feed, merge, put
 from tests.support.process_deaths import copy_of, dying
@@ -49,10 +50,10 @@ class Master:
             put(f"{path}/incr/{name}.ready", b"")
 
     def run(self, path: str) -> Any:
-        return directory.run(path, CONFIG, merge, sleep=lambda _: None)
+        return run_workflow(path, CONFIG, merge, sleep=lambda _: None)
 
     def status(self, path: str) -> Any:
-        return directory.status(path, CONFIG)
+        return status_of(path, CONFIG)
 
     def merged(self, path: str) -> list[str]:
         return sorted(part.name for version in Log(path).all() for part in version.feed)
@@ -70,11 +71,11 @@ class Table:
 
     def run(self, path: str) -> Any:
         one = opened(TABLE)
-        return to_table.run(path, one.config, one.target, sleep=lambda _: None)
+        return directory.run(one.target(path), sleep=lambda _: None)
 
     def status(self, path: str) -> Any:
         one = opened(TABLE)
-        return to_table.status(path, one.config, one.target)
+        return directory.status(one.target(path))
 
     def merged(self, path: str) -> list[str]:
         return sorted(part.name for version in TableLog(TABLE).following(0) for part in version.feed)

@@ -232,8 +232,8 @@ def test_workflow_on_a_storage_without_links(remote, scope):
     workflow(base, scope)
 
     status = settled(base, scope)
-    assert (status.problems, status.version.number) == ((), 2)
-    check_whole(status.master, expected(scope))
+    assert (status.problems, status.target.version.number) == ((), 2)
+    check_whole(status.target.master, expected(scope))
 
 
 # --- with Spark

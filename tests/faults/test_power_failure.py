@@ -11,12 +11,12 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.storage import local
-from mutator.workflow.directory import status
 from mutator.workflow.directory.paths import Base, probe_dataset
 from tests.support import local_engine
 from tests.support.child_process import in_child
 from tests.support.disk_model import Recorder, disk_of
 from tests.support.faulty_runs import contents, write
+from tests.support.master_base import status_of
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FED, NAMES, check, new_base, read_status, run_it
 from tests.support.strides import every
@@ -119,13 +119,13 @@ def problem_of(found, runs, acknowledged, merges):
             if acknowledged:  # readers that come before anybody recovers
                 latest = Log(path).latest()
                 assert probe_dataset(storage, base.master).commit == latest.dataset, "master is not the version"
-            first = status(path, CONFIG)
+            first = status_of(path, CONFIG)
             assert first.problems == (), first.problems
             merged = check(base, FED)
             if acknowledged:
                 assert merged == (set(FED) if merges else set(NAMES[:runs]))
             assert merged in (set(NAMES[:runs]), set(FED))
-            assert status(path, CONFIG).recovered == ()
+            assert status_of(path, CONFIG).recovered == ()
         except (AssertionError, MutatorError) as fault:
             return f"{type(fault).__name__}: {fault}"
     return None

@@ -19,10 +19,10 @@ from mutator.errors import MutatorError
 from mutator.storage import entries_of
 from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches
-from mutator.workflow import to_table
+from mutator.workflow import directory
 from mutator.workflow.directory.paths import Base
-from mutator.workflow.to_table import table_commands as commands
-from mutator.workflow.to_table.table_run import TableRun, recover
+from mutator.workflow.directory.recovery import recover
+from mutator.workflow.directory.run_phases import Run
 from tests.support import process_deaths
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import found_feed, put
@@ -58,12 +58,12 @@ def new_base(storage_type: str) -> ModelStorage:
 
 def run_it(path: str) -> Any:
     one = opened(TABLE)
-    return to_table.run(path, one.config, one.target, sleep=lambda _: None)
+    return directory.run(one.target(path), sleep=lambda _: None)
 
 
 def read_status(path: str) -> Any:
     one = opened(TABLE)
-    return to_table.status(path, one.config, one.target)
+    return directory.status(one.target(path))
 
 
 def expected(names: set[str]) -> list[tuple[str, str]]:
@@ -187,7 +187,7 @@ def test_a_commit_that_loses_its_answer_is_found(storage_type: str) -> None:
 
 def recover_it(path: str) -> None:
     """Act as a status that has taken the lock from a paused run."""
-    recover(Base(path), opened(TABLE).target)
+    recover(opened(TABLE).target(path))
 
 
 def take_over(path: str) -> None:
@@ -198,7 +198,7 @@ def take_over(path: str) -> None:
 
 def unlocked_run(path: str) -> Any:
     one = opened(TABLE)
-    return commands._run(TableRun(Base(path), one.config, one.target), ())
+    return directory.do_phases(Run(one.target(path)))
 
 
 @pytest.mark.thorough(keep=1, rest=3)

@@ -15,12 +15,13 @@ import pytest
 from mutator.dataset.commit import process as owner
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
-from mutator.workflow.directory import commands, lock, restore, status
-from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory import commands, lock, restore
+from mutator.workflow.directory.master_target import MasterTarget
 from mutator.workflow.directory.paths import Base, probe_dataset
 from mutator.workflow.directory.recovery import recover
 from mutator.workflow.directory.run_phases import Run
 from tests.support import process_deaths
+from tests.support.master_base import run_workflow, status_of
 from tests.support.model_storage import KINDS, ModelStorage, mounted
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
 from tests.support.process_deaths import copy_of, dying
@@ -59,12 +60,16 @@ def calls_of(storage, act):
     return copy.calls
 
 
+def target_at(path):
+    return MasterTarget(Base(path), CONFIG, merge)
+
+
 def run_it(path):
     return run_workflow(path, CONFIG, merge, sleep=lambda _: None)
 
 
 def read_status(path):
-    return status(path, CONFIG)
+    return status_of(path, CONFIG)
 
 
 def settle_and_check(storage, before, after=frozenset(FED)):
@@ -194,7 +199,7 @@ INTERLEAVINGS = [set(places) for places in itertools.combinations(range(12), 6)]
 
 def steps(path, begun):
     """Do the phases of a run one by one, as ``commands`` does; a run that loses puts everything back."""
-    one = Run(Base(path), CONFIG, merge)
+    one = Run(target_at(path))
     begun.append(one)
     try:
         claimed = one.claim()
@@ -206,12 +211,11 @@ def steps(path, begun):
         yield
         if merged:
             one.commit()
-    except MutatorError:
-        commands._roll_back(one)
+    except MutatorError as fault:
+        one.undo(fault)
         return
     yield
-    if merged:
-        one.publish()
+    one.target.publish(one)
     yield
     one.archive()
 
@@ -238,7 +242,7 @@ def test_two_runs_interleaved_in_every_way(storage_type):
             for rest in todo:  # the turns that the losing run did not use
                 for _ in rest:
                     pass
-            recover(Base(path), Log(path))
+            recover(target_at(path))
             merged = check(Base(path), FEEDS)
             committed = [version for version in Log(path).all() if version.action == "run"]
             outcomes.add(len(committed))
@@ -266,7 +270,7 @@ def test_paused_run_that_wakes_up_late_loses_cleanly(storage_type, process):
             assert check(Base(path), FED) == set(FED)
             for _ in todo:
                 pass
-            recover(Base(path), Log(path))
+            recover(target_at(path))
 
             assert check(Base(path), FED) == set(FED)
             assert (paused.version is not None) == was_committed
@@ -287,15 +291,15 @@ def other_process(storage, point, act):
 
 def take_over(path):
     """Act as a run that has taken the lock from a paused run: recover, and merge the arrived files."""
-    recover(Base(path), Log(path))
+    recover(target_at(path))
     for _ in steps(path, []):
         pass
 
 
 ACTS = {
     "run": lambda path: [None for _ in steps(path, [])],
-    "recovery": lambda path: recover(Base(path), Log(path)),
-    "recovery of a commit": lambda path: recover(Base(path), Log(path)),
+    "recovery": lambda path: recover(target_at(path)),
+    "recovery of a commit": lambda path: recover(target_at(path)),
     "restore": lambda path: restore(path, 1, CONFIG),
 }
 
@@ -336,7 +340,7 @@ def test_paused_before_any_call_while_another_process_works(storage_type, paused
             if "phases" not in other:
                 (take_over if other == "run" else ACTS["recovery"])(path)
                 return
-            recover(Base(path), Log(path))
+            recover(target_at(path))
             half.append(steps(path, []))
             for _ in range(int(other.split()[1])):
                 next(half[0], None)
@@ -404,13 +408,13 @@ def test_two_recoveries_at_once(storage_type, process):
             def other(n, _, storage=storage, point=point, nested=nested):
                 if n == point and not nested:  # before this call, a second process does the whole recovery
                     nested.append(None)
-                    recover(Base("model://base"), Log("model://base"))
+                    recover(target_at("model://base"))
                 return
 
             storage.fault = other
             with mounted(storage) as path:
                 with suppress(MutatorError):
-                    recover(Base(path), Log(path))
+                    recover(target_at(path))
                 storage.fault = lambda n, _: None
                 process()
                 read_status(path)

@@ -13,6 +13,7 @@ from mutator.workflow import directory
 from mutator.workflow.directory.explain import explain
 from tests.support import local_engine, model
 from tests.support.effort import law
+from tests.support.master_base import run_workflow
 from tests.support.model import Row
 from tests.support.text_runs import scratch
 from tests.support.text_worlds import BY_NAME, ORDERS, File, RowPlan, make_files, make_world
@@ -48,7 +49,7 @@ class Base:
         for file in feed:
             (self.path / "incr" / file.name).write_bytes(file.content())
         merge = directory.merge_by(self.config, local_engine.merge)
-        directory.run(str(self.path), self.config, merge, sleep=lambda _: None)
+        run_workflow(str(self.path), self.config, merge, sleep=lambda _: None)
         rows = [row for file in feed for row in file.rows(self.shape)]
         keys = {row.key for row in (*rows, *self.rows)} | set(self.tombstones)
         said, records, tombstones = {}, [], {}

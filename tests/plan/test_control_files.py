@@ -4,7 +4,6 @@ import bz2
 import gzip
 import hashlib
 import json
-import sys
 import zlib
 from contextlib import suppress
 from dataclasses import replace
@@ -18,14 +17,15 @@ from mutator.errors.interrupts import Interrupted
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.survey import survey_inputs
 from mutator.storage import entries_of, storage_for
-from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory import status
+from mutator.workflow.directory.master_target import MasterTarget
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.recovery import recover
+from mutator.workflow.directory.run_phases import Run
 from tests.support import plain_workflow
 from tests.support.effort import stride
 from tests.support.failpoints import WORKFLOW_FAILPOINTS
 from tests.support.job import CONFIG, MASTER, WITH_OP, Job
+from tests.support.master_base import run_workflow, status_of
 from tests.support.model_storage import KINDS, Killed, ModelStorage, mounted
 from tests.support.plain_workflow import FEEDS, GIVEN, check, put
 from tests.support.process_deaths import copy_of
@@ -438,12 +438,12 @@ def test_another_configuration_puts_control_files_back(place, monkeypatch):
         place.arrive("ups_2.txt", "a,newer")
         raise Interrupted(15)
 
-    monkeypatch.setattr(sys.modules["mutator.workflow.directory.run_phases"].Run, "roll_back", lambda self: None)
+    monkeypatch.setattr(Run, "undo", lambda *_: False)
     with suppress(Interrupted):
         run_workflow(str(place.path), configuration.parse(place.settings), die)
     monkeypatch.undo()
     assert len(place.names("working")) == 2
-    status(str(place.path), configuration.parse(BY_NAME))
+    status_of(str(place.path), configuration.parse(BY_NAME))
 
     (aside,) = (path for path in (place.path / "incr").iterdir() if path.is_dir())
     assert sorted(path.name for path in aside.iterdir()) == ["ups_2.txt", "ups_2.txt.ctl"]
@@ -521,7 +521,7 @@ def faulty_runs(start, fault, merge=checking_merge):
 
 def recovered(path):
     """Recover as the next command does once it has the lock; return the recovery."""
-    return recover(Base(path), Log(path)).actions
+    return recover(MasterTarget(Base(path), PLAIN)).actions
 
 
 def pairs_hold(path):
@@ -592,7 +592,7 @@ def test_no_control_file_vouches_for_a_newer_file(storage_type, fault, fails):
                     storage.replace(f"{path}/incr/{name}", NEWER)
                 again = merged
             seen.add(again)
-            waiting = dict(status(path, PLAIN).waiting)
+            waiting = dict(status_of(path, PLAIN).waiting)
             assert (name in waiting) == again
             done = run_it(path)
             assert name not in dict(done.waiting) or again
@@ -600,7 +600,7 @@ def test_no_control_file_vouches_for_a_newer_file(storage_type, fault, fails):
             assert latest.dataset is not None
             log = [part for version in Log(path).all() for part in version.feed if part.name == name]
             assert [part.bytes for part in log] == [len(FEEDS[name])], "the older one was merged, once"
-            assert (dict(status(path, PLAIN).waiting).get(name, "").startswith("has no control file")) == again
+            assert (dict(status_of(path, PLAIN).waiting).get(name, "").startswith("has no control file")) == again
             if again and storage.renames:
                 assert storage.tree[f"{path}/incr/{name}"] == NEWER
 
@@ -618,7 +618,7 @@ def test_feed_file_that_is_withdrawn_during_its_claim_leaves_its_control_file():
     with mounted(storage) as path:
         done = run_it(path)
         assert name not in done.claimed
-        assert dict(status(path, PLAIN).waiting) == {f"{name}.ctl": "is a control file without its feed file"}
+        assert dict(status_of(path, PLAIN).waiting) == {f"{name}.ctl": "is a control file without its feed file"}
 
 
 @pytest.mark.parametrize(
@@ -634,12 +634,12 @@ def test_on_object_stores_a_control_file_vouches_once():
     with mounted(storage) as path:
         done = run_it(path)
         assert (done.version, set(done.claimed), done.waiting) == (1, set(NAMES[:3]), ())
-        assert run_it(path).waiting == status(path, PLAIN).waiting == ()
+        assert run_it(path).waiting == status_of(path, PLAIN).waiting == ()
         storage.replace(f"{path}/incr/{NAMES[0]}", NEWER)
         why = f"has no control file of its own: {NAMES[0]}.ctl was for a file of this name that is merged"
         assert run_it(path).waiting == ((NAMES[0], why),)
         storage.replace(f"{path}/incr/{NAMES[0]}.ctl", b"1")
-        assert status(path, PLAIN).ready == (NAMES[0],)
+        assert status_of(path, PLAIN).ready == (NAMES[0],)
         storage.remove(f"{path}/incr/{NAMES[0]}")
         assert run_it(path).waiting == ((f"{NAMES[0]}.ctl", "is a control file without its feed file"),)
 

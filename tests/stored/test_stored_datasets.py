@@ -29,6 +29,7 @@ from mutator.workflow.directory.verification import verify_base
 from mutator.workflow.partitions.runs import run_partitions
 from tests.support import local_engine
 from tests.support.bridge_tables import each, rows_of
+from tests.support.master_base import run_workflow
 
 HERE = Path(__file__).parent / "datasets"
 CASES = sorted(HERE.iterdir())
@@ -213,7 +214,7 @@ def test_a_base_is_read_recovered_continued_and_restored(case, copied, capsys):
     assert_answers(answer("status"), case / "status.json")
     assert_answers(answer("history"), case / "history.json")
     assert verify_base("base", local_engine.verify).problems == ()
-    done = directory.run("base", settings, directory.merge_by(settings, local_engine.merge))
+    done = run_workflow("base", settings, directory.merge_by(settings, local_engine.merge))
     assert_answers(json.loads(done.json()), case / "next.json")
     assert contents(Path("base/master")) == contents(case / "next")
     assert_answers(answer("history"), case / "next-history.json")

@@ -24,11 +24,10 @@ from mutator.dataset.side_columns import read_tombstones
 from mutator.plan import partition_plan
 from mutator.storage import storage_for, walk
 from mutator.storage.local import LocalStorage
-from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory import status
-from mutator.workflow.directory.run_phases import merge_by
+from mutator.workflow.directory.master_target import merge_by
 from tests.support import local_engine
 from tests.support.child_process import in_child
+from tests.support.master_base import run_workflow, status_of
 from tests.support.no_limits import NO_LIMITS
 from tests.support.plain_workflow import put, read
 
@@ -153,7 +152,7 @@ def comparable(output):
 
 def settled(base, scope, **more):
     """Recover a base; return its status. more: settings with ``_`` for ``.``."""
-    return status(str(base), workflow_config(scope, **more))
+    return status_of(str(base), workflow_config(scope, **more))
 
 
 def workflow(base, scope, **more):

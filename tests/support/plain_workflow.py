@@ -21,10 +21,10 @@ from mutator.dataset.version_log import Log
 from mutator.errors import error
 from mutator.rules import file_names
 from mutator.storage import blocks, entries_of, storage_for
-from mutator.workflow.directory import run as run_workflow
-from mutator.workflow.directory import status
+from mutator.workflow.directory.master_target import Task
 from mutator.workflow.directory.paths import Base, master_of
-from mutator.workflow.directory.run_phases import Merged, Task
+from mutator.workflow.directory.run_phases import Merged
+from tests.support.master_base import run_workflow, status_of
 
 CONFIG = parse({"key": 0, "claim.min.age": "0s", "backup.keep": 2})
 BAD = b"bad"  # content of a feed file that no run can merge
@@ -50,7 +50,7 @@ def put(path: str, content: bytes) -> None:
         stream.write(content)
 
 
-def merge(task: Task) -> Merged | tuple[str, ...]:
+def merge(task: Task) -> Merged:
     """Merge as a run does, in plain Python."""
     known = read_manifest(storage_for(task.master), task.master)
     rows, applied = read_rows(task.master, known)
@@ -73,7 +73,7 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
     fresh = [file for file in files if (file.name, file.checksum) not in consumed]
     skipped = tuple(file.name for file in files if (file.name, file.checksum) in consumed)
     if not fresh:
-        return skipped
+        return Merged(skipped)
     content = {one.name: read(path) for one, path in zip(files, paths, strict=True) if one in fresh}
     text = dump_rows(apply(rows, applied, content))
     name = f"part-00000-{task.run}.txt"
@@ -100,7 +100,7 @@ def merge(task: Task) -> Merged | tuple[str, ...]:
         return made
 
     publish(task.output, task.run, write)
-    return Merged(made, skipped)
+    return Merged(skipped, manifest=made)
 
 
 Rows = dict[str, tuple[int, str | None]]  # key -> sequence, value; None: deleted
@@ -231,4 +231,4 @@ def run_it(base):
 
 
 def read_status(base):
-    return status(str(base), CONFIG)
+    return status_of(str(base), CONFIG)

@@ -14,8 +14,8 @@ from mutator.config.audience import Audience
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.table.recorded import config_of_apply
 from mutator.table.table import Table
-from mutator.workflow import to_table
-from mutator.workflow.to_table.table_results import TableRunOutcome, TableRunStatus
+from mutator.workflow import directory
+from mutator.workflow.directory.results import BaseStatus, RunOutcome
 from tests.support import local_engine
 from tests.support.no_limits import NO_LIMITS
 
@@ -66,13 +66,13 @@ class TableBase:
             self.arrive(f"ups_{number}.csv", f"{number},1,U,a")
             self.run()
 
-    def run(self, **settings: Any) -> TableRunOutcome:
+    def run(self, **settings: Any) -> RunOutcome:
         one = opened(self.table.path, **settings)
-        return to_table.run(str(self.path), one.config, one.target, sleep=lambda _: None)
+        return directory.run(one.target(str(self.path)), sleep=lambda _: None)
 
-    def status(self, **settings: Any) -> TableRunStatus:
+    def status(self, **settings: Any) -> BaseStatus:
         one = opened(self.table.path, **settings)
-        return to_table.status(str(self.path), one.config, one.target)
+        return directory.status(one.target(str(self.path)))
 
     def rows(self) -> list[str]:
         rows = self.table.refresh().scan().to_pylist()

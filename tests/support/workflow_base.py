@@ -6,6 +6,7 @@ from mutator import config as configuration
 from mutator.errors import MutatorError
 from mutator.workflow import directory
 from tests.support import local_engine
+from tests.support.master_base import run_workflow, status_of
 
 BY_NAME = {"id.field.ordinals": "0", "deleted.record.file.prefix": "del", "num.reducer": "2", "claim.min.age": "0s"}
 
@@ -33,11 +34,11 @@ class Place:
     def run(self, **more):
         config = configuration.parse(self.settings | {key.replace("_", "."): value for key, value in more.items()})
         merge = directory.merge_by(config, local_engine.merge)
-        return directory.run(str(self.path), config, merge, sleep=lambda _: None)
+        return run_workflow(str(self.path), config, merge, sleep=lambda _: None)
 
     def status(self, **more):
         settings = self.settings | {key.replace("_", "."): value for key, value in more.items()}
-        return directory.status(str(self.path), configuration.parse(settings))
+        return status_of(str(self.path), configuration.parse(settings))
 
     def restore(self, to):
         return directory.restore(str(self.path), to, configuration.parse(self.settings))

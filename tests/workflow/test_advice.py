@@ -449,9 +449,9 @@ def test_status_during_a_commit_sees_the_versions_of_one_listing(base, monkeypat
         listings.append(entries)
         return numbers(entries)[: 1 if len(listings) == 1 else None]
 
-    view = base_status._View(open_base(str(base.path)), configuration.parse(base.settings))
+    target = directory.MasterTarget(open_base(str(base.path)), configuration.parse(base.settings))
     monkeypatch.setattr(NumberedLog, "numbers", racing)
-    assert [version.number for version in view.versions()] == [0, 1]
+    assert target.state(base_status.View(target), recovered=False).version.number == 1
 
 
 def test_version_that_does_not_exist_is_shown_with_the_given_path(base, monkeypatch):

@@ -26,10 +26,12 @@ from mutator.workflow import directory
 from mutator.workflow.directory.arrivals import arrivals
 from mutator.workflow.directory.bad_files import Tried, blamed
 from mutator.workflow.directory.claim import claim, give_back
+from mutator.workflow.directory.master_target import Task
 from mutator.workflow.directory.paths import Base
-from mutator.workflow.directory.run_phases import Merged, Task
+from mutator.workflow.directory.run_phases import Merged
 from tests.support import local_engine
 from tests.support.html_page import check
+from tests.support.master_base import run_workflow, status_of
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import BAD as BAD_CONTENT
 from tests.support.plain_workflow import CONFIG as PLAIN
@@ -310,7 +312,7 @@ def test_a_run_that_could_merge_nothing_is_tried_again_when_anything_is_differen
     text, tried = TextPlace(tmp_path / "base", BY_FIELD | {"op.code.in.master": "true"}), Tried()
     (text.path / "master" / "part_0.txt").write_text("1,0,U\n")
     config = configuration.parse(text.settings)
-    run = partial(directory.run, str(text.path), config, directory.merge_by(config, local_engine.merge), tried=tried)
+    run = partial(run_workflow, str(text.path), config, directory.merge_by(config, local_engine.merge), tried=tried)
     for number in (1, 2):
         text.arrive(f"ups_{number}.txt", f"1,{number},U")
         run()
@@ -356,7 +358,7 @@ def test_rejects_of_many_files_cost_one_more_merge(tmp_path: Path) -> None:
         merges.append(plan)
         return local_engine.merge(plan, staging)
 
-    done = directory.run(str(text.path), config, directory.merge_by(config, merge_on))
+    done = run_workflow(str(text.path), config, directory.merge_by(config, merge_on))
 
     assert (done.version, len(done.failed_files), len(merges)) == (1, 29, 2)
     assert all(f"/{one.name}: line 1, byte 0: field 1 (order value)" in one.why for one in done.failed_files)
@@ -369,8 +371,8 @@ def test_on_s3_a_file_is_claimed_again_when_it_is_rewritten_or_its_note_removed(
         for name in ("ups_1.txt", "ups_3.txt"):
             put(f"{path}/incr/{name}", FEEDS[name])
             put(f"{path}/incr/bad_{name}", BAD_CONTENT)
-            assert len(directory.run(path, PLAIN, merge).failed_files) == 1
-        status = directory.status(path, PLAIN)
+            assert len(run_workflow(path, PLAIN, merge).failed_files) == 1
+        status = status_of(path, PLAIN)
         assert (status.ready, len(status.problems)) == ((), 2)
         (note,) = [f"{path}/failed/{one.run}.json" for one in status.failed_files if one.name == "bad_ups_3.txt"]
         assert f" remove {note}; to give it up, remove it" in " ".join(status.problems)
@@ -379,14 +381,14 @@ def test_on_s3_a_file_is_claimed_again_when_it_is_rewritten_or_its_note_removed(
         put(f"{path}/incr/bad_ups_1.txt", b"q,9\n")
         storage.remove(note)
 
-        status = directory.status(path, PLAIN)
+        status = status_of(path, PLAIN)
         assert (status.ready, status.problems) == (("bad_ups_1.txt", "bad_ups_3.txt"), ())
         assert [entry.path for entry in storage.entries(f"{path}/failed")] == []
-        assert [one.name for one in directory.run(path, PLAIN, merge).failed_files] == ["bad_ups_3.txt"]
+        assert [one.name for one in run_workflow(path, PLAIN, merge).failed_files] == ["bad_ups_3.txt"]
 
 
 def test_on_s3_a_file_is_claimed_again_when_its_control_file_is_rewritten() -> None:
-    def checked(task: Task) -> Merged | tuple[str, ...]:
+    def checked(task: Task) -> Merged:
         for path in task.feed:
             if read(f"{path}.ctl") != b"rows=2":
                 raise error("control.differs", what=f"{path}: its control file is another one's")
@@ -398,16 +400,16 @@ def test_on_s3_a_file_is_claimed_again_when_its_control_file_is_rewritten() -> N
         for name, rows in (("ups_1.txt", b"rows=2"), ("ups_3.txt", b"rows=3")):
             put(f"{path}/incr/{name}", FEEDS[name])
             put(f"{path}/incr/{name}.ctl", rows)
-        assert [one.name for one in directory.run(path, config, checked).failed_files] == ["ups_3.txt"]
-        status = directory.status(path, config)
+        assert [one.name for one in run_workflow(path, config, checked).failed_files] == ["ups_3.txt"]
+        status = status_of(path, config)
         assert (status.ready, status.waiting, len(status.problems)) == ((), (), 1)
 
         storage.remove(f"{path}/incr/ups_3.txt.ctl")
-        assert directory.run(path, config, checked).claimed == ()
+        assert run_workflow(path, config, checked).claimed == ()
         put(f"{path}/incr/ups_3.txt.ctl", b"rows=2")
 
-        assert directory.run(path, config, checked).claimed == ("ups_3.txt",)
-        status = directory.status(path, config)
+        assert run_workflow(path, config, checked).claimed == ("ups_3.txt",)
+        status = status_of(path, config)
         assert (status.ready, status.waiting, status.problems) == ((), (), ())
 
 

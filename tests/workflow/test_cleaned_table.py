@@ -16,8 +16,8 @@ from mutator.errors import MutatorError, error
 from mutator.table import apply
 from mutator.table.create import create_empty
 from mutator.table.table import Table
-from mutator.workflow import to_table
-from mutator.workflow.to_table import table_run
+from mutator.workflow import directory, to_table
+from mutator.workflow.directory.run_phases import Merged, Run
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import put
 from tests.support.table_base import SETTINGS, TableBase, opened
@@ -70,7 +70,7 @@ def test_runs_go_on(base: TableBase) -> None:
     assert (done.version, done.skipped) == (13, ("ups_3.csv",))
     assert base.rows() == expected("50,1,b")
     found = base.status()
-    assert (found.version, found.records, found.problems) == (13, MANY + 1, ())
+    assert (found.target.version.number, found.target.version.records, found.problems) == (13, MANY + 1, ())
     assert base.table.verify().differences == ()
 
 
@@ -92,7 +92,7 @@ def test_a_run_whose_version_is_gone_is_finished(fresh: TableBase, monkeypatch: 
     fresh.run_each(2)
     fresh.arrive("ups_50.csv", "50,1,U,b")
     with monkeypatch.context() as patch:
-        patch.setattr(table_run.TableRun, "archive", failing)
+        patch.setattr(Run, "archive", failing)
         with pytest.raises(MutatorError, match="version 3"):
             fresh.run()
     for number in range(2, MANY):
@@ -109,12 +109,12 @@ def test_a_cleaning_during_a_run(base: TableBase, monkeypatch: pytest.MonkeyPatc
     one = opened(base.table.path)
     merge = one._apply
 
-    def apply_later(task: to_table.ApplyTask) -> to_table.AppliedFeed:
+    def apply_later(task: to_table.ApplyTask) -> Merged:
         clean(Table(base.table.path))
         return merge(task)
 
     one._apply = apply_later  # type: ignore[method-assign]
-    done = to_table.run(str(base.path), one.config, one.target)
+    done = directory.run(one.target(str(base.path)))
     assert (done.version, done.claimed, base.rows()) == (13, ("ups_50.csv",), expected("50,1,b"))
 
 
@@ -140,13 +140,13 @@ def test_claimed_files_that_stay_in_incr(has_note: bool, monkeypatch: pytest.Mon
         one = opened(f"{path}/table")
         for number in range(MANY):
             put(f"{path}/incr/ups_{number}.csv", f"id,at,op,name\n{number},1,U,a\n".encode())
-            to_table.run(path, one.config, one.target)
+            directory.run(one.target(path))
         clean(Table(f"{path}/table"))
         if not has_note:
             storage.remove(f"{path}/_mutator/claims.json")
         one = opened(f"{path}/table")
-        assert to_table.Look(to_table.opened(path, one.target), one.config, one.target).seconds() is None
-        assert to_table.run(path, one.config, one.target).claimed == ()
+        assert to_table.Upkeep(one.target(path)).seconds() is None
+        assert directory.run(one.target(path)).claimed == ()
         put(f"{path}/incr/ups_50.csv", b"id,at,op,name\n50,1,U,b\n")
-        assert to_table.run(path, one.config, one.target).claimed == ("ups_50.csv",)
+        assert directory.run(one.target(path)).claimed == ("ups_50.csv",)
         assert open_snapshot(f"{path}/table").version.records == MANY + 1

@@ -466,7 +466,7 @@ def test_gap_in_the_log_stops_every_command_that_changes_something(base, missing
     status = base.status()
 
     assert any(f"{entries[0]}: the log entry is damaged ({why})" in problem for problem in status.problems)
-    assert (status.version.number, status.ready) == (4, ("ups_80.txt",))
+    assert (status.target.version.number, status.ready) == (4, ("ups_80.txt",))
     assert sorted(base.path.rglob("*")) == before
 
 

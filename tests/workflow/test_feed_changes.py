@@ -13,10 +13,11 @@ import pytest
 from mutator import config as configuration
 from mutator.pipeline.verify import Verification
 from mutator.workflow import directory
-from mutator.workflow.directory import run_phases
+from mutator.workflow.directory import master_target, run_phases
 from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.child_process import in_child
+from tests.support.master_base import run_workflow
 from tests.support.workflow_base import BY_FIELD, Place, refused
 
 arrivals_module = sys.modules["mutator.workflow.directory.arrivals"]
@@ -43,7 +44,7 @@ def rewrite(path, text, *, keep_times=False):
 
 def run_with(place, merge, **more):
     config = configuration.parse(place.settings | more)
-    return directory.run(str(place.path), config, merge, sleep=lambda _: None)
+    return run_workflow(str(place.path), config, merge, sleep=lambda _: None)
 
 
 def merge_of(place):
@@ -103,7 +104,7 @@ def test_file_rewritten_after_the_commit_goes_back_and_is_merged_by_the_next_run
             place.arrive(name + control, "1")
     act = rewriting_at("commit.done")
     act.base = place.path
-    monkeypatch.setattr(run_phases, "failpoint", act)
+    monkeypatch.setattr(master_target, "failpoint", act)
     first = place.run()
     monkeypatch.undo()
 
@@ -145,7 +146,7 @@ def test_kill_before_a_file_that_the_given_master_contains_is_archived(place, tm
 def test_kill_before_a_rewritten_file_goes_back(place, monkeypatch):
     act = rewriting_at("commit.done")
     act.base = place.path
-    monkeypatch.setattr(run_phases, "failpoint", act)
+    monkeypatch.setattr(master_target, "failpoint", act)
     assert in_child(place.run, "archive.rewritten")[0] == signal.SIGKILL
     monkeypatch.undo()
 
@@ -219,7 +220,7 @@ def test_run_waits_for_a_file_from_the_future(place):
         slept.append(seconds)
         time.sleep(seconds)
 
-    done = directory.run(str(place.path), config, merge_of(place), sleep=sleep)
+    done = run_workflow(str(place.path), config, merge_of(place), sleep=sleep)
     assert done.claimed == ("ups_2.txt", "ups_3.txt")
     assert slept[0] == pytest.approx(1.01)
 

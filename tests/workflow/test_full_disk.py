@@ -9,7 +9,7 @@ import pytest
 
 from mutator.dataset.version_log import Log
 from mutator.storage.local import LocalStorage
-from mutator.workflow.directory import run_phases
+from mutator.workflow.directory import master_target
 from tests.support.child_process import in_child
 from tests.support.workflow_base import BY_NAME, Place, refused
 
@@ -96,9 +96,9 @@ def test_commit_with_an_uncertain_answer_removes_nothing(place, monkeypatch):
 
 
 def test_disk_that_is_full_at_the_commit(place, disk, monkeypatch):
-    monkeypatch.setattr(run_phases, "failpoint", lambda name: name == "commit.begin" and disk.fill(10))
+    monkeypatch.setattr(master_target, "failpoint", lambda name: name == "commit.begin" and disk.fill(10))
     refused(place.run, 4, "No space left on device; free some space")
-    monkeypatch.setattr(run_phases, "failpoint", lambda name: None)
+    monkeypatch.setattr(master_target, "failpoint", lambda name: None)
 
     assert list((place.path / "output").iterdir()) == []
     assert place.status().recovered == ()

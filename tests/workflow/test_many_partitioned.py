@@ -11,8 +11,8 @@ import pytest
 from mutator.dataset.directory import read_manifest
 from mutator.storage import storage_for
 from mutator.workflow import many_tables
-from mutator.workflow.directory import status
 from mutator.workflow.many_tables.scheduler import bytes_of
+from tests.support.master_base import status_of
 from tests.support.plain_workflow import put, read
 
 SETTINGS = """
@@ -79,4 +79,4 @@ def test_partitioned_tables_on_each_storage(root: str, sc: Any, tmp_path: Path) 
 
         assert [(one.table, one.state) for one in done.results] == [("one", "done"), ("two", "done")], done.text()
         assert partitions_of(f"{root}/out{number}") == AFTER[number]
-        assert partitions_of(status(f"{root}/base", tables.tables[1].config).master) == AFTER[number]
+        assert partitions_of(status_of(f"{root}/base", tables.tables[1].config).target.master) == AFTER[number]

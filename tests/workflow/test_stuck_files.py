@@ -124,7 +124,7 @@ def test_status_on_a_full_disk_shows_the_rest(place, monkeypatch):
     fail(monkeypatch, "create_new", place.path / "_mutator" / "lock", errno.ENOSPC)
     status = place.status()
 
-    assert status.version.number == 1
+    assert status.target.version.number == 1
     assert status.ready == ("ups_4.txt",)
     (problem,) = status.problems
     assert problem.startswith("nothing was recovered, because the lock cannot be taken: ")
@@ -140,7 +140,7 @@ def test_status_shows_what_stopped_the_recovery(place, monkeypatch):
     fail(monkeypatch, "rename_new", place.path / "working", errno.EPERM)
     status = place.status()
 
-    assert status.version.number == 1
+    assert status.target.version.number == 1
     assert status.ready == ("ups_4.txt",)
     assert any("the recovery stopped" in problem and REFUSED in problem for problem in status.problems)
     with pytest.raises(MutatorError, match=REFUSED):

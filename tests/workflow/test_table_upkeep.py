@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,8 @@ from mutator.errors import MutatorError, error
 from mutator.errors.interrupts import Interrupted
 from mutator.table import compact, compact_choice, idle
 from mutator.workflow import to_table
-from mutator.workflow.to_table.table_results import TableRunOutcome
-from mutator.workflow.to_table.target import Kept
+from mutator.workflow.directory.results import RunOutcome
+from mutator.workflow.to_table import Kept
 from tests.support.table_base import TableBase, opened
 
 
@@ -43,10 +44,8 @@ def kinds(base: TableBase) -> list[str]:
     return [one.kind for one in base.table.refresh().log()]
 
 
-def kept(base: TableBase, outcome: TableRunOutcome, **settings: Any) -> TableRunOutcome:
-    one = opened(base.table.path, **settings)
-    look = to_table.Look(to_table.opened(str(base.path), one.target), one.config, one.target)
-    return to_table.kept(outcome, to_table.Upkeep(one.config, one.target), lambda: look.seconds() is None)
+def kept(base: TableBase, outcome: RunOutcome, **settings: Any) -> RunOutcome:
+    return to_table.Upkeep(opened(base.table.path, **settings).target(str(base.path))).after(outcome)
 
 
 def test_by_default_nothing_is_compacted(base: TableBase) -> None:
@@ -146,6 +145,9 @@ def test_a_signal_during_a_compaction_is_the_exit_code(
     assert base.table.verify().problems == ()
 
 
+applied: Any = SimpleNamespace(version=1)
+
+
 class Clock:
     now = 0.0
 
@@ -155,20 +157,22 @@ class Clock:
 
 def upkeep(keep: Callable[[Any], Kept]) -> tuple[to_table.Upkeep, Clock]:
     clock = Clock()
-    config = parse({"key": 0, "compact.after": "5s"})
-    target: Any = type("Target", (), {"keep": staticmethod(keep)})
-    return to_table.Upkeep(config, target, clock), clock
+    config, table = parse({"key": 0, "compact.after": "5s"}), SimpleNamespace(keep=keep)
+    target: Any = SimpleNamespace(base=None, path="", config=config, workflow_table=table)
+    one = to_table.Upkeep(target, clock)
+    one.seconds = lambda: None  # type: ignore[method-assign]
+    return one, clock
 
 
 def test_an_idle_table_is_seldom_looked_at() -> None:
     calls = list[float]()
     one, clock = upkeep(lambda _: calls.append(clock.now) or Kept(None, 60))
     for clock.now in range(100):
-        assert list(one.steps(lambda: True)) == []
+        assert list(one.steps()) == []
     assert calls == [0, 60]
-    one.applied()
+    one.note(applied)
     for clock.now in range(100, 110):
-        assert list(one.steps(lambda: True)) == []
+        assert list(one.steps()) == []
     assert calls == [0, 60, 104]
 
 
@@ -183,7 +187,7 @@ def test_a_failed_compaction_is_tried_again_after_a_minute() -> None:
     faults = 0
     for clock.now in range(100):
         try:
-            assert list(one.steps(lambda: True)) == []
+            assert list(one.steps()) == []
         except MutatorError:
             faults += 1
     assert (calls, faults) == ([0, 60], 2)

@@ -21,9 +21,10 @@ from mutator.table import report
 from mutator.table.claiming_run import give_up
 from mutator.table.create import create_empty
 from mutator.table.table import Table
-from mutator.workflow import to_table
+from mutator.workflow import directory, to_table
 from mutator.workflow.directory import claim, lock
 from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.run_phases import Merged
 from tests.support.model_storage import ModelStorage, mounted
 from tests.support.plain_workflow import put
 from tests.support.table_base import SETTINGS, TableBase, opened
@@ -102,7 +103,7 @@ def test_files_that_change_during_the_apply_are_not_committed(base: TableBase, m
     one = opened(base.table.path)
     apply = one._apply
 
-    def apply_and_write(task: to_table.ApplyTask) -> to_table.AppliedFeed:
+    def apply_and_write(task: to_table.ApplyTask) -> Merged:
         check = task.check
 
         def after_a_write(*given: object) -> None:
@@ -113,7 +114,7 @@ def test_files_that_change_during_the_apply_are_not_committed(base: TableBase, m
         return apply(task)
 
     monkeypatch.setattr(one, "_apply", apply_and_write)
-    refused(lambda: to_table.run(str(base.path), one.config, one.target), 3, "incr/ups_1.csv")
+    refused(lambda: directory.run(one.target(str(base.path))), 3, "incr/ups_1.csv")
     assert base.names("incr") == ["ups_1.csv"]
     assert base.table.refresh().version == 0
 
@@ -147,19 +148,21 @@ def test_a_young_file_waits(base: TableBase) -> None:
     assert (done.version, done.claimed) == (None, ())
     assert "claim.min.age is 3600 s" in dict(done.waiting)["ups_1.csv"]
     one = opened(base.table.path, **{"claim.min.age": "1h"})
-    seconds = to_table.Look(Base(str(base.path)), one.config, one.target).seconds()
+    seconds = to_table.Upkeep(one.target(str(base.path))).seconds()
     assert seconds is not None
     assert 3500 < seconds <= 3600
-    assert to_table.Look(Base(str(base.path)), opened(base.table.path).config, one.target).seconds() == 0
+    assert to_table.Upkeep(opened(base.table.path).target(str(base.path))).seconds() == 0
 
 
 def test_status(base: TableBase) -> None:
     base.arrive("ups_1.csv", "1,1,U,a")
     found = base.status()
-    assert (found.version, found.records, found.ready, found.problems) == (0, 0, ("ups_1.csv",), ())
+    newest = found.target.version
+    assert (newest.number, newest.records, found.ready, found.problems) == (0, 0, ("ups_1.csv",), ())
     base.run()
     found = base.status()
-    assert (found.version, found.records, found.ready, found.running) == (1, 1, (), None)
+    newest = found.target.version
+    assert (newest.number, newest.records, found.ready, found.running) == (1, 1, (), None)
     assert found.text().startswith(
         f"base     {base.path}\nstate    idle\ntable    {base.table.path}\nversion  1, 1 record, "
     )
@@ -171,7 +174,7 @@ def test_status_names_what_cannot_be_seen(base: TableBase) -> None:
     (base.path / "table/_mutator/table/hint.json").unlink()
     begun = lock.Journal("20261101T000000Z-00000000", "run", 0, "", ())
     lock.begin(Base(str(base.path)), begun)
-    found = to_table.status(str(base.path), one.config, one.target)
+    found = directory.status(one.target(str(base.path)))
     assert any("00000000000000000000.json" in problem for problem in found.problems)
     assert "state    needs attention, see below" in found.text()
 
@@ -209,12 +212,12 @@ def test_a_run_that_was_given_up_never_commits(base: TableBase) -> None:
     one = opened(base.table.path)
     apply = one._apply
 
-    def apply_after_a_pause(task: to_table.ApplyTask) -> to_table.AppliedFeed:
+    def apply_after_a_pause(task: to_table.ApplyTask) -> Merged:
         assert give_up(base.table.path, task.run, task.since)
         return apply(task)
 
     one._apply = apply_after_a_pause  # type: ignore[method-assign]
-    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, "counts as dead", "run again")
+    refused(lambda: directory.run(one.target(str(base.path))), 5, "counts as dead", "run again")
     assert base.names("incr") == ["ups_1.csv"]
     assert base.run().version == 2
 
@@ -233,7 +236,7 @@ def test_a_killed_run_of_a_base_that_moved_is_completed(base: TableBase, tmp_pat
     run = begun(base)
     moved = base.path.rename(tmp_path / "moved")
     one = opened(str(moved / "table"))
-    done = to_table.run(str(moved), one.config, one.target)
+    done = directory.run(one.target(str(moved)))
     assert done.recovered == (f"run {run} was not committed, and is undone: ups_1.csv went back to incr/",)
     assert done.claimed == ("ups_1.csv",)
 
@@ -259,7 +262,7 @@ def test_a_missing_entry_stops_the_recovery(base: TableBase) -> None:
     path.unlink()
     begun_at = lock.Journal("20261101T000000Z-00000001", "run", since - 3, "")
     lock.begin(Base(str(base.path)), begun_at)
-    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, f"{15:020d}.json", "missing")
+    refused(lambda: directory.run(one.target(str(base.path))), 5, f"{15:020d}.json", "missing")
     assert not entry.exists()
     assert base.names("working") == ["ups_16.csv"]
 
@@ -310,7 +313,7 @@ def test_the_cause_of_a_failure_is_shown_if_the_log_cannot_be_read(
     def failing(*_: object) -> None:
         raise error("storage.missing", path="log", why="lost")
 
-    monkeypatch.setattr(to_table.TargetTable, "has_given_up", failing)
+    monkeypatch.setattr(to_table.TableTarget, "_versions", failing)
     refused(base.run, 3, "incr/ups_1.csv")
 
 
@@ -330,6 +333,28 @@ def test_a_signal_during_the_claim_puts_every_file_back(base: TableBase, monkeyp
         base.run()
     assert base.names("incr") == ["ups_0.csv", "ups_1.csv", "ups_2.csv"]
     assert base.names("working") == base.names("_mutator/runs") == []
+
+
+def test_a_signal_while_the_storage_fails_archives_nothing_that_is_not_merged(
+    base: TableBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base.arrive("ups_1.csv", "1,1,U,a")
+    one = opened(base.table.path)
+
+    def interrupted(_: to_table.ApplyTask) -> Merged:
+        raise Interrupted
+
+    def failing(*_: object) -> list[str]:
+        raise error("storage", path="there", why="is gone")
+
+    one._apply = interrupted  # type: ignore[method-assign]
+    monkeypatch.setattr(claim, "give_back", failing)
+    with pytest.raises(Interrupted):
+        directory.run(one.target(str(base.path)))
+
+    monkeypatch.undo()
+    assert base.names("archive") == []
+    assert (base.run().claimed, base.rows()) == (("ups_1.csv",), ["1,1,a"])
 
 
 # --- the target of a base
@@ -375,15 +400,15 @@ def test_a_run_that_fails_does_not_decide_the_target(
 def test_watch_ends_when_its_table_is_another_one(base: TableBase) -> None:
     one = opened(base.table.path)
     base.arrive("ups_1.csv", "1,1,U,a")
-    to_table.run(str(base.path), one.config, one.target)
+    directory.run(one.target(str(base.path)))
     shutil.rmtree(base.path / "table")
     base.arrive("ups_2.csv", "2,1,U,a")
-    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, "was removed", "start the command again")
+    refused(lambda: directory.run(one.target(str(base.path))), 5, "was removed", "start the command again")
     assert not list((base.path / "table").rglob("*.json"))
     Table.create(base.path / "table", SETTINGS)
-    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5, "was removed")
+    refused(lambda: directory.run(one.target(str(base.path))), 5, "was removed")
     Table(base.path / "table").apply(pa.table({"id": ["7"], "at": [1], "op": ["U"], "name": ["z"]}))
-    refused(lambda: to_table.run(str(base.path), one.config, one.target), 5)
+    refused(lambda: directory.run(one.target(str(base.path))), 5)
     assert base.names("incr") == ["ups_2.csv"]
 
 
@@ -395,7 +420,7 @@ def test_several_bases_feed_one_table(base: TableBase, tmp_path: Path) -> None:
         base.arrive(f"ups_{number}.csv", f"{number},1,U,a").rename(other / "incr" / f"new_{number}.csv")
         base.arrive(f"ups_{number}.csv", f"{number},2,U,b")
         base.run()
-        to_table.run(str(other), one.config, one.target)
+        directory.run(one.target(str(other)))
     assert base.rows() == ["0,2,b", "1,2,b", "2,2,b"]
     assert base.table.refresh().version == 6
 
@@ -470,7 +495,7 @@ def test_a_run_makes_as_many_storage_calls_after_many_versions(storage_type: str
             rows = f"id,at,op,name\n{number},1,U,x\n{number // 2},{number},U,y\n"
             put(f"{path}/incr/ups_{number}.csv", rows.encode())
             before = storage.calls
-            assert to_table.run(path, one.config, one.target).version == number + 1
+            assert directory.run(one.target(path)).version == number + 1
             calls.append(storage.calls - before)
     usual, checkpoints = set(calls[9:15]), calls[7::8]
     assert len(usual) == 1, "a run that writes no checkpoint always makes the same calls"

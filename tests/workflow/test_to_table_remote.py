@@ -14,11 +14,11 @@ from mutator.errors import MutatorError
 from mutator.storage import entries_of, storage_for
 from mutator.table.create import create_empty
 from mutator.table.scan import scan_batches
-from mutator.workflow import to_table
+from mutator.workflow import directory, to_table
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.results import target_path
-from mutator.workflow.to_table import target
-from mutator.workflow.to_table.table_run import TableRun
+from mutator.workflow.directory.run_phases import Run
+from mutator.workflow.to_table import table_target
 from tests.support.child_process import in_child
 from tests.support.plain_workflow import put, read
 from tests.support.table_base import SETTINGS, opened
@@ -48,12 +48,12 @@ def arrive(path: str, name: str, rows: bytes) -> None:
 
 def run_it(path: str, **settings: Any) -> Any:
     one = opened(f"{path}/table", **settings)
-    return to_table.run(path, one.config, one.target, sleep=lambda _: None)
+    return directory.run(one.target(path), sleep=lambda _: None)
 
 
 def read_status(path: str) -> Any:
     one = opened(f"{path}/table")
-    return to_table.status(path, one.config, one.target)
+    return directory.status(one.target(path))
 
 
 def rows_of(path: str) -> list[tuple[str, str]]:
@@ -77,7 +77,7 @@ def test_files_are_merged_once(root: str) -> None:
     done = run_it(root)
     assert (done.version, done.claimed) == (3, ("ups_3.csv",))
     found = read_status(root)
-    assert (found.version, found.ready, found.waiting, found.problems) == (3, (), (), ())
+    assert (found.target.version.number, found.ready, found.waiting, found.problems) == (3, (), (), ())
 
 
 @pytest.mark.rest
@@ -85,7 +85,7 @@ def test_a_base_on_this_machine_has_its_table_elsewhere(root: str, tmp_path: Pat
     (tmp_path / "incr").mkdir()
     (tmp_path / "incr" / "ups_2.csv").write_bytes(HEAD + b"1,2,U,aa\n")
     one = opened(f"{root}/table")
-    done = to_table.run(str(tmp_path), one.config, one.target)
+    done = directory.run(one.target(str(tmp_path)))
     assert (done.version, done.table, done.report.feed) == (2, f"{root}/table", (f"{tmp_path}/archive/{done.run}",))
     assert rows_of(root) == [("1", "aa"), ("2", "b")]
     assert [path.name for path in (tmp_path / "archive" / done.run).iterdir()] == ["ups_2.csv"]
@@ -95,7 +95,7 @@ def test_a_base_on_this_machine_has_its_table_elsewhere(root: str, tmp_path: Pat
 @where_nothing_is_moved
 def test_a_look_at_nothing_new_is_one_request(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one, calls = opened(f"{root}/table"), list[str]()
-    look = to_table.Look(Base(root), one.config, one.target)
+    look = to_table.Upkeep(one.target(root))
     assert look.seconds() is None
     storage = type(storage_for(root))
     entries = storage.entries
@@ -110,7 +110,7 @@ def test_a_look_at_nothing_new_is_one_request(root: str, monkeypatch: pytest.Mon
 def test_a_run_that_was_killed_after_its_commit_is_finished(root: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n")
     one = opened(f"{root}/table")
-    run = TableRun(Base(root), one.config, one.target)
+    run = Run(one.target(root))
     assert run.claim()
     run.apply()
     (done,) = read_status(root).recovered
@@ -124,7 +124,7 @@ def test_a_run_that_was_killed_after_its_commit_is_finished(root: str) -> None:
 def test_a_run_that_was_killed_before_its_commit_is_given_up(root: str) -> None:
     arrive(root, "ups_2.csv", b"1,2,U,aa\n")
     one = opened(f"{root}/table")
-    run = TableRun(Base(root), one.config, one.target)
+    run = Run(one.target(root))
     assert run.claim()
     done = run_it(root)
     assert "was not committed, and is undone" in done.recovered[0]
@@ -145,7 +145,7 @@ def test_a_note_of_claims_spares_reading_the_log(root: str, monkeypatch: pytest.
     with monkeypatch.context() as patch:
         entries = TableLog.read
         patch.setattr(TableLog, "read", lambda self, number: (found.append(number), entries(self, number))[1])
-        known = target.claims(Base(root), table)
+        known = table_target.claims(Base(root), table)
     assert found == [5]
     assert {one.name for one in known.files} == {f"ups_{number}.csv" for number in range(1, 6)}
     storage_for(root).remove(f"{root}/incr/ups_1.csv")

@@ -19,15 +19,14 @@ from mutator.dataset.version_log import Log
 from mutator.errors import StateError
 from mutator.errors.interrupts import catch_signals
 from mutator.workflow import directory
-from mutator.workflow.directory import commands
+from mutator.workflow.directory import commands, master_target, run_phases
 from mutator.workflow.directory.verification import verify_base
 from tests.support import local_engine
 from tests.support.cluster import ROOT, SAMPLE, environment, merged_sample, rows, submit
 from tests.support.effort import share
+from tests.support.master_base import run_workflow, status_of
 from tests.support.patience import PATIENCE
 from tests.support.workflow_base import BY_FIELD, BY_NAME, Place, refused
-
-run_module = sys.modules["mutator.workflow.directory.run_phases"]  # the package exports a function of this name
 
 
 @pytest.fixture
@@ -293,7 +292,7 @@ def test_run_waits_for_files_that_are_slightly_too_young(by_name):
         assert seconds >= 5 - (time.time() - path.stat().st_mtime)
         os.utime(path, (time.time() - 10,) * 2)
 
-    done = directory.run(str(by_name.path), config, directory.merge_by(config, local_engine.merge), sleep=sleep)
+    done = run_workflow(str(by_name.path), config, directory.merge_by(config, local_engine.merge), sleep=sleep)
 
     assert done.version == 1
     assert 0 < slept[0] < 5.1
@@ -329,7 +328,7 @@ def test_file_of_the_same_name_that_arrives_during_a_run_that_fails(by_name):
         by_name.arrive("ups_2.txt", "a,newer")
         return merge(task)
 
-    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "cannot be read")
+    refused(lambda: run_workflow(str(by_name.path), config, while_it_runs), 3, "cannot be read")
 
     assert by_name.names("incr") == ["ups_2.txt", "ups_2.txt"]
     waiting = dict(by_name.status().waiting)
@@ -354,7 +353,7 @@ def test_marker_moves_with_its_file(by_name):
         by_name.arrive("ups_2.txt", "half of a newer o")
         return merge(task)
 
-    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "cannot be read")
+    refused(lambda: run_workflow(str(by_name.path), config, while_it_runs), 3, "cannot be read")
 
     (aside,) = (path for path in (by_name.path / "incr").iterdir() if path.is_dir())
     assert sorted(path.name for path in aside.iterdir()) == ["ups_2.txt", "ups_2.txt.ready"]
@@ -380,13 +379,13 @@ def test_master_that_was_changed_can_be_adopted(by_name):
     assert "b,3" in by_name.rows()
 
 
-@pytest.mark.parametrize(("where", "point"), [(run_module, "commit.done"), (run_module, "commit.begin")])
-def test_signal_that_comes_too_late_is_reported_and_leaves_nothing(by_name, monkeypatch, where, point):
+@pytest.mark.parametrize("point", ["commit.done", "commit.begin"])
+def test_signal_that_comes_too_late_is_reported_and_leaves_nothing(by_name, monkeypatch, point):
     def at(name):
         if name == point:
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(where, "failpoint", at)
+    monkeypatch.setattr(master_target, "failpoint", at)
     by_name.arrive("ups_2.txt", "a,2")
     with catch_signals():
         done = by_name.run()
@@ -397,7 +396,7 @@ def test_signal_that_comes_too_late_is_reported_and_leaves_nothing(by_name, monk
 
 
 def test_signal_before_the_commit_stops_the_run(by_name, monkeypatch, capsys):
-    monkeypatch.setattr(run_module, "failpoint", lambda name: name == "merge.done" and signal.raise_signal(15))
+    monkeypatch.setattr(run_phases, "failpoint", lambda name: name == "merge.done" and signal.raise_signal(15))
     by_name.arrive("ups_2.txt", "a,2")
     with catch_signals(), pytest.raises(KeyboardInterrupt):
         by_name.run()
@@ -432,7 +431,7 @@ def test_file_that_grows_after_its_claim_stops_the_run(by_name):
             stream.write("b,2\n")
         return made
 
-    refused(lambda: directory.run(str(by_name.path), config, while_it_runs), 3, "changed while it was being read")
+    refused(lambda: run_workflow(str(by_name.path), config, while_it_runs), 3, "changed while it was being read")
     assert by_name.names("incr") == ["ups_2.txt"]
     assert by_name.run().version == 1
     assert by_name.rows()[:2] == ["a,2", "b,2"]
@@ -628,8 +627,8 @@ def test_watch_ends_on_a_signal_and_leaves_nothing_half_done(sample_base):
             assert watching.poll() is None
         watching.send_signal(signal.SIGTERM)
         assert watching.wait(PATIENCE) == 143
-    status = directory.status(str(sample_base), configuration.parse({"key": 0}))
-    assert (status.version.number, status.recovered, status.problems) == (1, (), ())
+    status = status_of(str(sample_base), configuration.parse({"key": 0}))
+    assert (status.target.version.number, status.recovered, status.problems) == (1, (), ())
 
 
 @pytest.mark.soak
@@ -666,8 +665,8 @@ def test_twenty_spark_merges_killed_at_random_times(sample_base):
             time.sleep(rng.uniform(0, 0.05))
         os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-        state = directory.status(str(sample_base), configuration.parse({"key": 0}))
-        stages.add((state.version.action, bool(state.recovered)))
+        state = status_of(str(sample_base), configuration.parse({"key": 0}))
+        stages.add((state.target.version.action, bool(state.recovered)))
         assert state.problems == (), number
         assert main([str(word) for word in argv[3:]]) == 0
         log = Log(str(sample_base)).all()

@@ -96,7 +96,8 @@ def test_kill_leaves_the_changes_with_their_version_or_none(place, point):
     place.run()  # recovery finishes the version, or this run makes it
 
     assert not list((place.path / "incr").iterdir())
-    number = place.status().version.number  # version 2 is that of an abandoned run if it was killed before its commit
+    # Version 2 is that of an abandoned run if it was killed before its commit.
+    number = place.status().target.version.number
     assert {path.name for path in (place.path / "changes").iterdir()} == {"version=1", f"version={number}"}
     assert replayed(before, changes(place, number)) == Counter(place.rows())
 
@@ -144,7 +145,7 @@ def test_kill_while_old_changes_are_removed(place, point):
     place.run(changes_keep="1")
 
     assert len(kept(place)) == 1
-    assert kept(place) == [f"version={place.status().version.number}"]
+    assert kept(place) == [f"version={place.status().target.version.number}"]
 
 
 def test_without_renames_a_directory_loses_its_record_first(place, monkeypatch):

@@ -13,9 +13,9 @@ from hdfs_native import Client
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.storage import entries_of, hdfs_client, storage_for
-from mutator.workflow.directory import run, status
 from mutator.workflow.directory.paths import Base
 from tests.support.hdfs_server import admin
+from tests.support.master_base import run_workflow, status_of
 from tests.support.plain_workflow import CONFIG, FEEDS, GIVEN, check, merge, put
 
 NAMES = list(FEEDS)
@@ -29,7 +29,7 @@ def base(hdfs):
     for name in NAMES[:2]:
         put(f"{path}/incr/{name}", FEEDS[name])
         if name == NAMES[0]:
-            run(path, CONFIG, merge, sleep=lambda _: None)
+            run_workflow(path, CONFIG, merge, sleep=lambda _: None)
     yield path
     storage_for(path).remove(path)
 
@@ -41,7 +41,7 @@ def names(path):
 def refused_at_the_commit(base, kind):
     """Run, and expect a refusal of the log entry that leaves neither doubt nor litter."""
     with pytest.raises(MutatorError, match="/_mutator/log/") as caught:
-        run(base, CONFIG, merge, sleep=lambda _: None)
+        run_workflow(base, CONFIG, merge, sleep=lambda _: None)
     assert caught.value.kind == kind
     assert names(f"{base}/incr") == [NAMES[1]]
     assert names(f"{base}/output") == names(f"{base}/working") == []
@@ -49,8 +49,8 @@ def refused_at_the_commit(base, kind):
 
 
 def works_again(base):
-    assert status(base, CONFIG).recovered == ()
-    assert run(base, CONFIG, merge, sleep=lambda _: None).version == 2
+    assert status_of(base, CONFIG).recovered == ()
+    assert run_workflow(base, CONFIG, merge, sleep=lambda _: None).version == 2
     assert check(Base(base), {name: FEEDS[name] for name in NAMES[:2]}) == set(NAMES[:2])
 
 
@@ -94,8 +94,8 @@ def test_litter_of_the_lock_is_removed_after_a_minute_of_the_storage(base, hdfs,
         written = int((time.time() - age) * 1000)
         client.set_times(f"{lock}/{name}".removeprefix(hdfs), written, written)
     now = time.time
-    monkeypatch.setattr("mutator.workflow.directory.recovery.time.time", lambda: now() - slow)
+    monkeypatch.setattr("mutator.workflow.directory.master_target.time.time", lambda: now() - slow)
 
-    status(base, CONFIG)
+    status_of(base, CONFIG)
 
     assert names(lock) == [".clock-new"]

@@ -15,10 +15,10 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.storage import local
 from mutator.workflow.directory import history, restore
-from mutator.workflow.directory import run as run_workflow
 from mutator.workflow.directory.paths import Base
 from tests.support.child_process import in_child, points
 from tests.support.failpoints import FAILPOINTS, WORKFLOW_FAILPOINTS
+from tests.support.master_base import run_workflow
 from tests.support.plain_workflow import (
     CONFIG,
     FED,

@@ -19,14 +19,14 @@ from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import absolute, entries_of, registry, storage_for
 from mutator.storage import s3 as s3_module
-from mutator.workflow.directory import commands, history, lock, recovery, restore, status, versions
-from mutator.workflow.directory import run as run_workflow
+from mutator.workflow.directory import commands, history, lock, recovery, restore, versions
 from mutator.workflow.directory.lock import Journal
 from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base, repair_base
 from tests.support.child_process import in_child, points
 from tests.support.effort import share
+from tests.support.master_base import run_workflow, status_of
 from tests.support.patience import PATIENCE
 from tests.support.plain_workflow import BAD, CONFIG, FEEDS, GIVEN, check, expected, merge, put, read
 
@@ -90,7 +90,7 @@ def run_it(path):
 
 
 def read_status(path):
-    return status(path, CONFIG)
+    return status_of(path, CONFIG)
 
 
 # Forked before this process has an HDFS client: a process that is forked with one has to wait for seconds.
@@ -125,14 +125,14 @@ def test_a_bad_file_is_set_aside_until_it_is_delivered_again(root):
 
     (bad,) = run_it(path).failed_files
 
-    state = status(path, CONFIG)
+    state = status_of(path, CONFIG)
     assert (state.ready, [one.path for one in state.failed_files], len(state.problems)) == ((), [bad.path], 1)
     assert (read(bad.path), read(f"{path}/failed/{bad.run}.json").count(b"it is bad")) == (BAD, 1)
     assert run_it(path).claimed == ()
     storage_for(path).remove(f"{path}/incr/ups_4.txt")
     arrive(path, "ups_4.txt")
     assert run_it(path).claimed == ("ups_4.txt",)
-    assert status(path, CONFIG).problems == ()
+    assert status_of(path, CONFIG).problems == ()
 
 
 @pytest.mark.soak

@@ -11,10 +11,12 @@ lock            one run at a time, as a courtesy; the journal of the files that 
 versions        the list of versions; which dataset is the master: publish, back up, remove
 cures           damaged files, and the cures of a damaged master
 changed_rows    the changed rows of the versions
-run_phases      the six phases of a run, whose merge is that of ``mutator run``
+run_phases      a run, phase by phase, and what it needs of its target: a master or a table
 recovery        finish, or put back, the work of a run that was killed
-commands        run, history, restore
+commands        run; history and restore of a master
 base_status     status
+master_target   the master as a target, whose merge is that of ``mutator run``
+master_state    the status of a master
 verification    a whole base compared with its log
 results         the outcome of a run and the status of a base, as text and as JSON
 
@@ -23,7 +25,8 @@ can be done again by any run.
 """
 
 from mutator.workflow.directory.base_status import status
-from mutator.workflow.directory.commands import history, restore, run
-from mutator.workflow.directory.run_phases import merge_by
+from mutator.workflow.directory.commands import do_phases, history, restore, run
+from mutator.workflow.directory.master_target import MasterTarget, merge_by
+from mutator.workflow.directory.paths import open_base
 
-__all__ = ["history", "merge_by", "restore", "run", "status"]
+__all__ = ["MasterTarget", "do_phases", "history", "merge_by", "open_base", "restore", "run", "status"]

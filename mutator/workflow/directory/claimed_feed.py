@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -48,14 +48,13 @@ class ClaimedFeed:
         self._journal: Journal | None = None
         self._stamps: dict[str, Stamp] = {}  # of the claimed files, where files are moved
 
-    def arrivals(self, merged: Callable[[], Collection[Arrived]]) -> Arrivals:
+    def arrivals(self, look: Callable[[float], Arrivals]) -> Arrivals:
         """Return the feed files in incr/, and note those with times ahead of this machine's clock.
 
-        merged: returns the files that versions have claimed; called on a storage where files are not moved.
+        look: returns them, given the time.
         """
         now = self._clock()
-        there = frozenset[Arrived]() if self.base.storage.renames else {*merged(), *bad_files.settled(self.base)}
-        found = arrivals.arrivals(self.base, self.config, there, now)
+        found = look(now)
         arrivals.note(self.base, found.ahead, now)
         self.waiting, self.ready = found.waiting, found.ready
         return found
@@ -212,7 +211,19 @@ class ClaimedFeed:
             lock.rewrite(self.base, replace(self._journal, bad=tuple(self.bad.values())))
             failpoint("merge.bad.noted")
 
-    def check_sizes(self) -> None:
+    def check(self, merged: Sequence[FeedFile], skipped: Collection[str]) -> None:
+        """Compare the claimed files with those that were merged, and those that earlier versions have.
+
+        Raises DataError where a file is not as it was when it was claimed, in size or content, or is unaccounted for.
+        """
+        self._check_sizes()
+        self._check_content(merged)
+        missing = set(self.good) - {part.name for part in merged} - set(skipped)
+        if missing:
+            count = counted(len(missing), "feed file")
+            raise error("sums", problems=f"{count} unaccounted for, for example {min(missing)}")
+
+    def _check_sizes(self) -> None:
         """Raise DataError if a file is not as it was when it was claimed: another size, or, in incr/, overwritten."""
         place = f"working/{self.run}" if self.base.storage.renames else "incr"
         for one in self.arrived:
@@ -224,7 +235,7 @@ class ClaimedFeed:
             if entry is not None and place == "incr" and entry.tag != one.tag:
                 raise error("changed.content", path=entry.path)
 
-    def check_content(self, merged: Iterable[FeedFile]) -> None:
+    def _check_content(self, merged: Iterable[FeedFile]) -> None:
         """Raise DataError where a file in working/ no longer has the content that was merged."""
         for part in merged:
             before = self._stamps.get(part.name)

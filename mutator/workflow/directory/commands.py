@@ -1,9 +1,9 @@
-"""The commands of a base: run, status, history, restore. Each begins with recovery."""
+"""The commands of a base: run, whatever its target is; history and restore of a master. Each begins with recovery."""
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from mutator.config import Config
@@ -12,7 +12,7 @@ from mutator.dataset.directory import differing_parts, read_manifest
 from mutator.dataset.manifest import Manifest
 from mutator.dataset.version_log import NONE, Log, next_commit
 from mutator.errors import MutatorError, error
-from mutator.errors.exceptions import BUSY, rebuilt, suppressed
+from mutator.errors.exceptions import BUSY, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import Interrupted, deferred_signals
 from mutator.pipeline.version_list import entry_of
@@ -22,64 +22,44 @@ from mutator.workflow.directory.bad_files import Tried
 from mutator.workflow.directory.claimed_feed import PATIENCE
 from mutator.workflow.directory.failed_run import noted
 from mutator.workflow.directory.lock import Journal, patient
+from mutator.workflow.directory.master_target import MasterTarget
 from mutator.workflow.directory.paths import Base, FoundDataset, given_master, open_base, probe_dataset
-from mutator.workflow.directory.recovery import Recovered, abandon, locked_with_room, recover
-from mutator.workflow.directory.results import BaseRunOutcome
-from mutator.workflow.directory.run_phases import Merge, Run
+from mutator.workflow.directory.recovery import locked_with_room, recover
+from mutator.workflow.directory.results import RunOutcome
+from mutator.workflow.directory.run_phases import Run, Target, completed_later
 from mutator.workflow.directory.versions import KeptVersion
 
 
-def run(
-    path: str,
-    config: Config,
-    merge: Merge,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    tried: Tried | None = None,
-) -> BaseRunOutcome:
-    """Merge the feed files that have arrived into the master of a base.
+def run(target: Target, *, sleep: Callable[[float], None] = time.sleep, tried: Tried | None = None) -> RunOutcome:
+    """Merge the feed files that have arrived in a base into its target.
 
-    Raises MutatorError. An error before the commit leaves the feed files in incr/ and the master unchanged; after an
-    error later on, the next command finishes the run. tried: of a watch.
+    Raises MutatorError. An error before the commit leaves the feed files in incr/ and adds no version; after an error
+    later on, the next command finishes the run. tried: of a watch.
     """
-    base = open_base(path)
-    if config.output.symlink_manifest and base.storage.renames:
-        raise error(
-            "usage", what=f"symlink.manifest: not needed, because {base.given}/master/ is always whole; unset it"
-        )
-    base.make()
-    with patient(base, lambda: locked_with_room(base, "run", config.base.lock_timeout), sleep):
-        recovered = recover(base, Log(base.path))
-        # An adopted master need not be the dataset of the latest version.
-        adopted = ("base.master",) if config.inputs.master_adopt else ()
-        for problem in recovered.problems:
-            if problem.kind not in adopted:
-                raise problem
-        _check_noted(base, config)
-        one = Run(base, config, merge)
-        if tried is not None and tried.failed and tried.look(config, one.before.number, one.arrivals().ready):
-            return _outcome(one, tuple(recovered.actions))
+    base, config = target.base, target.config
+    base.make(target.directories)
+    with patient(base, lambda: locked_with_room(target, "run"), sleep):
+        recovered = recover(target)
+        target.check(recovered.problems)
+        one, actions = Run(target), tuple(recovered.actions)
+        # Other writers may add versions to a table all the time.
+        version = one.before.number if target.table is None else 0
+        if tried is not None and tried.failed and tried.look(config, version, one.arrivals().ready):
+            return _outcome(one, actions)
         with noted(base, one.id, lambda: one.feed.names):
             found = one.arrivals()
             if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
                 sleep(found.seconds + 0.01)
             try:
-                return _run(one, tuple(recovered.actions))
+                return do_phases(one, actions)
             except MutatorError:
                 if tried is not None and one.feed.all_bad:
-                    tried.note(config, one.before.number, one.feed.ready)
+                    tried.note(config, version, one.feed.ready)
                 raise
 
 
-def _check_noted(base: Base, config: Config) -> None:
-    """Raise StateError if the master has a file known to be damaged: a run could take it over without reading it."""
-    cures.forget_repaired(base)
-    if cures.notes(base) and not config.inputs.master_adopt:
-        for fault in cures.master_faults(base, Log(base.path)):
-            raise rebuilt(fault.kind, base.shown(str(fault)))
-
-
-def _run(one: Run, recovered: tuple[str, ...]) -> BaseRunOutcome:
+def do_phases(one: Run, recovered: tuple[str, ...] = ()) -> RunOutcome:
+    """Do the phases of a run; if one fails before the commit, undo them. The caller holds the lock."""
     stopped = None
     try:
         merged = one.claim() and one.merge()
@@ -88,94 +68,59 @@ def _run(one: Run, recovered: tuple[str, ...]) -> BaseRunOutcome:
         with deferred_signals():  # this is quick, and a half-done commit would have to be explained
             if merged:
                 one.commit()
-            _finish(one)
+            one.end()
     except Interrupted as stop:
-        if one.version is None:
-            _roll_back(one)
-            raise
+        if not one.has_ended:
+            if one.version is None:
+                one.undo(stop)
+            if one.version is None:
+                raise
+            with suppress(Interrupted), deferred_signals():
+                one.end()
         stopped = stop.number  # all of it is done
     except MutatorError as fault:
         if one.version is not None:
             raise
-        lost = one.is_lost()
-        _roll_back(one)
-        if lost:  # the cause is that another run claimed the files or changed the master
-            raise one.why_lost() from None
-        fault = _explained(one, fault)
-        raise rebuilt(fault.kind, one.base.shown_put_back(str(fault), one.id)) from None
-    except BaseException:
+        lost = one.target.why_lost(one)
+        undone = one.undo(fault)
+        raise lost or one.explained(fault, undone=undone) from None
+    except BaseException as fault:
         if one.version is None:
-            _roll_back(one)
+            one.undo(fault)
         raise
     return _outcome(one, recovered, stopped)
 
 
-def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -> BaseRunOutcome:
-    return BaseRunOutcome(
+def _outcome(one: Run, recovered: tuple[str, ...], stopped: int | None = None) -> RunOutcome:
+    merged, version = one.merged, one.version
+    return RunOutcome(
         base=one.base.given,
         run=one.id,
-        version=one.version.number if one.version else None,
-        mode=one.mode,
+        version=version,
         claimed=one.feed.names,
-        skipped=one.skipped,
+        skipped=merged.skipped if merged is not None else (),
         rewritten=one.feed.rewritten,
         waiting=one.feed.waiting,
         stuck=one.feed.stuck,
         failed_files=bad_files.of_run(one.base, one.id, one.feed.bad.values()),
+        recovered=recovered,
+        report=merged.report if merged is not None and version is not None else None,
+        stopped=stopped,
+        mode=one.mode,
         aside=one.aside,
         damaged=one.damaged,
-        recovered=recovered,
-        report=one.merged.report if one.merged else None,
-        stopped=stopped,
+        table=one.target.table,
     )
-
-
-def _explained(one: Run, fault: MutatorError) -> MutatorError:
-    try:
-        return cures.explained(one.base, one.log, fault)
-    except MutatorError:
-        return fault  # the base cannot be read; the first fault is the one to report
-
-
-def _finish(one: Run) -> None:
-    if one.version is None:
-        one.archive()
-        return
-    with _after_commit(one.base, one.version):
-        one.publish()
-        one.archive()
-
-
-@contextmanager
-def _after_commit(base: Base, version: Commit) -> Iterator[None]:
-    """Raise the errors of a block as those of a version that exists: the next command completes it."""
-    try:
-        yield
-    except MutatorError as fault:
-        raise error("publish.later", path=base.path, version=version.number, why=fault) from None
-
-
-def _roll_back(one: Run) -> None:
-    with contextlib.suppress(MutatorError):  # then the next command does it; the first fault is the one to report
-        one.roll_back()
-
-
-@contextmanager
-def _settled(base: Base, config: Config) -> Iterator[Recovered | None]:
-    """Hold the lock and yield the recovery; None if another process is at work."""
-    recovered = None
-    with ExitStack() as stack:
-        with suppressed(*BUSY):
-            stack.enter_context(locked_with_room(base, "look", config.base.lock_timeout))
-            recovered = recover(base, Log(base.path))
-        yield recovered
 
 
 def history(path: str, config: Config) -> list[KeptVersion]:
     """Return the versions of a base, oldest first, each with the path of its dataset."""
-    base = open_base(path)
-    with _settled(base, config):
-        log = Log(base.path)
+    target = MasterTarget(open_base(path), config)
+    base, log = target.base, target.log
+    with ExitStack() as stack:
+        with suppressed(*BUSY):
+            stack.enter_context(locked_with_room(target, "look"))
+            recover(target)
         all_versions = log.all()
         paths, damaged = dict[str, str](), dict[str, str]()
         for dataset in (*base.datasets(), probe_dataset(base.storage, base.master)):
@@ -204,70 +149,51 @@ def _damaged_dataset(base: Base, all_versions: Sequence[Commit], dataset: FoundD
     return next((commit for commit in (*named, *made) if commit is not None), None)
 
 
-def restore(path: str, to: int, config: Config) -> BaseRunOutcome:
+def restore(path: str, to: int, config: Config) -> RunOutcome:
     """Make an older version the master again, as a new version; the history stays complete.
 
     The dataset comes back whole: its rows, tombstones, row sequences, horizon and list of feed files.
     """
-    base = open_base(path)
-    with locked_with_room(base, "restore", config.base.lock_timeout):
-        log = Log(base.path)
-        recovered = recover(base, log)
-        for problem in recovered.problems:
-            if problem.kind == "base.log" or recovered.stopped:
-                raise problem
-        before = log.latest()
+    target = MasterTarget(open_base(path), config)
+    base, log = target.base, target.log
+    with locked_with_room(target, "restore"):
+        recovered = recover(target)
+        if recovered.stopped:
+            raise recovered.problems[-1]
         found, manifest = _restorable(base, log, to)
-        name = file_names.new_run_id(time.time())
-        begun = Journal(name, "restore", before.number, datetime.now(UTC).isoformat(timespec="seconds"))
-        lock.begin(base, begun)
+        one = Run(target)
+        lock.begin(base, Journal(one.id, "restore", one.before.number, datetime.now(UTC).isoformat(timespec="seconds")))
         failpoint("restore.journaled")
         if versions.is_going(base, manifest.commit.id):
-            lock.end(base, name)
+            lock.end(base, one.id)
             raise _cannot_restore(base, log, found.path, f"version {to} is being removed, because it is too old")
         version = next_commit(
-            before,
+            one.before,
             "restore",
-            name,
-            time.time(),
+            one.id,
+            one.clock(),
             dataset=manifest.commit.id,
             path=found.path.removeprefix(base.path + "/"),
             records=sum(part.rows for part in manifest.files),
             restored=Restored(version=to),
         )
         stopped: int | None = None
-        aside: tuple[str, ...] = ()
         try:
             with deferred_signals():
-                _commit(base, log, version, begun)
+                try:
+                    log.commit(version)
+                except MutatorError:
+                    if target.give_up(one.id, one.before.number):  # it never commits later
+                        lock.end(base, one.id)
+                        raise
+                one.version = version.number
                 failpoint("restore.committed")
-                with _after_commit(base, version):
-                    mode = versions.publish(base, log)
-                    versions.back_up(base, log)
-                    aside = versions.set_aside(base, name)
-                    lock.end(base, name)
+                with completed_later(base, version.number):
+                    target.publish(one)
+                    lock.end(base, one.id)
         except Interrupted as stop:
             stopped = stop.number  # all of it is done
-        return BaseRunOutcome(
-            base=base.given,
-            run=name,
-            version=version.number,
-            mode=mode,
-            recovered=tuple(recovered.actions),
-            aside=aside,
-            stopped=stopped,
-            restored=to,
-        )
-
-
-def _commit(base: Base, log: Log, version: Commit, begun: Journal) -> None:
-    """Commit a restore; if that fails, make sure that it never commits later."""
-    try:
-        log.commit(version)
-    except MutatorError:
-        if abandon(base, log, version.run, begun):
-            lock.end(base, version.run)
-            raise
+        return replace(_outcome(one, tuple(recovered.actions), stopped), restored=to)
 
 
 def _restorable(base: Base, log: Log, to: int) -> tuple[FoundDataset, Manifest]:

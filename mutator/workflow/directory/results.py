@@ -6,16 +6,14 @@ A note in a base: the table that its feed files go into. Without it, a command c
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from mutator.dataset import checksummed_json, manifest
 from mutator.dataset.checksummed_json import json_members
 from mutator.dataset.commit.process import Owner
-from mutator.dataset.commits import Commit
-from mutator.dataset.version_log import UNCHANGED, members_of
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.exceptions import SET_ASIDE_CODE
@@ -79,7 +77,6 @@ def _path(base: Base) -> str:
 
 
 UNSEEN = "cannot be seen, see below"
-_ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}
 _MODES = {
     "exchange": "in one atomic exchange",
     "two renames": "in two renames (this file system has no exchange: for a moment there was no master)",
@@ -87,11 +84,13 @@ _MODES = {
     "log": "by its log entry (this storage has no renames)",
     "done": "already, by another process",
 }
+_OF_A_MASTER = ("mode", "aside", "damaged", "restored")
+_OF_A_TABLE = ("table", "compactions", "compaction_fault")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOutcome(PrintedReport):
-    """The outcome of a run, whatever its target is."""
+    """The outcome of a run or restore."""
 
     base: str
     run: str
@@ -105,6 +104,20 @@ class RunOutcome(PrintedReport):
     recovered: tuple[str, ...] = ()  # actions that finished or undid earlier runs
     report: Any = None  # of the merge; None without one
     stopped: int | None = None  # signal that arrived when it was too late to stop
+    # Of a master:
+    mode: str = ""  # how the version became the master
+    aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
+    damaged: tuple[str, ...] = ()  # names of files of old datasets known to be damaged: no backup was removed
+    restored: int | None = None  # the version that was restored
+    # Of a table:
+    table: str | None = None  # its path
+    compactions: tuple[Any, ...] = ()  # reports of those that followed, while no feed file waited
+    compaction_fault: str | None = None  # why one of them failed
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        others = _OF_A_MASTER if self.table is not None else _OF_A_TABLE
+        return {name: value for name, value in super().members().items() if name not in others}
 
     def json_line(self) -> str:
         """Return the JSON document in one line."""
@@ -119,50 +132,12 @@ class RunOutcome(PrintedReport):
     def warnings(self) -> tuple[str, ...]:
         """What an operator should know although the run succeeded."""
         which = "an earlier version" if self.version is None else f"version {self.version}"
+        how = "failed" if self.stopped is None else "is not complete"
         return (
             *(["a signal came too late to stop this run: all of it is done"] if self.stopped is not None else []),
             *(f"{name} is not merged: it {why}" for name, why in self.stuck),
             *self._set_aside(),
             *(f"{name} was rewritten after {which} had its content, and is back in incr/" for name in self.rewritten),
-        )
-
-    def _set_aside(self) -> list[str]:
-        if not self.failed_files:
-            return []
-        names = file_names.first_few([one.name for one in self.failed_files])
-        how = f"mutator workflow status {self.base} says why, and how to merge them"
-        return [f"{counted(len(self.failed_files), 'feed file')} set aside, not merged: {names}; {how}"]
-
-    def sections(self) -> Iterator[ReportSection]:
-        """Yield what was recovered, the merge, the version that it made, and the feed files that are in no version."""
-        yield said(*(f"recovered: {action}" for action in self.recovered))
-        if self.report is not None:
-            yield from self.report.sections()
-        merged_before = f": {counted(len(self.skipped), 'feed file')} merged before" if self.skipped else ""
-        yield said(*([f"nothing to merge{merged_before}"] if self.version is None else self.made()))
-        yield said(*listed("skipped, merged before", self.skipped if self.report is None else ()))
-        yield said(*listed("set aside", [one.said for one in self.failed_files]))
-        yield said(*listed("not claimed", [f"{name}: {why}" for name, why in self.waiting]))
-
-    def made(self) -> list[str]:
-        """Return lines on the version that the run made."""
-        return []
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaseRunOutcome(RunOutcome):
-    """The outcome of a run or restore."""
-
-    mode: str  # how the version became the master
-    aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
-    damaged: tuple[str, ...] = ()  # names of files of old datasets known to be damaged: no backup was removed
-    restored: int | None = None  # the version that was restored
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What an operator should know although the run succeeded."""
-        return (
-            *super().warnings,
             *(
                 f"the directory that was the master is now {path}: move it away, unless mutator workflow status "
                 f"{self.base} names a repair"
@@ -174,23 +149,69 @@ class BaseRunOutcome(RunOutcome):
                 "directory"
                 for path in self.damaged
             ),
+            *([f"the compaction after it {how}: {self.compaction_fault}"] if self.compaction_fault is not None else []),
         )
 
-    def made(self) -> list[str]:
+    @property
+    def is_upkeep(self) -> bool:
+        """Whether nothing happened but compactions."""
+        has_run = self.version is not None or self.claimed or self.recovered
+        return not has_run and (bool(self.compactions) or self.compaction_fault is not None)
+
+    def _set_aside(self) -> list[str]:
+        if not self.failed_files:
+            return []
+        names = file_names.first_few([one.name for one in self.failed_files])
+        how = f"mutator workflow status {self.base} says why, and how to merge them"
+        return [f"{counted(len(self.failed_files), 'feed file')} set aside, not merged: {names}; {how}"]
+
+    def sections(self) -> Iterator[ReportSection]:
+        """Yield the sections of the run, and of the compactions that followed."""
+        yield from () if self.is_upkeep else self._of_run()
+        for report in self.compactions:
+            yield from report.sections()
+
+    def _of_run(self) -> Iterator[ReportSection]:
+        """Yield what was recovered, the merge, the version that it made, and the feed files that are in no version."""
+        yield said(*(f"recovered: {action}" for action in self.recovered))
+        if self.report is not None:
+            yield from self.report.sections()
+        yield said(*self._made())
+        yield said(*listed("skipped, merged before", self.skipped if self.report is None else ()))
+        yield said(*listed("set aside", [one.said for one in self.failed_files]))
+        yield said(*listed("not claimed", [f"{name}: {why}" for name, why in self.waiting]))
+
+    def _made(self) -> list[str]:
         """Return lines on the version that the run made."""
-        how = _MODES.get(self.mode, self.mode)
-        if self.restored is not None:
-            return [f"version {self.version} is version {self.restored} again; it became the master {how}"]
-        return [f"version {self.version} became the master {how}"]
+        if self.version is None:
+            merged_before = f": {counted(len(self.skipped), 'feed file')} merged before" if self.skipped else ""
+            return [f"nothing to merge{merged_before}"]
+        if self.table is not None:  # the report has it, unless a signal came before it
+            return [] if self.report is not None else [f"version {self.version} of {self.table}"]
+        again = f" is version {self.restored} again; it" if self.restored is not None else ""
+        return [f"version {self.version}{again} became the master {_MODES.get(self.mode, self.mode)}"]
 
 
+class SeenTarget(ABC):
+    """What can be seen of the target of a base. None in its members: it cannot be seen, and a problem says why."""
+
+    @abstractmethod
+    def members(self) -> dict[str, Any]:
+        """Return members of the JSON."""
+
+    @abstractmethod
+    def section(self) -> ReportSection:
+        """Return the section on the target and its version."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaseStatus(PrintedReport):
-    """The status of a base: its run, its version, and the feed files that wait. Both kinds have these fields."""
+    """The status of a base: its run, its target, and the feed files that wait."""
 
     base: str
+    target: SeenTarget
     running: Owner | None  # the process at work now
-    # None in these members: it cannot be seen, and a problem says why.
-    ready: tuple[str, ...] | None
+    ready: tuple[str, ...] | None  # None: they cannot be seen, and a problem says why
     waiting: tuple[tuple[str, str], ...] | None
     recovered: tuple[str, ...]
     problems: tuple[str, ...]
@@ -199,7 +220,9 @@ class BaseStatus(PrintedReport):
 
     def members(self) -> dict[str, Any]:
         """Return the members of the JSON."""
-        return asdict(cast(Any, self), dict_factory=json_members)
+        found = asdict(self, dict_factory=json_members)
+        del found["target"]
+        return found | self.target.members()
 
     def sections(self) -> Iterable[ReportSection]:
         """Return the state of the base, that of its target, the feed, and problems."""
@@ -208,56 +231,12 @@ class BaseStatus(PrintedReport):
             state = f"at work: {who.run}, process {who.process} on {who.host}, since {who.since}"
         return (
             said(f"base     {self.base}", f"state    {state}"),
-            self.target(),
+            self.target.section(),
             _feed(self.ready, self.waiting, self.failed),
             _set_aside(self.failed_files),
             said(*(f"recovered: {action}" for action in self.recovered)),
             said(*(f"problem: {problem}" for problem in self.problems)),
         )
-
-    @abstractmethod
-    def target(self) -> ReportSection:
-        """Return the section on the target and its version."""
-
-
-@dataclass(frozen=True)
-class BaseRunStatus(BaseStatus):
-    """The status of a base whose target is a master."""
-
-    base: str
-    running: Owner | None
-    version: Commit | None  # the latest
-    made: Commit | None  # the one that made or restored the master
-    master: str | None
-    ready: tuple[str, ...] | None
-    waiting: tuple[tuple[str, str], ...] | None
-    recovered: tuple[str, ...]
-    problems: tuple[str, ...]
-    failed: FailedRun | None = None
-    failed_files: tuple[FailedFile, ...] = ()
-    oldest_check: tuple[str, str | None] | None = None  # file of the master that was checked longest ago, and when
-
-    def members(self) -> dict[str, Any]:
-        """Return the members of the JSON."""
-        versions = {"version": self.version, "made": self.made}
-        known = {name: None if one is None else members_of(one) for name, one in versions.items()}
-        return asdict(replace(self, version=None, made=None), dict_factory=json_members) | known
-
-    def target(self) -> ReportSection:
-        """Return the section on the master and its version."""
-        made, latest = self.made, self.version
-        version = UNSEEN
-        if made is not None and latest is not None:
-            version = f"{made.number}, {counted(made.records, 'row')}, {made.action}, {made.committed}"
-            version = version if made.number else "none yet: the master is the given one"
-        lines = [f"version  {version}"]
-        if latest is not None and latest.action in UNCHANGED:
-            lines.append(f"         version {latest.number} only says that run {latest.run} {_ENDS[latest.action]}")
-        lines.append(f"master   {self.master or UNSEEN}")
-        if self.oldest_check is not None:
-            path, checked = self.oldest_check
-            lines.append(f"checked  longest ago: {checked or 'never'}, {path}")
-        return said(*lines)
 
 
 def _feed(

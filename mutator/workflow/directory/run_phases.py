@@ -1,297 +1,288 @@
-"""A run of the directory workflow, phase by phase.
+"""A run of a base, phase by phase, whatever its target is.
 
     claim     note feed files that have arrived whole in the journal, then move them to working/<run>
     merge     merge master/ and working/<run> into output/<run>
     verify    check the sizes of all files, and that the merge began with the expected master
     commit    create the next version exclusively in the log: the one commit point
-    publish   make the new dataset master/
-    archive   move the old one to backup/<version>, the feed files to archive/<run>
+    publish   make the new dataset master/, and move the old one to backup/<version>
+    archive   move the feed files to archive/<run>
 
-The merge is a function, so that all of this is tested without Spark. A run that fails before its commit puts its feed
-files back; one that is killed is finished, or put back, by the next command (``recovery``).
-
-The merge of a workflow: ``mutator run`` on the claimed feed files, with any engine.
+A run that fails before its commit puts its feed files back; one that is killed is finished, or put back, by the next
+command (``recovery``). These are the phases of a base with a master. A table verifies and commits within its merge.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
-from mutator.dataset.commit.staging import discard
-from mutator.dataset.commits import Claim, Commit, FeedFile
-from mutator.dataset.directory import differing_parts
-from mutator.dataset.filter_paths import FilterTarget
+from mutator.dataset.commits import Arrived, Commit
 from mutator.dataset.manifest import Manifest
-from mutator.dataset.version_log import Log, claimed_files, lost, next_commit
-from mutator.errors import MutatorError, error, suppressed
+from mutator.dataset.version_log import UNCHANGED
+from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
+from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.storage import entries_of
-from mutator.workflow.directory import bad_files, changed_rows, cures, lock
-from mutator.workflow.directory import versions as masters
-from mutator.workflow.directory.arrivals import Arrivals
+from mutator.workflow.directory import lock
+from mutator.workflow.directory.arrivals import Arrivals, arrivals
+from mutator.workflow.directory.bad_files import settled
 from mutator.workflow.directory.claim import with_paths
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
-from mutator.workflow.directory.lock import Journal
-from mutator.workflow.directory.merged_content import merged_content
-from mutator.workflow.directory.paths import Base, master_of
-from mutator.workflow.directory.recovery import abandon, remove_output
+from mutator.workflow.directory.merged_content import IsMerged
+from mutator.workflow.directory.paths import Base
 
 if TYPE_CHECKING:
-    from mutator.pipeline.runners import Engine
-
-
-def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
-    """Return the merge for a configuration. engine: as in ``mutate``."""
-
-    def merge(task: Task) -> Merged | tuple[str, ...]:
-        # They load Arrow: most runs of a workflow find nothing to merge.
-        from mutator.pipeline.merge import carry_out, prepare
-
-        prepared = prepare(
-            config, task.master, task.feed, task.output, run=task.run, version=task.version, engine=engine
-        )
-        skipped = tuple(source.name for source in prepared.survey.consumed)
-        if not prepared.survey.feed:
-            return skipped
-        plan = replace(prepared.plan, filters=task.filters)
-        made, report = carry_out(replace(prepared, plan=plan, given=task.paths), merge_on)
-        return Merged(made, skipped, with_paths(report, task.moved))
-
-    return merge
-
+    from mutator.workflow.directory.base_status import View
+    from mutator.workflow.directory.recovery import Recovered
+    from mutator.workflow.directory.results import SeenTarget
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Task:
-    """The inputs and the output of a merge."""
-
-    run: str
-    master: str
-    feed: tuple[str, ...]
-    output: str
-    version: int  # number of the version that the output can become
-    paths: Mapping[str, Any]  # the paths for the report: of everything once the version is published
-    moved: Mapping[str, str]  # the directory of the feed files -> where they are then
-    filters: FilterTarget | None = None  # where filters of the feed's keys go
-
-
-@dataclass(frozen=True)
 class Merged:
-    """The result of a merge."""
+    """The result of a merge. Without a manifest or a version, earlier versions have every feed file."""
 
-    manifest: Manifest
-    skipped: tuple[str, ...]  # names of feed files that were merged by an earlier run
+    skipped: tuple[str, ...]  # names of feed files that earlier versions have
     report: Any = None
+    manifest: Manifest | None = None  # of the dataset that the commit makes the master
+    version: int | None = None  # that the merge has committed to a table
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has, or is to become, a version."""
+        return self.manifest is not None or self.version is not None
 
 
-Merge = Callable[[Task], Merged | tuple[str, ...]]  # only names: all files were merged before, and there is no result
+class Target(ABC):
+    """What the feed files of a base are merged into: its own master, or a table.
+
+    since: a version that was there before a run claimed anything; it may come from a damaged journal.
+    """
+
+    directories: Collection[str]  # of the base; a run makes them
+    table: str | None = None  # its path, as a user writes it; None: a master
+
+    def __init__(self, base: Base, config: Config) -> None:
+        self.base, self.config = base, config
+
+    def arrivals(self, now: float | None = None) -> Arrivals:
+        """Return the feed files in incr/. now: the time, if it is not that of this machine's clock."""
+        there = () if self.base.storage.renames else {*self.claimed(), *settled(self.base)}
+        return arrivals(self.base, self.config, there, now)
+
+    # --- the versions
+
+    @abstractmethod
+    def newest(self) -> Commit:
+        """Return the newest version."""
+
+    @abstractmethod
+    def version_of(self, run: str, since: int) -> Commit | None:
+        """Return the version that a run committed; None without one."""
+
+    @abstractmethod
+    def claimed(self) -> Collection[Arrived]:
+        """Return the feed files that versions have claimed; called on a storage where files are not moved."""
+
+    @abstractmethod
+    def merged_after(self, version: int) -> Iterable[str]:
+        """Return the names of the feed files that the versions after one merged, as far as they can be read."""
+
+    @abstractmethod
+    def merged_content(self, run: str, since: int) -> IsMerged:
+        """Return a function that reads a file a run has claimed, and returns whether a version has its content."""
+
+    @abstractmethod
+    def state(self, view: View, *, recovered: bool) -> SeenTarget:
+        """Return what can be seen of the target. recovered: no run is at work, and none was left half done."""
+
+    # --- the phases of a run
+
+    def check(self, problems: Sequence[MutatorError]) -> None:
+        """Raise the error that keeps runs from beginning, if there is one. problems: those of the recovery."""
+        for problem in problems:
+            raise problem
+
+    @abstractmethod
+    def prepare(self, run: Run) -> None:
+        """Make the version that a run starts from ready, once feed files have arrived, and check it."""
+
+    @abstractmethod
+    def merge(self, run: Run) -> Merged:
+        """Merge the claimed files of a run."""
+
+    @abstractmethod
+    def verify(self, run: Run) -> None:
+        """Compare the files with those claimed and made, unless the merge has."""
+
+    @abstractmethod
+    def commit(self, run: Run) -> int:
+        """Make the version of a run exist, unless its merge has; return its number."""
+
+    @abstractmethod
+    def publish(self, run: Run) -> None:
+        """Show the version of a run, if it committed one, to readers."""
+
+    @abstractmethod
+    def tidy(self, run: Run) -> None:
+        """Remove and note what a run whose feed files are archived leaves to do."""
+
+    # --- runs that do not end like this
+
+    @abstractmethod
+    def give_up(self, run: str, since: int) -> bool:
+        """Make sure that a run commits nothing from now on; return False if it has committed."""
+
+    @abstractmethod
+    def remove(self, run: str) -> None:
+        """Remove the output of a run that can never commit."""
+
+    @abstractmethod
+    def why_lost(self, run: Run) -> MutatorError | None:
+        """Return the error of a run that another process has kept from committing; None for any other run."""
+
+    def explained(self, fault: MutatorError) -> MutatorError:
+        """Return the error of a run with the cures of a damaged target."""
+        return fault
+
+    def make_room(self) -> bool:
+        """Remove what dead runs have written, for which no lock is needed; return whether anything was there."""
+        return False
+
+    @contextmanager
+    def recovering(self, done: Recovered) -> Iterator[set[str]]:
+        """Do what comes before and after the recovery of single runs; yield those whose output no version names.
+
+        Raises StateError or StorageError to stop it.
+        """
+        yield set()
+
+    @abstractmethod
+    def keep(self, run: str) -> None:
+        """Keep what belongs to the version of a run that was killed after its commit."""
 
 
 class Run:
     """One run; its phases are called in order."""
 
-    def __init__(self, base: Base, config: Config, merge: Merge, clock: Callable[[], float] = time.time) -> None:
-        self.base, self.config, self._merge, self._clock = base, config, merge, clock
-        self.log = Log(base.path)
+    def __init__(self, target: Target, clock: Callable[[], float] = time.time) -> None:
+        self.target, self.base, self.clock = target, target.base, clock
         self.id = file_names.new_run_id(clock())
-        self.before = self.log.latest()
-        self.feed = ClaimedFeed(base, config, self.id, clock)
+        self.before = target.newest()
+        self.feed = ClaimedFeed(target.base, target.config, self.id, clock)
         self.merged: Merged | None = None
-        self.skipped: tuple[str, ...] = ()
-        self.aside: tuple[str, ...] = ()  # paths of former masters that are not the dataset of a version, or damaged
-        self.damaged: tuple[str, ...] = ()  # names of the files known to be damaged, for which no backup is removed
-        self.version: Commit | None = None
+        self.version: int | None = None  # that it has committed
+        self.committing = False  # its version may exist even if the commit fails
+        self.has_ended = False  # every feed file that it claimed is where it belongs
+        # Of a master: how the version became it; former masters that are not the dataset of a version, or damaged; the
+        # files known to be damaged, for which no backup is removed.
         self.mode = ""
-        self._committing = False
+        self.aside: tuple[str, ...] = ()
+        self.damaged: tuple[str, ...] = ()
+
+    def arrivals(self) -> Arrivals:
+        """Return the feed files in incr/, and note those with times ahead of this machine's clock."""
+        return self.feed.arrivals(self.target.arrivals)
 
     def claim(self) -> bool:
         """Claim the feed files that have arrived whole; return whether any was claimed."""
-        # Otherwise a version that is committed but not yet published would be left out.
-        with suppressed(*(["base.master"] if self.config.inputs.master_adopt else [])):
-            masters.publish(self.base, self.log)
         found = self.arrivals()
         if not found.ready:
             return False
-        self._check_master()
+        self.target.prepare(self)
         return self.feed.claim(found, self.before.number)
 
-    def _check_master(self) -> None:
-        """Raise ConfigError for a first run without a master, unless the configuration allows it."""
-        needed = self.before.dataset is None and not self.config.inputs.allow_empty_master
-        if needed and all(file_names.is_hidden(entry.name) for entry in entries_of(self.base.master)):
-            raise error("master.empty", path=self.base.master)
-
     def merge(self) -> bool:
-        """Merge; False if earlier runs have merged every claimed file, so there is nothing to commit."""
-        made = self.feed.without_bad(self._made, lambda made: not isinstance(made, tuple))
+        """Merge; return whether there is anything to commit: earlier runs may have merged every claimed file."""
+        made = self.feed.without_bad(lambda: self.target.merge(self), lambda one: one.is_new)
         failpoint("merge.done")
-        if isinstance(made, tuple):
-            self.skipped = made
-            if not self.base.storage.renames:
-                self._settle()
-            return False
-        self.merged, self.skipped = made, made.skipped
-        return True
-
-    def _made(self) -> Merged | tuple[str, ...]:
-        if self.feed.bad:  # the merge before has failed, and left the filters of its feed
-            remove_output(self.base, self.id)
-            discard(self.base.at("output", self.id))
-        return self._merge(self.task())
-
-    def task(self) -> Task:
-        """Return the inputs and the output of the merge."""
-        base = self.base
-        master, output = master_of(base, self.before), base.at("output", self.id)
-        published = base.master if base.storage.renames else output
-        paths: dict[str, str | tuple[str, ...]]
-        paths = {"master": master, "feed": self.feed.paths_afterwards, "output": published}
-        filters = changed_rows.target(base, self.config)
-        version = self.before.number + 1
-        moved = {self.feed.directory: base.shown(self.feed.directory_afterwards)}
-        return Task(self.id, master, self.feed.paths, output, version, _shown(base, paths), moved, filters)
+        if made.report is not None:
+            base, feed = self.base, self.feed
+            moved = {feed.directory: feed.directory_afterwards, f"{base.path}/": f"{base.given or base.path}/"}
+            made = replace(made, report=with_paths(made.report, moved))
+        self.merged = made
+        _log.info("merged %s, run %s", counted(len(self.feed.files), "feed file"), self.id)
+        return made.is_new
 
     def verify(self) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
-        assert self.merged is not None
-        made = self.merged.manifest
-        self.feed.check_sizes()
-        self.feed.check_content(self._merged_feed())
-        missing = set(self.feed.good) - {part.name for part in self._merged_feed()} - set(self.skipped)
-        if missing:
-            raise error(
-                "sums", problems=f"{counted(len(missing), 'feed file')} unaccounted for, for example {min(missing)}"
-            )
-        # An adopted master has only its rows, and so no parent.
-        before = self.before.dataset
-        if before is not None and made.commit.parent != before and not self.config.inputs.master_adopt:
-            raise lost(self.base.path, self.before.number + 1)
-        output = self.base.at("output", self.id)
-        problems = differing_parts(self.base.storage, output, made.parts())
-        if problems:
-            raise error("receipt", path=output, why=file_names.first_few(problems))
-        failpoint("verify.done")
+        self.target.verify(self)
         _log.info("verified the sizes of all files")
 
     def commit(self) -> None:
         """Make the version exist. Raises StateError if another run was faster."""
-        assert self.merged is not None
-        made = self.merged.manifest
-        self.feed.note_bad()
-        self.base.guard(part.path for part in made.files[:1])
-        self._committing = True
-        failpoint("commit.begin")
-        version = next_commit(
-            self.before,
-            "run",
-            self.id,
-            self._clock(),
-            dataset=made.commit.id,
-            path=f"output/{self.id}",
-            records=sum(part.rows for part in made.files),
-            counts={**made.commit.counts, **({bad_files.COUNT: len(self.feed.bad)} if self.feed.bad else {})},
-            claim=self._claim(),
-            feed=self._merged_feed(),
-        )
-        try:
-            self.log.commit(version)
-        except MutatorError as fault:
-            self._committing = fault.kind == "commit.uncertain"
-            raise
-        self.version = version
-        failpoint("commit.done")
-        _log.info("committed version %d", version.number)
-
-    def _settle(self) -> None:
-        """Note in the log that files were merged before: where nothing is moved, each run would find them again."""
-        self._committing = True
-        self.log.commit(next_commit(self.before, "settled", self.id, self._clock(), claim=self._claim()))
-        failpoint("commit.settled")
-
-    def _claim(self) -> Claim:
-        return Claim(self.id, self.feed.arrived)
-
-    def publish(self) -> None:
-        """Make the version the master."""
-        assert self.version is not None
-        self.mode = masters.publish(self.base, self.log)
-        failpoint("publish.version.done")
-        _log.info("published version %d as the master", self.version.number)
+        self.version = self.target.commit(self)
+        _log.info("committed version %d", self.version)
 
     def archive(self) -> None:
-        """Move everything to where it belongs."""
-        if self.config.output.symlink_manifest:
-            masters.write_symlinks(self.base, self.log)
-        if self.version is not None and self.merged is not None and self.merged.manifest.changes:
-            changed_rows.keep(self.base, self.log, self.id)
-        masters.back_up(self.base, self.log)
-        self.aside = masters.set_aside(self.base, self.id)
-        self.feed.archive(merged_content(self.base, self.log, self.id))
-        if self.version is not None:
-            self.damaged = tuple(one.path for one in cures.notes(self.base))
-            masters.prune(self.base, self.log, self.config.base.backup_keep)
-            if self.config.base.changes_keep is not None:
-                changed_rows.prune(self.base, self.config.base.changes_keep)
-        lock.end(self.base, self.id)
-        failpoint("archive.done")
-        _log.info("archived the feed files")
+        """Move the feed files to where they belong."""
+        if self.feed.has_begun:
+            self.feed.archive(self.target.merged_content(self.id, self.before.number))
+            self.target.tidy(self)
+            lock.end(self.base, self.id)
+            self.has_ended = True
+            failpoint("archive.done")
+            _log.info("archived the feed files")
 
-    def _merged_feed(self) -> tuple[FeedFile, ...]:
-        """Return the claimed files that were merged. By name as well: two runs may have the same commit time."""
-        assert self.merged is not None
-        made, names = self.merged.manifest, set(self.feed.good) - set(self.skipped)
-        return tuple(part for part in made.feed if part.committed == made.commit.committed and part.name in names)
+    def end(self) -> None:
+        """Publish and archive."""
+        with completed_later(self.base, self.version):
+            self.target.publish(self)
+            self.archive()
 
-    def is_lost(self) -> bool:
-        """Return whether another run has made the version that this one could become."""
-        with contextlib.suppress(MutatorError):  # an unreadable log proves nothing
-            number = self.before.number + 1
-            if number not in self.log.numbers():
+    def undo(self, fault: BaseException) -> bool:
+        """Put the feed files back, unless the version exists; return whether this is done.
+
+        fault: that ends the run. Where the storage fails, too, the next command does it.
+        """
+        if not self.feed.has_begun:
+            return True
+        try:
+            if self._has_committed(fault):
                 return False
-            other = self.log.read(number)
-            return other.run != self.id or other.action == "abandoned"  # a recovery counted this run as dead
-        return False
+            self.feed.give_back()
+            self.target.remove(self.id)
+            lock.end(self.base, self.id)
+        except MutatorError:  # the first fault is the one to report
+            return False
+        return True
 
-    def why_lost(self) -> MutatorError:
-        """Return the error of a run that ``is_lost``, once it is rolled back: what became of its feed files."""
-        since = [self.log.read(number) for number in self.log.numbers() if number > self.before.number]
-        given_up = since[0].action == "abandoned" and since[0].run == self.id
-        names = set(self.feed.names)
-        merged = names & {part.name for version in since for part in version.feed}
-        cure = f"its feed files are {'back ' if self.base.storage.renames else ''}in incr/: run again"
-        if merged == names:
-            cure = "another run has merged its feed files, so nothing is left to do"
-        elif merged:
-            cure = f"another run has merged {file_names.first_few(sorted(merged))} of its feed files: run again"
-        what = "process took this run for dead with" if given_up else "run committed"
-        return lost(self.base.given, since[0].number, what, cure)
+    def _has_committed(self, fault: BaseException) -> bool:
+        """Return whether the version exists in spite of a fault. Where it does not, it never will."""
+        if not self.committing:
+            return False
+        is_certain = isinstance(fault, MutatorError) and fault.kind != "commit.uncertain"
+        if not is_certain and self.target.give_up(self.id, self.before.number):
+            return False
+        found = self.target.version_of(self.id, self.before.number)
+        if found is not None and found.action not in UNCHANGED:
+            self.version = found.number
+        return found is not None
 
-    def roll_back(self) -> None:
-        """Undo the run, unless its version exists."""
-        begun = Journal(self.id, "run", self.before.number, "")
-        if self._committing and not abandon(self.base, self.log, self.id, begun):
-            return
-        self.feed.give_back()
-        remove_output(self.base, self.id)
-        lock.end(self.base, self.id)
-
-    def arrivals(self) -> Arrivals:
-        """Return the feed files in incr/, and note those with times ahead of this machine's clock."""
-        return self.feed.arrivals(lambda: claimed_files(self.log.all()))
+    def explained(self, fault: MutatorError, *, undone: bool) -> MutatorError:
+        """Return an error of the run before its commit, with the paths that its feed files have now."""
+        fault = self.target.explained(fault)
+        shown = self.base.shown_put_back(str(fault), self.id) if undone else self.base.shown(str(fault))
+        return rebuilt(fault.kind, shown)
 
 
-def _shown(base: Base, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:
-    return {
-        name: base.shown(path) if isinstance(path, str) else tuple(map(base.shown, path))
-        for name, path in paths.items()
-    }
+@contextmanager
+def completed_later(base: Base, version: int | None) -> Iterator[None]:
+    """Raise the errors of a ``with`` block after a commit as those of a version that exists: the next command ends it.
+
+    version: None if there is no commit.
+    """
+    try:
+        yield
+    except MutatorError as fault:
+        if version is None:
+            raise
+        raise error("publish.later", path=base.given, version=version, why=fault) from None

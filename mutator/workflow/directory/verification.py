@@ -18,9 +18,9 @@ from mutator.storage import entries_of, storage_for
 from mutator.workflow.directory.changed_rows import kept_problems
 from mutator.workflow.directory.cures import lost_master, note
 from mutator.workflow.directory.lock import locked
+from mutator.workflow.directory.master_target import has_old_datasets
 from mutator.workflow.directory.merged_content import rewritten_files
 from mutator.workflow.directory.paths import Base, master_of, open_base, probe_dataset
-from mutator.workflow.directory.recovery import has_old_datasets
 
 _LOCK_TIMEOUT = 60.0  # seconds
 

@@ -240,7 +240,8 @@ class _Application:
         if table.base is not None:
             self._record.begun(table.name, table.base, None)
             merge = directory.merge_by(table.config, attempt.merge_on, self._engine)
-            done = directory.run(table.base, table.config, merge, sleep=attempt.sleep)
+            target = directory.MasterTarget(open_base(table.base), table.config, merge)
+            done = directory.run(target, sleep=attempt.sleep)
             report = None if done.report is None else asdict(done.report)
             return TableResult(
                 table.name,
