@@ -16,7 +16,7 @@ from mutator.bridge.text_dataset import (
     TEXT,
     BridgeTarget,
     WrittenDataset,
-    make_manifest,
+    make_state,
     output_dialect,
     read_dataset,
     spec_of,
@@ -29,8 +29,8 @@ from mutator.dataset.commit.publish import check_apart, publish
 from mutator.dataset.commits import FeedFile
 from mutator.dataset.directory import differing_parts
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.schema_file import write_sidecar
+from mutator.dataset.state import State
 from mutator.engine.each import Each, checked, guarded
 from mutator.errors import error
 from mutator.frames.file_rows import read_range
@@ -79,9 +79,9 @@ def _publish(
     schema, dialect = output_dialect(table.schema, TEXT, delimiter=delimiter)
     spec = spec_of(TEXT, schema, dialect, table.partition_fields)
 
-    def write(staging: str) -> Manifest:
+    def write(staging: str) -> State:
         files = rows(BridgeTarget(staging, TEXT, schema, dialect, run))
-        return make_manifest(run, spec, files, write_sidecar(staging, spec), feed)
+        return make_state(run, spec, files, write_sidecar(staging, spec), feed)
 
     return WrittenDataset.of(publish(to, run, write))
 
@@ -90,13 +90,13 @@ def _write(target: BridgeTarget, batches: Batches, number: int, attempt: int) ->
     return guarded(write_file, target, target.file_name(number, attempt), batches)
 
 
-def text_copy(path: str) -> tuple[str, Manifest]:
+def text_copy(path: str) -> tuple[str, State]:
     """Return the absolute path of a text copy, and its manifest."""
     storage, path = located_to_write(path)
     return path, read_dataset(storage, path)
 
 
-def whole_copy(path: str) -> tuple[str, Manifest]:
+def whole_copy(path: str) -> tuple[str, State]:
     """Return path and manifest of a text copy; raises StateError if its files differ from the manifest."""
     path, known = text_copy(path)
     problems = differing_parts(storage_for(path), path, known.parts())
@@ -121,9 +121,9 @@ def import_to_path(
     fields = tuple(known.spec.get("partitioned by", ()))
     schema, dialect = output_dialect(text_schema, file_format, codec=codec)
 
-    def write(staging: str) -> Manifest:
+    def write(staging: str) -> State:
         target = target_of(staging, file_format, schema, fields, run, codec)
         made = write_table(each, target, ranges, partial(read_range, schema=schema))
-        return make_manifest(run, spec_of(file_format, schema, dialect, fields), made)
+        return make_state(run, spec_of(file_format, schema, dialect, fields), made)
 
     return WrittenDataset.of(publish(to, run, write))

@@ -10,7 +10,7 @@ from typing import Any
 
 from mutator.bridge.contract import Batches, BridgeFile, Partition, StagedRows, Work, files_of
 from mutator.bridge.table_files import ProbedFile, list_files, milliseconds, probe_files, united
-from mutator.bridge.text_dataset import make_manifest, output_dialect, spec_of, target_of
+from mutator.bridge.text_dataset import make_state, output_dialect, spec_of, target_of
 from mutator.bridge.write import seal, write_table
 from mutator.dataset import manifest
 from mutator.dataset.checksum import of_file
@@ -18,7 +18,7 @@ from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.engine.each import Each, checked, guarded
 from mutator.errors import error
 from mutator.errors.display import without_secrets
@@ -94,7 +94,7 @@ class PathTable:
         self.format = formats[0]
         self.schema, self.partition_fields = united(self._probed, self._path)
 
-    def _is_as(self, known: Manifest, files: Sequence[BridgeFile]) -> bool:
+    def _is_as(self, known: State, files: Sequence[BridgeFile]) -> bool:
         """Return whether the files are those of the manifest; other programs that write to the table do not update it.
 
         A file that is newer than the manifest is another file even if it has the same size: the manifest came last.
@@ -170,7 +170,7 @@ class PathTable:
         spec = spec_of(self.format, stored, dialect, self.partition_fields)
         for directory in sorted({posixpath.dirname(one.path) for one in walk(staged)}):
             self._storage.sync(directory)
-        seal(self._storage, staged, make_manifest(run, spec, [*carried, *made]))
+        seal(self._storage, staged, make_state(run, spec, [*carried, *made]))
         failpoint("bridge.table.written")
         files = tuple(
             replace(one, path=posixpath.join(self._path, posixpath.relpath(one.path, staged)))

@@ -30,8 +30,9 @@ from mutator.bridge.text_dataset import TEXT, WrittenDataset, output_dialect, te
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart
 from mutator.dataset.commit.staging import staging
-from mutator.dataset.manifest import DIRECTORY, Manifest
+from mutator.dataset.manifest import DIRECTORY
 from mutator.dataset.manifest import PATH as MANIFEST
+from mutator.dataset.state import State
 from mutator.engine.each import Each
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, without_secrets
@@ -113,7 +114,7 @@ class _Merged:
     """A new text copy, and which rows of the table it changes."""
 
     text: str  # directory, relative to the base
-    manifest: Manifest
+    state: State
     report: Report
     schema: Any  # pa.Schema
     ranges: Sequence[FileRange]
@@ -224,7 +225,7 @@ def _merge_and_import(trip: _RoundTrip, entry: StateEntry) -> BridgeReport:
         number=entry.number + 1,
         run=base.run,
         text=merged.text,
-        dataset=merged.manifest.commit.id,
+        dataset=merged.state.commit.id,
         staged=None,
         digests=merged.digests,
     )
@@ -310,7 +311,7 @@ def _stage(trip: _RoundTrip, merged: _Merged, noted: StateEntry) -> StateEntry:
 
 def _check_rows(table: BridgeTable, merged: _Merged, written: int) -> None:
     """Raise StorageError unless all rows of the text, or of the partitions that change, were written."""
-    expected = sum(part.rows for part in merged.manifest.files)
+    expected = merged.state.commit.records
     if merged.partitions is not None:
         wanted = set(merged.partitions)
         expected = sum(rows for parts in merged.digests.values() for key, rows, _ in parts if tuple(key) in wanted)

@@ -22,7 +22,8 @@ from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import WHOLE
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.manifest import rows_of
+from mutator.dataset.state import KnownFeed, State
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
 from mutator.formats.content import NotReadable, Window
@@ -89,7 +90,7 @@ class WrittenDataset:
     dataset: str = ""  # commit ID of their manifest
 
     @classmethod
-    def of(cls, published: Published[Manifest]) -> WrittenDataset:
+    def of(cls, published: Published[State]) -> WrittenDataset:
         """Return the files of a published manifest."""
         files = published.manifest.files
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
@@ -138,34 +139,34 @@ def spec_of(file_format: str, schema: Any, dialect: Dialect, partition_fields: S
     return spec
 
 
-def make_manifest(
+def make_state(
     run: str,
     spec: dict[str, Any],
     files: Sequence[FileEntry],
     beside: Sequence[FileEntry] = (),
     feed: Sequence[FeedFile] = (),
-) -> Manifest:
-    """Return the manifest of written files. feed: feed files merged into the table before."""
+) -> State:
+    """Return the state of written files. feed: feed files merged into the table before."""
+    sums = rows_of(files, beside)
     commit = Commit(
         number=0,
         id=str(uuid.uuid4()),
         action=RUN,
         run=run,
         committed=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        counts={"output rows": sum(part.rows for part in files)},
+        counts={"output rows": sums["records"]},
+        **sums,
     )
-    return Manifest(
+    return State(
         commit=commit,
         spec=spec,
-        buckets=None,
-        hash=None,
+        known=KnownFeed(tuple(feed)),
         files=tuple(sorted(files, key=attrgetter("path"))),
         beside=tuple(beside),
-        feed=tuple(feed),
     )
 
 
-def read_dataset(storage: Storage, path: str) -> Manifest:
+def read_dataset(storage: Storage, path: str) -> State:
     """Read the manifest of a text copy. Raises ConfigError if the directory is not a text copy, and StateError."""
     known = read_manifest(storage, path)
     if known is None:
@@ -177,7 +178,7 @@ def read_dataset(storage: Storage, path: str) -> Manifest:
     return known
 
 
-def text_ranges(path: str, known: Manifest) -> tuple[Any, list[FileRange]]:
+def text_ranges(path: str, known: State) -> tuple[Any, list[FileRange]]:
     """Return the schema of a text copy, a pa.Schema, and its files as ranges to read."""
     file_schema = FILE_FORMATS[TEXT].stored(known.spec)
     dialect = Dialect(known.spec[TEXT]["delimiter"].encode("latin-1"))

@@ -17,7 +17,7 @@ from mutator.bridge.text_dataset import BridgeTarget, write_file
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.engine.each import Each, checked, guarded
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.partition_paths import DEFAULT, directory_of
@@ -76,7 +76,7 @@ def write_table(
     return made
 
 
-def seal(storage: Storage, directory: str, made: Manifest) -> None:
+def seal(storage: Storage, directory: str, made: State) -> None:
     """Write the manifest and the _SUCCESS file of a directory."""
     storage.make_directory(posixpath.join(directory, manifest.DIRECTORY))
     with storage.create_new(posixpath.join(directory, manifest.PATH)) as stream:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from mutator.dataset.file_entry import FileEntry
@@ -190,3 +191,22 @@ class Commit:
         yield from self.rejected
         if self.restored is not None and self.restored.masks is not None:
             yield self.restored.masks
+
+
+def time_text(milliseconds: int) -> str:
+    """Return a time since 1970 as a commit has it: ISO 8601 text in UTC.
+
+    >>> time_text(1_000)
+    '1970-01-01T00:00:01.000+00:00'
+    """
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def next_time(clock: float, before: Commit | None) -> int:
+    """Return the commit time of the version after ``before``, in milliseconds since 1970.
+
+    clock: seconds since 1970. Where the clock is not later than the commit time of ``before``, the result is one
+    millisecond later than that. So each version has a time of its own, and the times increase along the log.
+    """
+    now = int(clock * 1000)
+    return now if before is None else max(now, round(datetime.fromisoformat(before.committed).timestamp() * 1000) + 1)

@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from mutator.dataset import manifest, split_record
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
@@ -22,8 +22,8 @@ _TAKEN_OVER = ("tombstones", "order", "filters")  # roles of side files that may
 _COPY = re.compile(r"manifest-(.+)\.json")  # its name without the directory
 
 
-def read_manifest(storage: Storage, directory: str) -> Manifest | None:
-    """Return the manifest of a directory; None if it has none, like an unmanaged master or a split feed.
+def read_manifest(storage: Storage, directory: str) -> State | None:
+    """Return the state of a dataset; None if the directory has no manifest, like an unmanaged master or a split feed.
 
     Raises ConfigError for a versioned table, StateError for a manifest that is damaged.
     """
@@ -53,7 +53,7 @@ def _damaged(storage: Storage, directory: str, why: str) -> MutatorError:
     return manifest.damaged(path, why, f"put it back from its copy: mutator verify --repair {directory}")
 
 
-def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None = None) -> Manifest:
+def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None = None) -> State:
     """Return the manifest that the copies of a damaged one prove.
 
     commits: IDs of the datasets that the directory may be, by a log; None without a log. Raises StateError of the kind
@@ -73,7 +73,7 @@ def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None
     return found[0]
 
 
-def _copies(directory: str) -> list[Manifest]:
+def _copies(directory: str) -> list[State]:
     found = []
     for entry in entries_of(posixpath.join(directory, manifest.DIRECTORY)):
         if entry.type != "file" or not _COPY.fullmatch(entry.name):
@@ -163,7 +163,7 @@ def is_straggler(storage: Storage, name: str) -> bool:
     return not storage.renames and file_names.has_run_id(name)
 
 
-def due_files(known: Manifest, fraction: float) -> frozenset[str]:
+def due_files(known: State, fraction: float) -> frozenset[str]:
     """Return the paths of the files that the next run checks: the oldest check first, ties by path.
 
     They depend on the manifest alone. fraction: of the dataset's bytes, from 0 to 1.
@@ -183,7 +183,7 @@ def due_files(known: Manifest, fraction: float) -> frozenset[str]:
     return frozenset(due)
 
 
-def oldest_check(known: Manifest) -> FileEntry | None:
+def oldest_check(known: State) -> FileEntry | None:
     """Return the file that was checked longest ago, or never; None if the dataset has no files."""
     return min(_files(known), key=lambda part: (part.checked or "", part.path), default=None)
 
@@ -193,7 +193,7 @@ def may_be_taken_over(part: FileEntry) -> bool:
     return part.is_data or part.role in _TAKEN_OVER
 
 
-def _files(known: Manifest) -> list[FileEntry]:
+def _files(known: State) -> list[FileEntry]:
     return [part for part in known.parts() if may_be_taken_over(part)]
 
 

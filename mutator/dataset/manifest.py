@@ -1,19 +1,18 @@
-"""The manifest of a dataset, ``_mutator/manifest.json``: every file of the dataset, and how it was made.
+"""The manifest of a dataset, ``_mutator/manifest.json``: the bytes of its state, every file and how it was made.
 
 The manifest defines the dataset; a directory listing does not. The manifest ends with a checksum of its own text, and
 counts as damaged if any byte differs.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from mutator.dataset import checksummed_json
 from mutator.dataset.commits import RUN, Commit, FeedFile
-from mutator.dataset.file_entry import FileEntry, unsafe_path
+from mutator.dataset.file_entry import TOMBSTONES, FileEntry, unsafe_path
 from mutator.dataset.gc_pause import paused
+from mutator.dataset.state import FeedSettings, KnownFeed, State
 from mutator.errors import MutatorError, error
-from mutator.rules.absences import Absence
 
 # 2: "copy", "checked" of files, "" as the lowest order value; 3: "header" in the specification; 4: "changes";
 # 5: "absences", "pattern" of an order by file names; 7: "in path" in the specification, and else 6 is written
@@ -29,68 +28,25 @@ _OF_COMMIT = ("parent", "run", "committed", "horizon", "snapshot", "counts")  # 
 _OPTIONAL = ("buckets", "filter", "checked")
 
 
-@dataclass(frozen=True)
-class FeedSettings:
-    """How feed files were read and merged, by all runs from a commit time on until the next settings."""
-
-    since: str
-    settings: Mapping[str, Any]  # by their published names: text, or lists of texts and numbers
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """Everything that the next run must know about a dataset. Order values are text in the format of their type."""
-
-    commit: Commit  # that made it, without files and feed
-    spec: Mapping[str, Any]  # key, order, delimiter, width, op code; another spec is an error
-    buckets: int | None
-    hash: str | None
-    files: tuple[FileEntry, ...]
-    beside: tuple[FileEntry, ...]
-    feed: tuple[FeedFile, ...]
-    copy: str | None = None  # path of a second file with the same bytes; earlier datasets have none
-    changes: bool = False  # the run wrote the rows that it changed, if there were any
-    absences: tuple[Absence, ...] = ()  # full snapshots that may have left tombstones by absence, oldest first
-    feed_settings: tuple[FeedSettings, ...] = ()  # oldest first; runs before the first ones recorded none
-
-    def parts(self) -> tuple[FileEntry, ...]:
-        """Return every file of the dataset except the manifest itself."""
-        return (*self.files, *self.beside)
-
-
-def settings_of_run(manifest: Manifest, committed: str) -> Mapping[str, Any] | None:
-    """Return the settings by which a run read its feed, given its commit time; None: they were not recorded."""
-    found = [one.settings for one in manifest.feed_settings if one.since <= committed]
-    return found[-1] if found else None
-
-
-def is_without_key(manifest: Manifest) -> bool:
-    """Return whether a dataset was exported or imported, and no run has set its key yet."""
-    return bool(manifest.spec["key"].get("fields") == [])
-
-
-def is_of_bridge(manifest: Manifest) -> bool:
-    """Return whether a dataset is a table that a bridge has written, whose state is with its text copy."""
-    return is_without_key(manifest) and manifest.spec["format"] != "escaped"
-
-
 @paused()
-def dump(manifest: Manifest) -> bytes:
-    """Return a manifest as JSON that ends with a checksum."""
-    commit = manifest.commit
+def dump(state: State) -> bytes:
+    """Return the manifest of a dataset as JSON that ends with a checksum."""
+    commit = state.commit
     document = {
         "commit": commit.id,
         **{name: getattr(commit, name) for name in ("parent", "run", "committed")},
-        **{name: getattr(manifest, name) for name in ("spec", "buckets", "hash")},
+        "spec": state.spec,
+        "buckets": state.bucket_count,
+        "hash": commit.hash or None,
         **{name: getattr(commit, name) for name in ("horizon", "snapshot")},
-        "files": [_data_members(part) for part in manifest.files],
-        "beside": [_members(part) | {"kind": part.role} for part in manifest.beside],
-        "feed": [vars(part) for part in manifest.feed],
+        "files": [_data_members(part) for part in state.files],
+        "beside": [_members(part) | {"kind": part.role} for part in state.beside],
+        "feed": [vars(part) for part in state.feed],
         "counts": commit.counts,
-        **{name: getattr(manifest, name) for name in ("copy", "changes", "absences")},
-        "feed_settings": [vars(part) for part in manifest.feed_settings],
+        **{name: getattr(state, name) for name in ("copy", "changes", "absences")},
+        "feed_settings": [vars(part) for part in state.feed_settings],
     }
-    forms = (manifest.spec, *manifest.spec.get("earlier", ()))
+    forms = (state.spec, *state.spec.get("earlier", ()))
     version = FORMAT_VERSION if any("in path" in form for form in forms) else _OLDEST
     return checksummed_json.dump("mutator", version, document)
 
@@ -114,33 +70,46 @@ def _data_file(members: dict[str, Any]) -> FileEntry:
 
 
 @paused()
-def parse(data: bytes, path: str) -> Manifest:
-    """Parse a manifest. Raises StateError if it is damaged or newer than this program."""
+def parse(data: bytes, path: str) -> State:
+    """Return the state that a manifest has. Raises StateError if it is damaged or newer than this program."""
     try:
         document = checksummed_json.parse(data, "mutator", FORMAT_VERSION, oldest=_OLDEST)
-        document["files"] = tuple(map(_data_file, document["files"]))
-        document["beside"] = side_files(document["beside"])
-        document["feed"] = tuple(FeedFile(**part) for part in document["feed"])
+        files, beside = tuple(map(_data_file, document.pop("files"))), side_files(document.pop("beside"))
+        commit = Commit(
+            number=0,
+            id=document.pop("commit"),
+            action=RUN,
+            buckets=document.pop("buckets") or 0,
+            hash=document.pop("hash") or "",
+            **rows_of(files, beside),
+            **{name: document.pop(name) for name in _OF_COMMIT},
+        )
+        document["known"] = KnownFeed(tuple(FeedFile(**part) for part in document.pop("feed")))
         document["absences"] = tuple((int(time), str(high)) for time, high in document["absences"])
         document["feed_settings"] = tuple(FeedSettings(**part) for part in document["feed_settings"])
-        own = {name: document.pop(name) for name in _OF_COMMIT}
-        manifest = Manifest(commit=Commit(number=0, id=document.pop("commit"), action=RUN, **own), **document)
+        state = State(commit=commit, files=files, beside=beside, **document)
     except checksummed_json.Newer as fault:
         raise error("manifest.newer", path=path, version=fault.version, known=FORMAT_VERSION) from None
     except (KeyError, TypeError, ValueError) as fault:
         raise damaged(path, fault) from None
-    beside = {part.path for part in manifest.beside}
-    for what, named in (
-        ("file of sequences", (part.order for part in manifest.files)),
-        ("pack of filters", (part.filter for part in manifest.parts())),
+    named = {part.path for part in beside}
+    for what, wanted in (
+        ("file of sequences", (part.order for part in files)),
+        ("pack of filters", (part.filter for part in state.parts())),
     ):
-        for other in named:
-            if other is not None and other not in beside:
+        for other in wanted:
+            if other is not None and other not in named:
                 raise damaged(path, f"it does not name the {what} {other}")
-    unsafe = unsafe_path([*(part.path for part in manifest.parts()), manifest.copy or PATH])
+    unsafe = unsafe_path([*(part.path for part in state.parts()), state.copy or PATH])
     if unsafe is not None:
         raise damaged(path, f"it names a file outside of the directory: {unsafe}")
-    return manifest
+    return state
+
+
+def rows_of(files: Iterable[FileEntry], beside: Iterable[FileEntry]) -> dict[str, Any]:
+    """Return the members of a commit that count the rows and tombstones of its dataset."""
+    tombstones = sum(part.rows for part in beside if part.role == TOMBSTONES)
+    return {"records": sum(part.rows for part in files), "tombstones": tombstones}
 
 
 def damaged(path: str, why: object, cure: str = "restore the directory from a copy") -> MutatorError:

@@ -1,17 +1,16 @@
-"""The partitions of a master and their files, from its manifest.
+"""The partitions of a master and their files.
 
 A partition is identified by its directory, relative to the dataset: ``store_id=12/create_date=2026-01-31``. Its
 tombstones and row sequences are in directories of the same name below ``_mutator/``. If a record ID is unique in the
 whole table, tombstones of records that never were in a partition have the directory "".
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
 from mutator.dataset.gc_pause import paused
-from mutator.dataset.manifest import Manifest
 from mutator.rules.partition_fields import PartitionField, parse_fields
 
 SPEC = "partitions"  # in the specification of a manifest
@@ -50,15 +49,13 @@ def stored_fields(spec: Mapping[str, Any]) -> tuple[PartitionField, ...]:
 
 
 @paused()
-def by_partition(known: Manifest) -> dict[str, Files]:
-    """Return the files of each partition, by its directory, in the order of the manifest."""
+def by_partition(parts: Iterable[FileEntry]) -> dict[str, Files]:
+    """Return the files of each partition, by its directory, in the given order. parts: of a dataset."""
     found: dict[str, tuple[list[FileEntry], list[FileEntry], list[FileEntry]]] = {}
-    for part in known.files:
-        found.setdefault(part.directory, ([], [], []))[0].append(part)
-    for side in known.beside:
-        group = {"tombstones": 1, "order": 2}.get(side.role)
+    for part in parts:
+        group = {DATA: 0, TOMBSTONES: 1, "order": 2}.get(part.role)
         if group is not None:
-            found.setdefault(side.directory, ([], [], []))[group].append(side)
+            found.setdefault(part.directory, ([], [], []))[group].append(part)
     return {directory: Files(*map(tuple, found[directory])) for directory in sorted(found)}
 
 

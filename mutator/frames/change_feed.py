@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import CHANGES as ROLE
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
 from mutator.formats.blocks.changed_rows import FIELDS
@@ -21,7 +21,7 @@ from mutator.rules.changes import CHANGE, changed_counts
 from mutator.storage import storage_for
 
 
-def change_files(known: Manifest) -> list[FileEntry]:
+def change_files(known: State) -> list[FileEntry]:
     """Return the files of changed rows of a dataset, in the order of their tasks."""
     return sorted((part for part in known.beside if part.role == ROLE), key=lambda part: part.path)
 
@@ -60,7 +60,7 @@ def changes_of(places: Sequence[tuple[str, Sequence[FileEntry]]]) -> Any:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def difference_of_changes(path: str, known: Manifest) -> str | None:
+def difference_of_changes(path: str, known: State) -> str | None:
     """Return how the number of changed rows of each kind differs from the counts of the run; None if it does not."""
     parts = change_files(known)
     if not known.changes:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files.file_format import Dialect
@@ -47,7 +47,7 @@ class Dataset:
         self._scratch = scratch
 
     @cached_property
-    def _known(self) -> Manifest:
+    def _known(self) -> State:
         known = read_manifest(self._storage, self.path)
         if known is None:
             raise error("dataset.missing", path=self.path)
@@ -80,7 +80,7 @@ class Dataset:
     @property
     def num_rows(self) -> int:
         """The number of rows."""
-        return sum(part.rows for part in self._known.files)
+        return self._known.commit.records
 
     def __len__(self) -> int:
         return self.num_rows

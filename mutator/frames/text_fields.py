@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.dataset.file_content import FileContent
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.formats.files.line_scan import LineTable, padded
 from mutator.formats.files.lines import chunks
@@ -18,7 +18,7 @@ from mutator.plan.rows.text_rows import stored_text_row_plan
 from mutator.rules.delimiter.field_delimiter import Delimiter
 
 
-def text_schema(known: Manifest, sources: Sequence[Source]) -> Any:
+def text_schema(known: State, sources: Sequence[Source]) -> Any:
     """Return the pa.Schema of a dataset of delimited text: strings, as many as its widest row has fields."""
     width = known.spec["width"]
     if not isinstance(width, int):
@@ -29,7 +29,7 @@ def text_schema(known: Manifest, sources: Sequence[Source]) -> Any:
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def check_text_feed(known: Manifest, config: Config, label: str) -> None:
+def check_text_feed(known: State, config: Config, label: str) -> None:
     """Raise ConfigError if a merge would not read the rows of a dataset of delimited text as they were written.
 
     label: the name of the dataset for messages.
@@ -71,7 +71,7 @@ def _widest(source: Source, delimiter: Delimiter) -> int:
     return widest
 
 
-def text_batches(known: Manifest, source: Source, schema: Any) -> Iterator[Any]:
+def text_batches(known: State, source: Source, schema: Any) -> Iterator[Any]:
     """Yield the rows of a file as pa.RecordBatches; a row without a field has NULL there.
 
     Raises DataError for a field that is not UTF-8.
@@ -86,7 +86,7 @@ def text_batches(known: Manifest, source: Source, schema: Any) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays(texts, schema=schema)
 
 
-def _delimiter(known: Manifest) -> Delimiter:
+def _delimiter(known: State) -> Delimiter:
     layout = stored_text_row_plan(known).layouts["master"]
     delimiter: Delimiter = layout.delimiter
     return delimiter
@@ -105,7 +105,7 @@ def _columns(source: Source, delimiter: int, width: int) -> Iterator[list[Any]]:
         yield [table.field(data, rows, ordinal).take() for ordinal in range(width)]
 
 
-def _columns_of_rows(source: Source, known: Manifest, width: int) -> Iterator[list[Any]]:
+def _columns_of_rows(source: Source, known: State, width: int) -> Iterator[list[Any]]:
     """Yield the columns of rows that are split one by one."""
     rows = [[*row, *[None] * (width - len(row))] for row in _rows(source, _delimiter(known))]
     yield [pa.array([row[number] for row in rows], pa.large_binary()) for number in range(width)]

@@ -12,7 +12,7 @@ from mutator.plan.run_plan import Plan
 
 def survey_text(survey: Survey) -> str:
     """Return the inputs of a run in words."""
-    known = survey.manifest
+    known = survey.state
     commit = "without a manifest" if known is None else f"commit {known.commit.id}"
     parts = [f"{_files(survey.feed, 'feed file')}", f"{_files(survey.master, 'master file')}, {commit}"]
     if survey.partitioned is not None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, quoted_value, without_secrets
 from mutator.errors.parts import option, setting
@@ -106,7 +106,7 @@ def _null_hint(plan: Reading, layout: Any, name: str, *, is_order: bool) -> str:
 def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[RejectSample]) -> Iterator[str]:
     """Yield sentences on order values and op codes, from the first rows of the file with the first reject of either."""
     sources = {without_secrets(source.shown_path): source for source in getattr(survey, side)}
-    order = partial(_order_hint, survey.manifest)
+    order = partial(_order_hint, survey.state)
     for reason, hint in (("(order value)", order), ("(op code) is not a known code", _op_code_hint)):
         sample = next((one for one in samples if reason in one.reason and one.path in sources), None)
         if sample is None:
@@ -120,7 +120,7 @@ def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
             yield f"In the {first} of {rows.file}, {found}"
 
 
-def _order_hint(known: Manifest | None, layout: Any, rows: FirstRows) -> str | None:
+def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None:
     """Return the setting that fits the values of the order field. known: the manifest, which has its type already."""
     (field,) = _fields_of(layout, (layout.order_field,))
     if field not in rows.columns:

@@ -11,7 +11,8 @@ from typing import Any
 from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest, side_files, side_members
+from mutator.dataset.manifest import side_files, side_members
+from mutator.dataset.state import State
 from mutator.engine.blocks.carry import carry_file
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError, error, suppressed
@@ -36,7 +37,7 @@ class KeptChanges:
     files: tuple[FileEntry, ...]
 
 
-def keep_changes(dataset: str, known: Manifest, directory: str, number: int | None = None) -> None:
+def keep_changes(dataset: str, known: State, directory: str, number: int | None = None) -> None:
     """Link or copy the changed rows of a dataset into a directory. number: version of a workflow.
 
     It can be repeated after a kill, and by two processes at once. Raises StateError for a damaged file.
@@ -61,7 +62,7 @@ def keep_changes(dataset: str, known: Manifest, directory: str, number: int | No
     failpoint("changes.kept")
 
 
-def check_free(directory: str, known: Manifest) -> None:
+def check_free(directory: str, known: State) -> None:
     """Raise StateError for a directory with more than changed rows of a dataset, which a killed run may have left."""
     kept = read_kept_changes(directory)
     names = {readable_name(part) for part in change_files(known)}
@@ -70,7 +71,7 @@ def check_free(directory: str, known: Manifest) -> None:
         raise error("output.exists", path=directory)
 
 
-def put_changes(output: str, made: Manifest, directory: str) -> None:
+def put_changes(output: str, made: State, directory: str) -> None:
     """Put the changed rows of an output that is published into a directory of their own.
 
     Raises StorageError that says how to put them there later.

@@ -7,7 +7,7 @@ of a side that are rejected. A wrong setting makes such a result of good data.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.engine.receipts import RejectSample
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
@@ -45,7 +45,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     _check_order_max(plan, result)
     _check_duplicates(plan, survey, result)
     if plan.register.full:
-        _check_snapshot(plan, survey.manifest, result)
+        _check_snapshot(plan, survey.state, result)
     _check_overwrite(plan, result)
     _check_deletes(plan, result)
     below = counts["below horizon"]
@@ -219,7 +219,7 @@ def _check_overwrite(plan: Plan, result: Result) -> None:
         raise error("changed.empty", path=first_few(feed), after=counted(rows, "row"))
 
 
-def _check_snapshot(plan: Plan, known: Manifest | None, result: Result) -> None:
+def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
     if not result.counts["feed rows"]:
         where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
         raise error("feed.empty", path=where)

@@ -7,7 +7,7 @@ from mutator.config.definitions import published
 from mutator.config.feed_settings import SHOWN_FIELDS
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest, is_without_key
+from mutator.dataset.state import State
 from mutator.storage import located
 
 _NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
@@ -23,24 +23,24 @@ def recorded_settings(master: str, settings: Mapping[str, Any]) -> dict[str, Any
     return recorded_in_manifest(manifest_at(master), settings)
 
 
-def manifest_at(master: str) -> Manifest | None:
+def manifest_at(master: str) -> State | None:
     """Return the manifest of a master; None for one without a manifest, or where there is no directory."""
     storage, path = located(master)
     entry = storage.stat(path)
     return read_manifest(storage, path) if entry is not None and entry.type == "directory" else None
 
 
-def recorded_in_manifest(known: Manifest | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_in_manifest(known: State | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a master's manifest that a user has not set; see ``recorded_settings``."""
-    if known is None or is_without_key(known) or _given(settings).get(_ADOPT) == "true":
+    if known is None or known.is_without_key or _given(settings).get(_ADOPT) == "true":
         return {}
-    return settings_of_manifest(known, settings)
+    return settings_of_state(known, settings)
 
 
-def settings_of_manifest(known: Manifest, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a manifest that a user has not set, by the names in files. settings: those of the user.
+def settings_of_state(known: State, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a specification has and a user has not set, by the names in files.
 
-    Names of fields are in lists, where they are never read as ordinals.
+    settings: those of the user. Names of fields are in lists, where they are never read as ordinals.
     """
     given = _given(settings)
     found = {**_op(known), **_key_and_order(known, given), **_delimiter(known)}
@@ -50,7 +50,7 @@ def settings_of_manifest(known: Manifest, settings: Mapping[str, Any]) -> dict[s
 
 
 def recorded_with_feed(
-    known: Manifest | None, settings: Mapping[str, Any], newest: Mapping[str, Any] | None = None
+    known: State | None, settings: Mapping[str, Any], newest: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the settings of the last run and of a manifest that a user has not set; see ``recorded_settings``.
 
@@ -63,7 +63,7 @@ def recorded_with_feed(
     return {**recorded_in_manifest(known, {**settings, **kept}), **kept}
 
 
-def shown_fields_of(known: Manifest, settings: Mapping[str, Any]) -> dict[str, Any]:
+def shown_fields_of(known: State, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return which values the last run of a dataset may show, as settings that a user has not set.
 
     settings: those of the user. Ordinals are those of a feed row, so they come with the run's op code field and names.
@@ -83,7 +83,7 @@ def _given(settings: Mapping[str, Any]) -> dict[str, str]:
     return {published(key): shown(value) for key, value in settings.items() if shown(value)}
 
 
-def _key_and_order(known: Manifest, given: Mapping[str, str]) -> dict[str, Any]:
+def _key_and_order(known: State, given: Mapping[str, str]) -> dict[str, Any]:
     """Return the record ID and the order; ordinals are those of a feed row, which may have an op code more."""
     key, order = known.spec["key"], known.spec["order"]
     op = given.get(_OP)
@@ -105,12 +105,12 @@ def _key_and_order(known: Manifest, given: Mapping[str, str]) -> dict[str, Any]:
     return found | ({_NULL: order["null"]} if "null" in order else {})
 
 
-def _op(known: Manifest) -> dict[str, Any]:
+def _op(known: State) -> dict[str, Any]:
     """Return the op code field, if the master's rows have it."""
     field = known.spec["op code"]
     return {} if field is None else {"op": [field] if isinstance(field, str) else field, _KEEP: True}
 
 
-def _delimiter(known: Manifest) -> dict[str, Any]:
+def _delimiter(known: State) -> dict[str, Any]:
     literal = known.spec.get("delimiter", {}).get("literal")
     return {"delimiter": literal} if literal not in (None, ",") else {}

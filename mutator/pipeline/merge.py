@@ -7,15 +7,15 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mutator import config as configuration
 from mutator.config import Config
 from mutator.dataset.commit.publish import check_apart, check_output, publish
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.commits import next_time
 from mutator.dataset.schema_file import write_sidecar
+from mutator.dataset.state import State
 from mutator.engine.lost_files import without_files
 from mutator.engine.receipts import Receipts
 from mutator.errors.display import counted, without_secrets
@@ -28,7 +28,7 @@ from mutator.pipeline.accounting import Result, add_up, check_written
 from mutator.pipeline.decisions import plan_text, survey_text
 from mutator.pipeline.kept_out import values_kept_out, without_values
 from mutator.pipeline.limits import check
-from mutator.pipeline.next_manifest import next_manifest
+from mutator.pipeline.next_state import next_state
 from mutator.pipeline.report import Report, report_of
 from mutator.pipeline.runners import Engine, Progress, engine_on
 from mutator.pipeline.step_times import StepTimes
@@ -130,7 +130,7 @@ def prepare(
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
-        new_id, now = identity(survey.manifest)
+        new_id, now = identity(survey.state)
         plan = make_plan(config, survey, run or new_id, now, engine)
         plan = replace(plan, changes=change_form(config, plan.rows, now, version))
     times.end("plan")
@@ -143,17 +143,17 @@ def prepare(
     return Prepared(survey, plan, path, given, times, config)
 
 
-def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[Manifest, Report]:
+def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[State, Report]:
     """Carry out a plan: merge, verify and publish."""
     with said_to(prepared.config.wording.audience.writers), values_kept_out(prepared.config):
         return _carried_out(prepared, merge_on, dry_run)
 
 
-def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[Manifest, Report]:
-    plan, known, times = prepared.plan, prepared.survey.manifest, prepared.times
+def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[State, Report]:
+    plan, known, times = prepared.plan, prepared.survey.state, prepared.times
     results: list[tuple[Result, RunnerChoice | None]] = []
 
-    def merge(staging: str | None) -> Manifest:
+    def merge(staging: str | None) -> State:
         receipts = merge_on(plan, staging)  # reads, shuffles, reduces and writes
         times.end("merge")
         _log.info("merged%s", "" if staging is None else f" into {without_secrets(staging)}")
@@ -162,7 +162,7 @@ def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[M
         check_signals()  # Spark may have swallowed the exception of one
         results.append((result, receipts.runner))
         schema_files = () if staging is None else write_sidecar(staging, plan.rows.spec)
-        return next_manifest(plan, known, replace(result, beside=(*result.beside, *schema_files)))
+        return next_state(plan, known, replace(result, beside=(*result.beside, *schema_files)))
 
     if dry_run:
         storage_for(prepared.output).check_writable(prepared.output)
@@ -203,15 +203,12 @@ def _verified(prepared: Prepared, receipts: Receipts, staging: str | None) -> Re
     return result
 
 
-def identity(known: Manifest | None) -> tuple[str, int]:
+def identity(known: State | None) -> tuple[str, int]:
     """Return a new run ID and the commit time in ms, which is later than that of the commit before.
 
-    known: the master's manifest, if it has one.
+    known: the state of the master, if mutator wrote it.
     """
-    now = int(time.time() * 1000)
-    if known is not None:
-        last = datetime.fromisoformat(known.commit.committed)
-        now = max(now, round(last.timestamp() * 1000) + 1)
+    now = next_time(time.time(), None if known is None else known.commit)
     return new_run_id(now / 1000), now
 
 

@@ -5,7 +5,8 @@ from dataclasses import InitVar, dataclass, field
 from html import escape
 from typing import Any
 
-from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
+from mutator.dataset.manifest import CHANGES, DIRECTORY
+from mutator.dataset.state import State
 from mutator.engine.receipts import Key
 from mutator.errors import error
 from mutator.errors.display import OUT, counted, key_text, one_line, with_warnings, without_secrets
@@ -192,7 +193,7 @@ def report_of(
     plan: Plan,
     survey: Survey,
     result: Result,
-    made: Manifest,
+    made: State,
     given: Mapping[str, Any],
     litter: tuple[str, ...],
     dry_run: bool,

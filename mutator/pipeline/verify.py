@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import is_straggler, read_manifest, repair
-from mutator.dataset.manifest import CHANGES, Manifest, is_without_key
+from mutator.dataset.manifest import CHANGES
+from mutator.dataset.state import State
 from mutator.engine.receipts import Fault, LedgerReceipt, MergeReceipt
 from mutator.engine.runner import Runner, each_on
 from mutator.engine.split_content import checksum_of
@@ -123,7 +124,7 @@ def verify(runner: Runner, path: str) -> Verification:
     problems, readable = _files(path, known)
     _log.info("compared the names and sizes of %s in %s", counted(len(known.parts()), "file"), given)
     problems += (
-        _checksums(runner, path, known, readable) if is_without_key(known) else _rows(runner, path, known, readable)
+        _checksums(runner, path, known, readable) if known.is_without_key else _rows(runner, path, known, readable)
     )
     if all(posixpath.join(path, part.path) in readable for part in change_files(known)):
         what = difference_of_changes(path, known)
@@ -132,12 +133,12 @@ def verify(runner: Runner, path: str) -> Verification:
     return Verification(
         path=given,
         files=len(known.files),
-        rows=sum(part.rows for part in known.files),
-        tombstones=sum(part.rows for part in known.beside if part.role == "tombstones"),
+        rows=known.commit.records,
+        tombstones=known.commit.tombstones,
         bytes=sum(part.bytes for part in known.files),
         differences=tuple(problems),
         filters=any(part.role == "filters" for part in known.beside),
-        keyed=not is_without_key(known),
+        keyed=not known.is_without_key,
     )
 
 
@@ -150,7 +151,7 @@ def repair_dataset(path: str) -> tuple[list[str], list[str]]:
         return [], [str(fault)]
 
 
-def _files(path: str, known: Manifest) -> tuple[list[Difference], set[str]]:
+def _files(path: str, known: State) -> tuple[list[Difference], set[str]]:
     """Compare names and sizes; return the problems and the paths of the files that can be read."""
     storage = storage_for(path)
     found = {posixpath.relpath(entry.path, path): (entry.type, entry.bytes) for entry in walk(path)}
@@ -197,7 +198,7 @@ def _copy_problems(storage: Storage, path: str, copy: str | None) -> list[Differ
     return [Difference(what, copy, f"write it anew: mutator verify --repair {path}")]
 
 
-def _checksums(runner: Runner, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
+def _checksums(runner: Runner, path: str, known: State, readable: set[str]) -> list[Difference]:
     """Compare the checksums of files whose rows have no key yet."""
     parts = [(posixpath.join(path, part.path), part.checksum) for part in known.files]
     found = each_on(runner)([part for part in parts if part[0] in readable], _checksum_task)
@@ -211,7 +212,7 @@ def _checksum_task(part: tuple[str, str], number: int, attempt: int) -> tuple[st
         return part[0], str(fault)
 
 
-def _rows(runner: Runner, path: str, known: Manifest, readable: set[str]) -> list[Difference]:
+def _rows(runner: Runner, path: str, known: State, readable: set[str]) -> list[Difference]:
     """Read all rows; compare their number, checksums, buckets, partitions and keys."""
     plan = reading_of_dataset(path, known, readable)
     with runner.shared(plan) as shared:
@@ -240,7 +241,7 @@ def _check_keys(plan: Reading, group: int, attempt: int, elements: Iterable[Any]
     return [check_keys(plan, group, elements)]
 
 
-def _contents(path: str, plan: Reading, known: Manifest, ledger: LedgerReceipt) -> list[Difference]:
+def _contents(path: str, plan: Reading, known: State, ledger: LedgerReceipt) -> list[Difference]:
     """Compare the receipts of the files that were read with the manifest."""
     problems = list[Difference]()
     damaged = set()

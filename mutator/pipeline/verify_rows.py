@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.filter_packs import KeyFilter, read_row_group, row_groups
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, earlier_forms
+from mutator.dataset.state import State
 from mutator.engine.blocks.mutations import key_columns, key_names, partitions_of, table_of_columns
 from mutator.engine.blocks.read_blocks import batches, grouped, rejected, table_bytes, tombstones
 from mutator.engine.ledger import write_ledger
@@ -95,7 +95,7 @@ _ROWS = 1 << 16  # of a table of keys that were read row by row
 KeyReader = Callable[[Plan, Iterable[Split]], Iterator[Any]]
 
 
-def reading_of_dataset(path: str, known: Manifest, readable: set[str]) -> Reading:
+def reading_of_dataset(path: str, known: State, readable: set[str]) -> Reading:
     """Return the reading of a whole dataset. readable: full paths of the files that can be read."""
     data, beside = (
         [_without_unreadable_filter(path, readable, source) for source in side if source.path in readable]
@@ -104,7 +104,7 @@ def reading_of_dataset(path: str, known: Manifest, readable: set[str]) -> Readin
     rows = stored_row_plan(known)
     forms = {source.path: _layout(source.part) for source in data}
     inputs = numbered(beside, data, (), replace(rows, layout_of=forms))
-    groups = known.buckets or max(2, sum(source.bytes for source in data) // _CHUNK)
+    groups = known.bucket_count or max(2, sum(source.bytes for source in data) // _CHUNK)
     return Reading(
         run=known.commit.run,
         rows=rows,
@@ -114,7 +114,7 @@ def reading_of_dataset(path: str, known: Manifest, readable: set[str]) -> Readin
         by_file_name=rows.spec["order"]["by"] == "file name",
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0},
-        master_buckets=known.buckets,
+        master_buckets=known.bucket_count,
     )
 
 
@@ -129,7 +129,7 @@ def _layout(part: FileEntry | None) -> str:
     return f"master {part.form}" if part is not None and part.form else "master"
 
 
-def key_reader(known: Manifest) -> KeyReader:
+def key_reader(known: State) -> KeyReader:
     """Return the function that reads splits to tables of keys, and everything that is not a record to the ledger."""
     forms = {"master": stored_row_plan(known)}
     for number, form in earlier_forms(known.spec).items():

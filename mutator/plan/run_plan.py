@@ -170,7 +170,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
 
     run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
-    known, config = survey.manifest, config_with_names(config, survey.names)
+    known, config = survey.state, config_with_names(config, survey.names)
     mistakes, say = check_inputs(config, survey), config.wording.audience
     _check_feed(config, survey)
     rows = row_plan(config, survey)
@@ -206,8 +206,8 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         operation=operation,
         replace_damaged=config.operation.replace_damaged and operation != "apply",
         expects_no_rows=operation != config.operation.name,
-        master_buckets=known.buckets if known is not None else None,
-        unique=strategy.join == "broadcast" or (known is not None and known.hash is not None),
+        master_buckets=known.bucket_count if known is not None else None,
+        unique=strategy.join == "broadcast" or (known is not None and known.commit.hash != ""),
         order_max=highest_order(config, rows.order_type),
         horizon=order_value(rows.order_type, known.commit.horizon) if known is not None else None,
         absences={} if known is None else absences_of(rows.order_type, known.absences),

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from mutator.dataset.manifest import Manifest, is_without_key
 from mutator.dataset.partition_index import SPEC
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.key_hash import HASH_NAME
 
 
-def check_spec(survey: Survey, known: Manifest, spec: dict[str, Any]) -> None:
+def check_spec(survey: Survey, known: State, spec: dict[str, Any]) -> None:
     """Raise StateError for a run that has another key, order or form of rows than the manifest of its master."""
     kind = "table.spec" if survey.versioned else "manifest.spec"
     agreed = ("key", "order", "op code", SPEC, *(("delimiter", "width", "format") if "delimiter" in spec else ()))
-    for name in () if is_without_key(known) else agreed:
+    for name in () if known.is_without_key else agreed:
         before, now = known.spec.get(name), spec.get(name)
         if name == "order" and before and now and (before.get("type"), now.get("type")) == ("long", "decimal"):
             before = {**before, "type": "decimal"}  # the field was widened; every integer is a decimal
@@ -22,8 +22,8 @@ def check_spec(survey: Survey, known: Manifest, spec: dict[str, Any]) -> None:
         if before != now and not (name == "width" and before is None):
             shown = "partitioning" if survey.versioned and name == SPEC else name
             raise error(kind, path=survey.master_path, name=shown, before=_shown(before), now=_shown(now))
-    if known.hash not in (None, HASH_NAME):
-        raise error(kind, path=survey.master_path, name="the key hash", before=known.hash, now=HASH_NAME)
+    if known.commit.hash not in ("", HASH_NAME):
+        raise error(kind, path=survey.master_path, name="the key hash", before=known.commit.hash, now=HASH_NAME)
 
 
 def _pattern(text: str | None) -> str:

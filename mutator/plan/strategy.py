@@ -57,8 +57,8 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str, register:
         if rows.partitioning.by_table and not register.one_decides:
             raise error("partition.several")
         return _partitioned(config, survey)
-    if survey.manifest is not None and survey.manifest.buckets is not None:
-        return _managed(survey.manifest.buckets, buckets, why_buckets)
+    if survey.state is not None and survey.state.bucket_count is not None:
+        return _managed(survey.state.bucket_count, buckets, why_buckets)
     return _unmanaged(config, survey, buckets, why_buckets, register)
 
 
@@ -112,7 +112,7 @@ def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
             f"{setting('num.reducer')} says {counted(config.effort.num_reducer, 'bucket')}",
         )
     total = sum(source.bytes for source in (*survey.master, *survey.feed))
-    known = count = survey.manifest.buckets if survey.manifest is not None else None
+    known = count = survey.state.bucket_count if survey.state is not None else None
     if count is not None and total <= 2 * count * config.effort.bucket_bytes:
         return count, f"the master's manifest says {counted(count, 'bucket')}"
     why = f"{total:,} bytes of input make"

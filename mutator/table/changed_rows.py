@@ -79,7 +79,7 @@ class ChangedRows:
         schema of the rows.
         """
         typed_as = typed_as or after
-        spec = typed_as.state.spec or {}
+        spec = typed_as.state.spec
         self._before, self._after, self._files = before, after, files
         self._added: dict[str, tuple[FileEntry, int]] = {}  # data files of the later snapshot, with their versions
         self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from mutator.dataset.commits import ABANDON, Claim, Commit, FeedFile
+from mutator.dataset.commits import ABANDON, Claim, Commit, FeedFile, next_time, time_text
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import error
 from mutator.errors.failpoints import failpoint
-from mutator.table.version_times import next_time, time_text
 
 
 @dataclass(frozen=True)

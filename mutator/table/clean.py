@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mutator.dataset.checksum import whole
-from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, OVERWRITES, Cleaned, Commit, Left
+from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, OVERWRITES, Cleaned, Commit, Left, next_time, time_text
 from mutator.dataset.file_entry import INDEX, FileEntry
 from mutator.dataset.versions.bookmarks import bookmarks_of
 from mutator.dataset.versions.log import DIRECTORY, TableLog
@@ -43,7 +43,6 @@ from mutator.table.clean_removal import (
 )
 from mutator.table.commit import StartOver, commit_next, new_files
 from mutator.table.outlived import newest_or_none
-from mutator.table.version_times import next_time, time_text
 
 GRACE, DEAD = "1h", "1d"  # durations
 _TRIES = 20

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, TAG, Commit, Left
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.state import Waiting
 from mutator.dataset.versions.checkpoint import owner_of_base
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import snapshot_of
 from mutator.dataset.versions.packs import needed_packs, packs_of
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import Waiting
 from mutator.dataset.versions.table_codec import CHECKPOINT, GONE, NAMED, REPLACED, STRAY
 from mutator.errors import suppressed
 from mutator.storage import entries_of

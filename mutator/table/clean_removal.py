@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mutator.dataset.state import Waiting
 from mutator.dataset.versions.archive import FIRST
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.packs import content_of, damaged, needed_packs
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import Waiting
 from mutator.dataset.versions.table_codec import read_list
 from mutator.errors import MutatorError, suppressed
 from mutator.errors.display import counted

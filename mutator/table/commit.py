@@ -82,7 +82,7 @@ def may_follow(base: Snapshot, plan: Plan, version: Commit, winners: Sequence[Co
     ``may_follow_overwriting`` to check.
     """
     names, spec = {file.name for file in version.feed}, base.state.spec
-    if plan.register.full or spec is None or not all(is_same(spec, one.spec) for one in (version, *winners)):
+    if plan.register.full or not spec or not all(is_same(spec, one.spec) for one in (version, *winners)):
         return False
     # A compaction has the keys that it moved. An overwrite or a restore does not name those that it changes; but if
     # keys are unique only within a partition, two overwrites of different partitions have none in common.

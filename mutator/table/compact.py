@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from mutator.config import Config
 from mutator.dataset.checksum import whole
-from mutator.dataset.commits import COMPACT, Commit
+from mutator.dataset.commits import COMPACT, Commit, next_time, time_text
 from mutator.dataset.file_entry import FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.hidden_rows import written_index
@@ -35,7 +35,6 @@ from mutator.table.commit import INLINE, change, commit_next, new_files, remove_
 from mutator.table.compact_choice import CompactionChoice, Need
 from mutator.table.next_version import placed
 from mutator.table.prepare import prepare
-from mutator.table.version_times import next_time, time_text
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def _compaction(
 ) -> CompactionDone:
     """Compact a version, once. Raises StartOver, and the errors of the catalogue."""
     began = time.monotonic_ns()
-    if snapshot.state.spec is None:
+    if not snapshot.state.spec:
         return _result(snapshot, snapshot, None, (0, 0, 0), Moves(), started)
     _, plan = prepare(
         snapshot,

@@ -154,7 +154,7 @@ def _partitions(snapshot: Snapshot, where: Where) -> set[str] | None:
     conditions = conditions_of(where)
     if not conditions:
         return None
-    fields = () if snapshot.state.spec is None else stored_fields(snapshot.state.spec)
+    fields = stored_fields(snapshot.state.spec)
     sources = [field.source for field in fields]
     wrong = next((one.column for one in conditions if one.column not in sources), None)
     if wrong is not None:

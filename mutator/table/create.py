@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import Commit, time_text
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import add_hint, open_snapshot
 from mutator.dataset.versions.snapshot import Snapshot
@@ -18,7 +18,6 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules.file_names import new_run_id
 from mutator.rules.key_hash import HASH_NAME
 from mutator.storage import Storage, located_to_write, read_if_exists, storage_for
-from mutator.table.version_times import time_text
 
 WORK = "work"  # directory in that of the log, in which a dataset is merged before a table begins with it
 BUCKETS = 8  # of a table without partitions; a partition of another has one

@@ -188,7 +188,7 @@ class _Fixed:
 def _fixed(snapshot: Snapshot) -> _Fixed:
     """Return key, order and partitions: those of the rows, or before the first rows those of the settings."""
     spec = snapshot.state.spec
-    if spec is not None:
+    if spec:
         order, fields = spec["order"], stored_fields(spec)
         partitioned = text_of_fields(fields) if fields else None
         scope = spec.get(SPEC, {}).get("scope", "table")

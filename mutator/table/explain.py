@@ -143,7 +143,7 @@ def explain_table(
 
 def _explained(snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown) -> Explanation:
     """Explain a key. Raises the error of a file that a cleaning has taken away since the snapshot."""
-    if snapshot.state.spec is None:
+    if not snapshot.state.spec:
         names = [f"field {number}" for number in range(len(config.rows.key.ids))]
         values = dict(zip(names, map(str, key_values(key, names, place, "table")), strict=True))
         return Explanation(place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")

@@ -19,10 +19,12 @@ from mutator.dataset import checksummed_json
 from mutator.dataset.checksum import whole
 from mutator.dataset.commit import publish as publishing
 from mutator.dataset.commit.staging import has_manifest, output_directory, sweep
+from mutator.dataset.commits import time_text
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import DIRECTORY, TABLE, Manifest, copy_path
-from mutator.dataset.partition_index import EARLIER, SPEC, form_of
+from mutator.dataset.manifest import DIRECTORY, TABLE, copy_path, rows_of
+from mutator.dataset.partition_index import EARLIER, form_of
+from mutator.dataset.state import State
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
@@ -42,8 +44,7 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
 from mutator.table.apply import OpenRunner
-from mutator.table.prepare import manifest_of, prepare
-from mutator.table.version_times import time_text
+from mutator.table.prepare import prepare
 
 _FORM = ("mutator table export", 1)
 _TASK_ROWS = 1 << 20  # of several buckets that one task writes at most: their files may be in memory
@@ -81,7 +82,7 @@ class ExportReport(PrintedReport):
 class _Earlier:
     """An export that exists already."""
 
-    manifest: Manifest
+    state: State
     version: int
     buckets: Mapping[str, str]  # name -> fingerprint
 
@@ -98,7 +99,7 @@ def export(
     Raises ConfigError for a table without a schema, StateError where the path has anything else.
     """
     started = time.monotonic()
-    if snapshot.state.spec is None:
+    if not snapshot.state.spec:
         raise error("table.export.empty", path=snapshot.table, version=snapshot.version.number)
     storage, path = located_to_write(output)
     publishing.check_apart(path, snapshot.table, role="output", other_role="table")
@@ -110,15 +111,15 @@ def export(
     )
     found = _Export(snapshot, plan, table, path, earlier, open_runner)
     if earlier is not None and found.is_unchanged():
-        parts = 0, len(earlier.manifest.parts()), 0
-        made, litter = earlier.manifest, sweep(path)
+        parts = 0, len(earlier.state.parts()), 0
+        made, litter = earlier.state, sweep(path)
     else:
         make = publishing.publish if earlier is None else publishing.replace
         published = make(path, plan.run, found.written)
         made, litter = published.manifest, published.litter
         fresh = [part for part in made.parts() if part.path not in found.kept]
         parts = len(fresh), len(found.kept), sum(part.bytes for part in fresh)
-    rows, tombstones = _sums(made)
+    rows, tombstones = made.commit.records, made.commit.tombstones
     return ExportReport(
         snapshot.table, snapshot.version.number, output, rows, tombstones, *parts, litter, time.monotonic() - started
     )
@@ -126,7 +127,7 @@ def export(
 
 def _rows(plan: Reading, columns: str | None, earlier: _Earlier | None) -> RowPlan:
     """Return how rows are written: unlike in the table, partition fields may be in the names of directories alone."""
-    rows, known = plan.rows, None if earlier is None else earlier.manifest
+    rows, known = plan.rows, None if earlier is None else earlier.state
     names = rows.output.schema.names
     partitioning = with_fields_in_path(rows.partitioning, names, columns, known, rows.spec["format"])
     output = replace(rows.output, in_path=partitioning.in_path)
@@ -161,8 +162,8 @@ class _Export:
         assert self._earlier is not None
         return self._earlier.version == self._snapshot.version.number and len(self._same) == len(self._prints)
 
-    def written(self, staging: str) -> Manifest:
-        """Write the changed buckets into a staging directory, and link the others; return the manifest."""
+    def written(self, staging: str) -> State:
+        """Write the changed buckets into a staging directory, and link the others; return the state of the dataset."""
         fresh = [unit for unit in self._units if not self._same.keys() >= set(_names(unit))]
         kept = self._carried(output_directory(staging))
         storage = storage_for(staging)
@@ -176,19 +177,19 @@ class _Export:
             *(part for part in kept if not part.is_data),
             *(side for one in done for side in one.beside),
         ]
-        made = self._manifest(files, [*beside, self._record(staging)])
-        if _sums(made) != (self._snapshot.version.records, self._snapshot.version.tombstones):
-            raise error("table.counts", path=self._snapshot.table, version=self._snapshot.version.number)
-        return made
+        version = self._snapshot.version
+        if rows_of(files, beside) != {"records": version.records, "tombstones": version.tombstones}:
+            raise error("table.counts", path=self._snapshot.table, version=version.number)
+        return self._state(files, [*beside, self._record(staging)])
 
     def _kept_buckets(self) -> dict[str, list[FileEntry]]:
         """Return the files of the buckets that are as in the export before, by name of the bucket."""
         before = self._earlier
-        if before is None or form_of(before.manifest.spec) != form_of(self._spec):
+        if before is None or form_of(before.state.spec) != form_of(self._spec):
             return {}
         same = {name: list[FileEntry]() for name, found in self._prints.items() if before.buckets.get(name) == found}
         storage, lost = storage_for(self._output), set[str]()
-        for part in before.manifest.parts():
+        for part in before.state.parts():
             name = _name_of(part)
             if name in same:
                 same[name].append(part)
@@ -206,7 +207,7 @@ class _Export:
             return []
         parts = [part for found in self._same.values() for part in found]
         packs = {part.filter for part in parts}
-        parts += [part for part in self._earlier.manifest.beside if part.path in packs]
+        parts += [part for part in self._earlier.state.beside if part.path in packs]
         self.kept = {part.path for part in parts}
         if directory != self._output:
             storage = storage_for(directory)
@@ -224,15 +225,16 @@ class _Export:
             stream.write(content)
         return FileEntry(path=path, bucket=None, rows=0, bytes=len(content), checksum=whole(content), role=ROLE)
 
-    def _manifest(self, files: Sequence[FileEntry], beside: Sequence[FileEntry]) -> Manifest:
-        known, now = manifest_of(self._snapshot), time_text(self._plan.now)
-        before = None if self._earlier is None else self._earlier.manifest.commit.id
-        assert known is not None
-        return replace(
-            known,
-            commit=replace(known.commit, id=str(uuid.uuid4()), parent=before, run=self._plan.run),
+    def _state(self, files: Sequence[FileEntry], beside: Sequence[FileEntry]) -> State:
+        state, now = self._snapshot.state, time_text(self._plan.now)
+        before = None if self._earlier is None else self._earlier.state.commit.id
+        return State(
+            commit=replace(
+                state.commit, id=str(uuid.uuid4()), parent=before, run=self._plan.run, buckets=self._buckets()
+            ),
             spec=self._spec,
-            buckets=None if SPEC in self._spec else self._buckets(),
+            known=state.known,
+            absences=state.absences,
             files=tuple(replace(part, checked=part.checked or now) for part in files),
             beside=tuple(replace(part, checked=part.checked or now) for part in beside),
             copy=copy_path(self._plan.run),
@@ -309,9 +311,3 @@ def _name_of(part: FileEntry) -> str | None:
     if part.buckets is None:
         return f"-#{part.bucket}"
     return f"{part.directory}#{part.bucket}"
-
-
-def _sums(made: Manifest) -> tuple[int, int]:
-    """Return the number of rows and of tombstones."""
-    tombstones = sum(part.rows for part in made.beside if part.role == "tombstones")
-    return sum(part.rows for part in made.files), tombstones

@@ -51,7 +51,7 @@ class Finder:
     def __init__(self, snapshot: Snapshot) -> None:
         """Read nothing yet."""
         self.snapshot = snapshot
-        spec = snapshot.state.spec or {}
+        spec = snapshot.state.spec
         self.names: tuple[str, ...] = tuple(spec["key"]["fields"]) if spec else ()
         scope = spec["partitions"]["scope"] if "partitions" in spec else snapshot.state.settings.get("key.scope")
         self.by_partition = scope == "partition"

@@ -190,7 +190,7 @@ class OldImageReader(ImageReader):
 
     def _with_keys_alone(self, images: Images) -> Any:
         """Return images, a pa.RecordBatch; None if what is known of a row does not identify its record."""
-        spec, count = self.snapshot.state.spec or {}, len(images.positions)
+        spec, count = self.snapshot.state.spec, len(images.positions)
         names, fields = list(spec["key"]["fields"]), stored_fields(spec)
         by_partition = spec.get(SPEC, {}).get("scope") == "partition"
         derived = (one.source for one in fields if one.transform != "identity")

@@ -8,21 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import Commit, next_time, time_text
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.state import defaults_text
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import defaults_text
 from mutator.engine.versions.apply_task import WrittenRows
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.accounting import Result
-from mutator.pipeline.next_manifest import committed_counts, horizon_after, merged_feed, snapshot_after
+from mutator.pipeline.next_state import members_of_merge
 from mutator.plan.inspect.managed import stored_schema
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.order_values import order_text
 from mutator.storage import storage_for
 from mutator.table.overwrite import Replacement
-from mutator.table.version_times import next_time, time_text
 
 
 def version_of_result(
@@ -38,26 +37,16 @@ def version_of_result(
 
     as_of: the version that the decisions were made against. replaced: by an overwrite.
     """
-    before, counts = snapshot.version, result.counts
+    before = snapshot.version
     index = tuple(one.index for one in written if one.index is not None)
     if replaced is not None:
         index += replaced.index
-    committed = time_text(next_time(time.time(), before))
-    since = plan.forget_feed_before
     rejected = [side for side in result.beside if side.role == "rejected"]
     return before.next(
         plan.operation,
-        run=plan.run,
-        committed=committed,
+        **members_of_merge(plan, before, result, time_text(next_time(time.time(), before))),
         as_of=as_of,
         spec=_spec_of(snapshot, plan),
-        horizon=horizon_after(plan, before.horizon, result),
-        snapshot=snapshot_after(plan, before.snapshot, result),
-        records=counts["output rows"],
-        tombstones=counts["tombstones out"],
-        counts=committed_counts(counts),
-        feed=merged_feed(result, committed),
-        feed_since=None if since is None else time_text(int(since * 1000)),
         files=tuple(file for one in written for file in one.files),
         removed=() if replaced is None else replaced.removed,
         index=index,
@@ -72,7 +61,7 @@ def version_of_result(
 def _defaults_of(snapshot: Snapshot, plan: Reading) -> str | None:
     """Return the values that the rows of earlier files have in the fields that an apply adds; None for no values."""
     known = snapshot.state.spec
-    if known is None:
+    if not known:
         return None
     names = set(stored_schema(known, snapshot.table).schema.names)
     defaults = plan.rows.layouts["master"].defaults

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from mutator.config import Config
 from mutator.config.definitions import published
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.commits import next_time
 from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
@@ -21,7 +21,6 @@ from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.file_names import new_run_id
 from mutator.table.agreement import check_settings
-from mutator.table.version_times import next_time
 
 _GROUP = 8 << 20  # bytes of a feed that one task merges at least
 _GROUPS = 8  # tasks that merge at most, unless the table has more buckets, or each would merge more than split.bytes
@@ -33,7 +32,7 @@ def prepare(
 ) -> tuple[Survey, Plan]:
     """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
     config = for_tables(config, snapshot)
-    if snapshot.state.spec is None:
+    if not snapshot.state.spec:
         check_settings(snapshot, config)
     survey = survey_feed(config, survey_of_table(config, snapshot), feed, tables)
     now = next_time(time.time(), snapshot.version)
@@ -59,12 +58,11 @@ def _of_whole_buckets(groups: int, buckets: int) -> int:
 
 def survey_of_table(config: Config, snapshot: Snapshot) -> Survey:
     """Return the survey of a table, in place of that of a master."""
-    known, partitioned = manifest_of(snapshot), None
-    if config.rows.key.partitions or (known is not None and SPEC in known.spec):
-        spec = known.spec if known is not None else {"format": "parquet"}
-        partitioned = PartitionedMaster(snapshot.table, spec, {}, (), ())
-    schema = None if known is None else dataset_schema(known, snapshot.table)
-    return Survey(snapshot.table, known, (), dataset_schema=schema, partitioned=partitioned, versioned=True)
+    state, partitioned = snapshot.state if snapshot.state.spec else None, None
+    if config.rows.key.partitions or SPEC in snapshot.state.spec:
+        partitioned = PartitionedMaster(snapshot.table, snapshot.state.spec or {"format": "parquet"}, {}, (), ())
+    schema = None if state is None else dataset_schema(state, snapshot.table)
+    return Survey(snapshot.table, state, (), dataset_schema=schema, partitioned=partitioned, versioned=True)
 
 
 def for_tables(config: Config, snapshot: Snapshot) -> Config:
@@ -91,21 +89,4 @@ def for_tables(config: Config, snapshot: Snapshot) -> Config:
         wording=replace(
             config.wording, warned=tuple(warned), audience=replace(config.wording.audience, merged="the table")
         ),
-    )
-
-
-def manifest_of(snapshot: Snapshot) -> Manifest | None:
-    """Return the manifest that a dataset with the rows of a snapshot would have, without files; None before any."""
-    version, spec = snapshot.version, snapshot.state.spec
-    if spec is None:
-        return None
-    return Manifest(
-        commit=version,
-        spec=spec,
-        buckets=None if SPEC in spec else version.buckets,
-        hash=version.hash,
-        files=(),
-        beside=(),
-        feed=snapshot.state.feed,
-        absences=snapshot.state.absences,
     )

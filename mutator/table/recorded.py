@@ -15,8 +15,7 @@ from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.exceptions import said_to
 from mutator.errors.parts import setting
-from mutator.pipeline.master_settings import settings_of_manifest
-from mutator.table.prepare import manifest_of
+from mutator.pipeline.master_settings import settings_of_state
 
 CALL = "mutator.Table"
 _OPERATION = "write.operation"
@@ -60,7 +59,6 @@ def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[s
     given = {published(key) for key, value in settings.items() if shown(value)}
     if any(published(key) == "sync.mode" and shown(value) == "full" for key, value in settings.items()):
         given.update(OF_DELETES)
-    known = manifest_of(snapshot)
     own = {key: value for key, value in snapshot.state.settings.items() if published(key) not in given}
-    found = {} if known is None else settings_of_manifest(known, {**own, **settings})
+    found = settings_of_state(snapshot.state, {**own, **settings}) if snapshot.state.spec else {}
     return {**{name: value for name, value in found.items() if published(name) not in map(published, own)}, **own}

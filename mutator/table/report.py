@@ -76,7 +76,7 @@ class ApplyReport(MergeReport):
 
         try:
             after = open_snapshot(self.table, self.version)
-            keys = [] if after.state.spec is None else after.state.spec["key"]["fields"]
+            keys = after.state.spec["key"]["fields"] if after.state.spec else []
             batches = changes_of(self.table, self.version - 1, after, net=True)
             return Changes(samples_of(batches, keys, can_pair=True, hide=self.kept_out is not None))
         except (MutatorError, OSError):

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.dataset.checksum import whole
-from mutator.dataset.commits import RESTORE, Commit, Restored
+from mutator.dataset.commits import RESTORE, Commit, Restored, next_time, time_text
 from mutator.dataset.file_entry import FileEntry, stored_here
 from mutator.dataset.versions.checkpoint import files_of, written_masks
 from mutator.dataset.versions.log import DIRECTORY, TableLog
@@ -32,7 +32,6 @@ from mutator.rules.file_names import new_run_id
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
 from mutator.table.outlived import reading
-from mutator.table.version_times import next_time, time_text
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class _Restore:
         now, state = next_time(time.time(), head.version), target.state
         gone = pc.invert(pc.is_in(head.files.column("path"), value_set=target.files.column("path").combine_chunks()))
         spec, forms = state.spec, state.forms
-        if spec is None:  # version 0: the table keeps its columns, so that changes can show what was removed
+        if not spec:  # version 0: the table keeps its columns, so that changes can show what was removed
             spec, forms = head.state.spec, head.state.forms
         version = head.version.next(
             RESTORE,

@@ -64,8 +64,7 @@ def scan_of(
 
 def _refuse_partitions(snapshot: Snapshot, schema: Any, names: Iterable[str]) -> None:
     """Raise ConfigError if a name is that of a partition field and no column. schema: pa.Schema of the table's rows."""
-    spec = snapshot.state.spec
-    sources = {} if spec is None else {field.name: field.source for field in stored_fields(spec)}
+    sources = {field.name: field.source for field in stored_fields(snapshot.state.spec)}
     for name in names:
         if name in sources and name not in schema.names:
             raise error("table.columns.partition", path=snapshot.table, name=repr(name), source=sources[name])
@@ -112,7 +111,7 @@ class Scan:
     def files(self) -> Iterator[tuple[FileEntry, Ints | None]]:
         """Yield the files that may have wanted rows, and the first and last positions of these; None for all rows."""
         snapshot = self._snapshot
-        fields = () if snapshot.state.spec is None else stored_fields(snapshot.state.spec)
+        fields = stored_fields(snapshot.state.spec)
         partitions = self._filter.partitions(fields, snapshot.partitions) if fields else None
         finder = Finder(snapshot)
         key = self._filter.key(finder.names)

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.state import KnownFeed
 from mutator.dataset.versions.checkpoint import FILES
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import KnownFeed
 from mutator.rules.byte_columns import Ints
 from mutator.table.conditions import Where
 from mutator.table.outlived import reading

@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mutator.dataset.commits import TAG, Commit
+from mutator.dataset.commits import TAG, Commit, next_time, time_text
 from mutator.dataset.versions.opening import check_version
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
 from mutator.rules.file_names import new_run_id
 from mutator.rules.version_names import Version
 from mutator.table.commit import change, commit_next
-from mutator.table.version_times import next_time, time_text
 
 
 def number_of(snapshot: Snapshot, version: Version) -> int:

@@ -14,17 +14,14 @@ from functools import partial
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.commits import Commit
+from mutator.dataset.commits import Commit, next_time, time_text
 from mutator.dataset.directory import check_files, read_manifest
-from mutator.dataset.file_entry import TOMBSTONES, FileEntry
-from mutator.dataset.manifest import Manifest, is_without_key
+from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.partition_index import EARLIER, IN_PATH, SPEC, by_partition, form_of
-from mutator.dataset.versions.checkpoint import FILES
+from mutator.dataset.state import State
 from mutator.dataset.versions.log import DIRECTORY, TableLog
-from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import first_state
+from mutator.dataset.versions.snapshot import Snapshot, first_snapshot
 from mutator.engine.receipts import Receipts
 from mutator.engine.runner import each_on
 from mutator.engine.versions.delta_files import ApplyTarget, rows_directory
@@ -44,7 +41,6 @@ from mutator.table.apply import OpenRunner
 from mutator.table.commit import committed, confirm, hinted, new_files
 from mutator.table.create import BUCKETS, WORK, check_free, commit_first, first_version
 from mutator.table.prepare import prepare
-from mutator.table.version_times import next_time, time_text
 
 _FORMAT = "parquet"
 
@@ -65,17 +61,20 @@ def create_of(
     storage, path = located_to_write(path)
     source = _source(dataset)
     parent = posixpath.join(path, DIRECTORY, WORK)
-    count = buckets_of(source, buckets, config, parent)
+    known = read_manifest(storage_for(source), source)
+    count = _buckets_of(source, known, buckets, config, parent)
     begun = _begun(path, settings, count)
     if begun is None:
         check_free(path)
     first = begun or first_version(settings, count)
     work = posixpath.join(parent, new_run_id(time.time()))
     try:
-        own = as_parquet(work, replace(config, effort=replace(config.effort, num_reducer=count)), source, open_runner)
-        plan = _plan(path, first, config, own)
+        if known is None or not _fits(known, config):
+            in_buckets = replace(config, effort=replace(config.effort, num_reducer=count))
+            known, source = _as_parquet(work, in_buckets, source, open_runner), work
+        plan = _plan(path, first, config, source, known)
         snapshot = open_snapshot(path, 0) if begun else commit_first(path, first)
-        created = take_over_dataset(snapshot, plan, own, open_runner)
+        created = _take_over_dataset(snapshot, plan, source, known, open_runner)
     finally:
         with suppress(MutatorError):
             storage.remove(work)
@@ -103,21 +102,14 @@ def _source(dataset: str) -> str:
     return path
 
 
-def as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) -> str:
-    """Return the path of a dataset that a table can take over: the given one, or a new one in the directory ``work``.
-
-    path: of the given one. A table can take over datasets that mutator wrote, as Parquet with buckets.
-    """
-    known = read_manifest(storage_for(path), path)
-    if known is not None and _fits(known, config):
-        return path
+def _as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) -> State:
+    """Make a dataset in the directory ``work`` that a table can take over; return its state. path: of the given one."""
 
     def merge_on(plan: Plan, staging: str | None) -> Receipts:
         with open_runner(plan.bytes_to_read) as (runner, choice):
             return engine_of(runner, choice)(plan, staging)
 
-    merge.carry_out(merge.prepare(_merged(config), path, [], work), merge_on)
-    return work
+    return merge.carry_out(merge.prepare(_merged(config), path, [], work), merge_on)[0]
 
 
 def _merged(config: Config) -> Config:
@@ -130,11 +122,12 @@ def _merged(config: Config) -> Config:
     )
 
 
-def _fits(known: Manifest, config: Config) -> bool:
+def _fits(known: State, config: Config) -> bool:
+    """Return whether a table can take a dataset over as it is: mutator wrote it, as Parquet with buckets."""
     forms = [known.spec, *known.spec.get(EARLIER, ())]
-    has_buckets = known.buckets is not None or SPEC in known.spec
+    has_buckets = known.bucket_count is not None or SPEC in known.spec
     is_whole = all(form.get("format") == _FORMAT and IN_PATH not in form for form in forms)
-    if not has_buckets or is_without_key(known) or not is_whole:
+    if not has_buckets or known.is_without_key or not is_whole:
         return False
     return config.output.nanos == "keep" or all(map(_in_micros, forms))
 
@@ -144,19 +137,18 @@ def _in_micros(form: Mapping[str, Any]) -> bool:
     return bool(schema.equals(storable_schema(schema, _FORMAT, in_micros=True)))
 
 
-def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
+def _buckets_of(path: str, known: State | None, wanted: int | None, config: Config, work: str) -> int:
     """Return the number of buckets of a table with the rows of a dataset.
 
-    wanted: by the user. work: path at which the dataset would be merged. The files of a dataset that is taken over as
-    it is decide. Those of partitions have buckets of their own, so each partition of the table has one. Raises
-    ConfigError if the user wants another number. Another dataset has as many as a run makes of its bytes, and at least
-    those of an empty table.
+    known: its state, if mutator wrote it. wanted: by the user. work: path at which the dataset would be merged. The
+    files of a dataset that is taken over as it is decide. Those of partitions have buckets of their own, so each
+    partition of the table has one. Raises ConfigError if the user wants another number. Another dataset has as many as
+    a run makes of its bytes, and at least those of an empty table.
     """
-    known = read_manifest(storage_for(path), path)
     if config.rows.key.partitions or (known is not None and SPEC in known.spec):
         found, why = 1, "each partition of a table that begins with a dataset has one bucket; leave the number out"
     elif known is not None and _fits(known, config):
-        found = known.buckets or 1
+        found = known.bucket_count or 1
         why = (
             "its files are used as they are; leave the number out, or write the dataset again with "
             f"{setting('num.reducer')}"
@@ -172,23 +164,21 @@ def buckets_of(path: str, wanted: int | None, config: Config, work: str) -> int:
     return found
 
 
-def _plan(table: str, first: Commit, config: Config, path: str) -> Plan:
-    """Return the plan of a table that begins with a dataset. first: version 0. path: of the dataset.
+def _plan(table: str, first: Commit, config: Config, path: str, known: State) -> Plan:
+    """Return the plan of a table that begins with a dataset. first: version 0. path, known: of the dataset.
 
     Raises the errors of the catalogue for settings that the dataset does not have, and for missing files.
     """
-    known = _manifest(path)
     if SPEC not in known.spec:  # files of partitions are checked one by one
         check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
-    state = first_state(first).after(_commit_of(first, known))
-    state = replace(state, spec={name: value for name, value in known.spec.items() if name != EARLIER})
-    return prepare(Snapshot(table, state, FILES.empty_table(), Masks(table)), config, [])[1]
+    created = first_snapshot(table, first).after(_commit_of(first, known))
+    spec = {name: value for name, value in known.spec.items() if name != EARLIER}
+    return prepare(replace(created, state=replace(created.state, spec=spec)), config, [])[1]
 
 
-def take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, open_runner: OpenRunner) -> Snapshot:
-    """Commit version 1 of a table with the files of a dataset. snapshot: version 0. path: of the dataset."""
+def _take_over_dataset(snapshot: Snapshot, plan: Plan, path: str, known: State, open_runner: OpenRunner) -> Snapshot:
+    """Commit version 1 of a table with the files of a dataset. snapshot: version 0. path, known: of the dataset."""
     started = time.monotonic()
-    known = _manifest(path)
     target = ApplyTarget(snapshot.table, 1, 1, snapshot.state.buckets)
     tasks = list(_files(plan, known, path))
     with new_files(snapshot.table) as new:
@@ -210,10 +200,9 @@ def _take_over(plan: Plan, target: ApplyTarget, taken: Taken, number: int, attem
     return take_over(plan, target, taken, attempt)
 
 
-def _commit_of(first: Commit, known: Manifest, run: str = "", **members: Any) -> Commit:
+def _commit_of(first: Commit, known: State, run: str = "", **members: Any) -> Commit:
     """Return version 1, with what a manifest says of a dataset. first: version 0. members: others, as its files."""
-    records = sum(part.rows for part in known.files)
-    tombstones = sum(part.rows for part in known.beside if part.role == TOMBSTONES)
+    records, tombstones = known.commit.records, known.commit.tombstones
     return first.next(
         "create",
         run=run,
@@ -231,11 +220,11 @@ def _commit_of(first: Commit, known: Manifest, run: str = "", **members: Any) ->
     )
 
 
-def _files(plan: Plan, known: Manifest, path: str) -> Iterator[Taken]:
+def _files(plan: Plan, known: State, path: str) -> Iterator[Taken]:
     """Yield the data and tombstone files of a dataset."""
     beside = {side.path: side for side in known.beside}
     partitioned = SPEC in known.spec
-    for directory, files in by_partition(known).items():
+    for directory, files in by_partition(known.parts()).items():
         partition = directory if partitioned else None
         for part in files.data:
             yield Taken(
@@ -254,7 +243,7 @@ def _files(plan: Plan, known: Manifest, path: str) -> Iterator[Taken]:
             yield Taken(path, side, directory, partition, bucket, 1)
 
 
-def _layout(plan: Plan, known: Manifest, form: int, path: str) -> ColumnLayout:
+def _layout(plan: Plan, known: State, form: int, path: str) -> ColumnLayout:
     """Return how the files of a form are read, with their own types."""
     layout: ColumnLayout = plan.rows.layouts["master"]
     schema = stored_schema(form_of(known.spec, form), path).schema
@@ -262,9 +251,3 @@ def _layout(plan: Plan, known: Manifest, form: int, path: str) -> ColumnLayout:
     order = None if layout.order_field is None else schema.get_field_index(names[layout.order_field])
     ids = tuple(schema.get_field_index(names[position]) for position in layout.id_fields)
     return replace(layout, schema=schema, result=schema, id_fields=ids, order_field=order)
-
-
-def _manifest(path: str) -> Manifest:
-    known = read_manifest(storage_for(path), path)
-    assert known is not None
-    return known

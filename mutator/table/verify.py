@@ -110,7 +110,7 @@ def _of_rows(walk: Walk, config_of: Any, open_runner: OpenRunner) -> tuple[list[
     Return (differences, key indexes that were made again by path, whether all keys could be compared). A verification
     may take longer than the grace of a cleaning: the differences of files that no version has any more are left out.
     """
-    if walk.snapshot is None or walk.snapshot.state.spec is None:
+    if walk.snapshot is None or not walk.snapshot.state.spec:
         return [], {}, True
     done = RowsOfTable(walk, config_of(walk.snapshot), open_runner)
     differences, rebuilt = done.differences(), done.rebuilt

@@ -11,14 +11,13 @@ import numpy as np
 
 from mutator.dataset.commits import COMPACT, OVERWRITES, Commit, Left
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
-from mutator.dataset.versions.checkpoint import FILES, is_base, owner_of_base, version_of_checkpoint
+from mutator.dataset.versions.checkpoint import is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.masks import Masks, hidden_rows
+from mutator.dataset.versions.masks import hidden_rows
 from mutator.dataset.versions.opening import forward
 from mutator.dataset.versions.packs import content_of, packed
-from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import first_state
+from mutator.dataset.versions.snapshot import Snapshot, first_snapshot
 from mutator.errors import MutatorError, error
 from mutator.pipeline.verify import Difference
 from mutator.rules.byte_columns import Ints
@@ -97,7 +96,7 @@ class Walk:
 
     def _after(self, version: Commit) -> Snapshot:
         if self.snapshot is None:
-            return Snapshot(self.table, first_state(version), FILES.empty_table(), Masks(self.table))
+            return first_snapshot(self.table, version)
         return self.snapshot.after(version)
 
     def _stored(self, version: Commit) -> None:

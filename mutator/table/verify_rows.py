@@ -105,7 +105,7 @@ class RowsOfTable:
 
         bounds: the first hash of the range, and the one after it; None: there is no bound.
         """
-        by_partition = (self._snapshot.state.spec or {}).get(SPEC, {}).get("scope") == "partition"
+        by_partition = self._snapshot.state.spec.get(SPEC, {}).get("scope") == "partition"
         names: dict[str | None, int] = {}
         found = []
         for number, part in enumerate(bucket):

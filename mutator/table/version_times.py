@@ -1,34 +1,15 @@
-"""Commit times: that of the next version, and the version that was the newest one at a time."""
+"""Commit times of versions, and the version that was the newest one at a time."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 
-from mutator.dataset.commits import Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-def next_time(clock: float, before: Commit) -> int:
-    """Return the commit time of the version after ``before``, in milliseconds since 1970.
-
-    clock: seconds since 1970. Where the clock is not later than the commit time of ``before``, the result is one
-    millisecond later than that. So each version has a time of its own, and the times increase along the log.
-    """
-    return max(int(clock * 1000), round(time_of(before.committed).timestamp() * 1000) + 1)
-
-
-def time_text(milliseconds: int) -> str:
-    """Return a time since 1970 as ISO 8601 text in UTC.
-
-    >>> time_text(1_000)
-    '1970-01-01T00:00:01.000+00:00'
-    """
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def version_as_of(snapshot: Snapshot, time: datetime | str) -> int:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from mutator.dataset import checksum, manifest
 from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import KnownFeed, State
 from mutator.errors import StateError
 
-MANIFEST = Manifest(
+MANIFEST = State(
     commit=Commit(
         number=0,
         id="7f0c",
@@ -21,10 +21,11 @@ MANIFEST = Manifest(
         committed="2026-11-21T00:00:00.000+00:00",
         snapshot="é\udcff",
         counts={"feed rows": 1},
+        buckets=2,
+        hash="murmur64a",
+        records=1,
     ),
     spec={"key": {"ordinals": [0], "types": ["bytes"]}, "order": {"by": "file name"}, "width": 2, "format": "text"},
-    buckets=2,
-    hash="murmur64a",
     files=(
         FileEntry(
             path="part-0.txt",
@@ -45,8 +46,8 @@ MANIFEST = Manifest(
             checksum=checksum.whole(b""),
         ),
     ),
-    feed=(
-        FeedFile(name="ups_1.txt", bytes=4, checksum=checksum.whole(b""), committed="2026-11-21T00:00:00.000+00:00"),
+    known=KnownFeed(
+        (FeedFile(name="ups_1.txt", bytes=4, checksum=checksum.whole(b""), committed="2026-11-21T00:00:00.000+00:00"),)
     ),
 )
 
@@ -56,7 +57,7 @@ def test_a_manifest_is_read_back():
 
 
 def test_every_flipped_bit_of_a_manifest_is_found():
-    data = manifest.dump(dataclasses.replace(MANIFEST, files=(), beside=(), feed=()))
+    data = manifest.dump(dataclasses.replace(MANIFEST, files=(), beside=(), known=KnownFeed()))
     for bit in range(8 * len(data)):
         broken = bytearray(data)
         broken[bit // 8] ^= 1 << bit % 8

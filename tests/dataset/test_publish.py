@@ -17,7 +17,7 @@ from mutator.dataset.commit.publish import check_output, publish
 from mutator.dataset.commit.staging import SUCCESS, sweep
 from mutator.dataset.commits import RUN, Commit
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import StateError, StorageError
 from mutator.storage import local, storage_for
 from tests.support.patience import PATIENCE
@@ -28,11 +28,9 @@ BESIDE = {"_mutator/tombstones/part-0.parquet": b"stone"}
 
 def manifest_of(data=None, beside=None):
     data, beside = DATA if data is None else data, BESIDE if beside is None else beside
-    return Manifest(
-        commit=Commit(number=0, id="c", action=RUN, run="r", committed="2026-01-01T00:00:00.000+00:00"),
+    return State(
+        commit=Commit(number=0, id="c", action=RUN, run="r", committed="2026-01-01T00:00:00.000+00:00", buckets=2),
         spec={},
-        buckets=2,
-        hash=None,
         files=tuple(
             FileEntry(path=path, bucket=n, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text))
             for n, (path, text) in enumerate(data.items())
@@ -41,7 +39,6 @@ def manifest_of(data=None, beside=None):
             FileEntry(path=path, role="tombstones", bucket=0, rows=1, bytes=len(text), checksum=whole(text))
             for path, text in beside.items()
         ),
-        feed=(),
         copy="_mutator/manifest-r.json",
     )
 

@@ -16,7 +16,7 @@ from mutator.dataset.commit.staging import SUCCESS, announcements, published
 from mutator.dataset.commits import RUN, Commit
 from mutator.dataset.directory import is_straggler
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError, error, failpoints
 from mutator.storage import entries_of, storage_for
 from tests.support.plain_workflow import put, read
@@ -81,14 +81,10 @@ def root(request, lake):
 def made(run, commit="c", content=LARGE):
     name = f"part-00000-{run}.txt"
     file = FileEntry(path=name, bucket=None, rows=1, bytes=len(content), checksum=whole(content))
-    return Manifest(
+    return State(
         commit=Commit(number=0, id=commit, action=RUN, run=run, committed="2026-01-01T00:00:00.000+00:00"),
         spec={},
-        buckets=None,
-        hash=None,
         files=(file,),
-        beside=(),
-        feed=(),
         copy=manifest.copy_path(run),
     )
 

@@ -10,6 +10,8 @@ import pytest
 from mutator.dataset import manifest
 from mutator.dataset.directory import due_files, oldest_check, read_manifest
 from mutator.dataset.file_entry import FileEntry
+from mutator.dataset.state import State
+from mutator.dataset.version_log import NONE
 from mutator.errors import StateError
 from mutator.rules.key_hash import bucket_of
 from mutator.storage import storage_for
@@ -86,8 +88,7 @@ EMPTY = {"bucket": 0, "rows": 1, "checksum": ""}
 
 def made_of(*files):
     parts = tuple(FileEntry(path=path, bytes=size, checked=checked, **EMPTY) for path, size, checked in files)
-    empty = dict.fromkeys([field.name for field in dataclasses.fields(manifest.Manifest)])
-    return manifest.Manifest(**empty | {"files": parts, "beside": ()})
+    return State(NONE, {}, files=parts)
 
 
 def test_oldest_check_is_due_first_and_ties_go_by_path():

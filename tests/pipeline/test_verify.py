@@ -437,7 +437,7 @@ def test_file_without_a_bucket_among_buckets_is_found(plain, copy):
 @pytest.mark.parametrize("buckets", [1, 3, 4])
 def test_another_number_of_buckets_is_found(plain, copy, buckets):
     known = known_of(copy)
-    write_manifest(copy, replace(known, buckets=buckets))
+    write_manifest(copy, replace(known, commit=replace(known.commit, buckets=buckets)))
 
     assert any("another bucket" in problem for problem in plain(copy).problems)
 
@@ -480,7 +480,9 @@ def test_output_of_each_join_is_clean(plain, joined):
     assert found.problems == ()
     assert found.files >= 2
     assert found.tombstones > 0
-    assert (known.buckets is None) == (known.hash is None) == all(part.bucket is None for part in known.parts())
+    assert (
+        (known.bucket_count is None) == (known.commit.hash == "") == all(part.bucket is None for part in known.parts())
+    )
 
 
 @pytest.mark.thorough(keep="blocks")
@@ -503,12 +505,12 @@ def test_forged_output_of_each_join_is_found(plain, joined):
     doubled = f"1 key with more than one row, for example {key}"
     assert doubled in problems({first: [*rows[first][1:], rows[first][1]]})  # as many rows as sequences
     moved = {first: [rows[second][0], *rows[first][1:]], second: [rows[first][0], *rows[second][1:]]}
-    assert ("2 records in the file of another bucket" in problems(moved)) == (known.buckets is not None)
+    assert ("2 records in the file of another bucket" in problems(moved)) == (known.bucket_count is not None)
     lost = problems({first: rows[first][:-1]})
     assert "fewer rows than the file with their sequences" in lost
     tombstone = b"k0,1"  # deleted by the first feed
     by_bucket = {part.bucket: part.path for part in known.files}
-    place = first if known.buckets is None else by_bucket[bucket_of((b"k0",), known.buckets)]
+    place = first if known.bucket_count is None else by_bucket[bucket_of((b"k0",), known.bucket_count)]
     assert "1 key with both a row and a tombstone, for example k0" in problems({place: [tombstone, *rows[place][1:]]})
     files = (replace(known.files[0], rows=known.files[0].rows + 1), *known.files[1:])
     write_manifest(joined, replace(known, files=files))

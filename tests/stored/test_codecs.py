@@ -14,9 +14,9 @@ from pyarrow import parquet
 
 from mutator.dataset import manifest, split_record, version_log
 from mutator.dataset.numbered_log import CommitLog
+from mutator.dataset.state import State, first_state
 from mutator.dataset.versions import checkpoint
 from mutator.dataset.versions.log import TableLog
-from mutator.dataset.versions.state import State, first_state
 
 HERE = Path(__file__).parent
 NAMES = {

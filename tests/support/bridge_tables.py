@@ -17,6 +17,7 @@ from mutator import config
 from mutator.bridge import PathTable, run
 from mutator.bridge.round_trip import BridgeReport
 from mutator.dataset import manifest
+from mutator.dataset.state import State
 from mutator.rules.file_names import new_run_id
 from mutator.rules.partition_paths import values_of
 from mutator.rules.typed_values import comparable
@@ -108,7 +109,7 @@ def rows_of(directory: Path) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
-def known(directory: Path) -> manifest.Manifest:
+def known(directory: Path) -> State:
     return manifest.parse((directory / manifest.PATH).read_bytes(), str(directory))
 
 

@@ -16,7 +16,8 @@ from mutator.dataset.commit.publish import publish
 from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest, copy_path
+from mutator.dataset.manifest import copy_path
+from mutator.dataset.state import KnownFeed, State
 from mutator.dataset.version_log import Log
 from mutator.errors import error
 from mutator.rules import file_names
@@ -77,7 +78,7 @@ def merge(task: Task) -> Merged:
     content = {one.name: read(path) for one, path in zip(files, paths, strict=True) if one in fresh}
     text = dump_rows(apply(rows, applied, content))
     name = f"part-00000-{task.run}.txt"
-    made = Manifest(
+    made = State(
         commit=Commit(
             number=0,
             id=uuid4().hex,
@@ -85,17 +86,15 @@ def merge(task: Task) -> Merged:
             action=RUN,
             run=task.run,
             committed=now,
+            records=text.count(b"\n"),
         ),
         spec={},
-        buckets=None,
-        hash=None,
         files=(FileEntry(path=name, bucket=None, rows=text.count(b"\n"), bytes=len(text), checksum=whole(text)),),
-        beside=(),
-        feed=(*before, *fresh),
+        known=KnownFeed((*before, *fresh)),
         copy=copy_path(task.run),
     )
 
-    def write(staging: str) -> Manifest:
+    def write(staging: str) -> State:
         put(f"{staging}/{name}", text)
         return made
 
@@ -106,7 +105,7 @@ def merge(task: Task) -> Merged:
 Rows = dict[str, tuple[int, str | None]]  # key -> sequence, value; None: deleted
 
 
-def read_rows(path: str, known: Manifest | None) -> tuple[Rows, set[str]]:
+def read_rows(path: str, known: State | None) -> tuple[Rows, set[str]]:
     """Return the rows of a master, each with its sequence, the last field of the line."""
     if known is not None:
         text = b"".join(read(f"{path}/{part.path}") for part in known.files)

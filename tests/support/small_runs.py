@@ -13,6 +13,7 @@ from unittest.mock import patch
 import mutator
 from mutator.dataset import manifest
 from mutator.dataset.side_columns import read_tombstones
+from mutator.dataset.state import State
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.rules.key_hash import bucket_of
 from tests.support import local_engine
@@ -100,7 +101,7 @@ def managed(tmp_path: Path, base: dict[str, str] = BY_FIELD, **options: Any) -> 
     return Path(merge(tmp_path, unmanaged(tmp_path), feed(tmp_path), base, **options).output)
 
 
-def known(output: str | Path) -> manifest.Manifest:
+def known(output: str | Path) -> State:
     return manifest.parse(Path(output, manifest.PATH).read_bytes(), "manifest")
 
 
@@ -126,7 +127,7 @@ def check_buckets(output: str | Path) -> None:
     written = known(output)
     for part in written.files:
         keys = [row.split(b",")[0] for row in Path(output, part.path).read_bytes().splitlines()]
-        assert {bucket_of((key,), written.buckets) for key in keys} == {part.bucket}
+        assert {bucket_of((key,), written.bucket_count) for key in keys} == {part.bucket}
 
 
 def content(made: Dataset) -> dict[str, Any]:

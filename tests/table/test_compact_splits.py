@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mutator.cli import main
 from mutator.dataset.file_entry import DATA, TOMBSTONES
+from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions import opening
 from mutator.dataset.versions.opening import open_snapshot
-from mutator.dataset.versions.state import BucketCounts
 from mutator.engine.versions import base_files
 from mutator.table import apply, commit, compact, compact_choice
 from mutator.table.table import Table

@@ -381,7 +381,7 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 99), call=st.integers(0, 80), what=st.sampled_from([None, "kill", "lost"]))
     def export(self, number: int, call: int, what: str | None) -> None:
         number = self._there(number)
-        if not number or Table(TABLE).at(number).state.spec is None:
+        if not number or not Table(TABLE).at(number).state.spec:
             return  # no schema before the first rows
         if what is not None:
             output = self._output()

@@ -323,7 +323,7 @@ def test_a_foreign_checkpoint_is_named(table: str) -> None:
     own = Table(table).snapshot
     for path in Path(log.path, "checkpoints").glob("*2-*"):
         path.unlink()
-    state = replace(own.state, version=replace(own.state.version, records=99))
+    state = replace(own.state, commit=replace(own.state.commit, records=99))
     log.write_hint(own.version, log.write_checkpoint(own.files, state, own.mask_rows()))
     one_problem(table, "it is not what the log gives")
 

@@ -164,7 +164,7 @@ def import_to_table(spark: Any, source: str, name: str, file_format: str | None,
             "table.place", path=table.name, why=f"stores {table.format}", cure=f"leave out --format {file_format}"
         )
     table.adopt(schema)
-    before, rows = table.files(), sum(part.rows for part in known.files)
+    before, rows = table.files(), known.commit.records
     try:
         staged = table.stage(ranges, partial(read_range, schema=table.schema), run, None)
         if table.files() != before:

@@ -22,12 +22,13 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.split_record import SplitRecord
+from mutator.dataset.state import State
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists, storage_for, walk
 
-Record = manifest.Manifest | SplitRecord
+Record = State | SplitRecord
 
 SUCCESS = "_SUCCESS"
 _SUFFIX = ".json"
@@ -119,7 +120,7 @@ def announcements(output: str) -> list[str]:
 def clear(storage: Storage, output: str, known: Record | None) -> None:
     """Remove files of runs from an output that its record does not name; foreign files are left alone."""
     named = {part.path for part in known.parts()} | {record_path(known), SUCCESS} if known is not None else set()
-    if isinstance(known, manifest.Manifest) and known.copy is not None:
+    if isinstance(known, State) and known.copy is not None:
         named.add(known.copy)
     for path in [*(one.path for one in walk(output)), *storage.unfinished(output)]:
         name = posixpath.relpath(path, output)

@@ -1,6 +1,5 @@
 """What a versioned table is on disk.
 
-state          what the commits up to a version say together: forms, known feed files, buckets, tags, cleanings
 table_codec    an entry of the log as JSON members, and back
 log            the entries, checkpoints of them, and the hint that names the newest
 checkpoint     the live files, masks and state of a version

@@ -23,7 +23,7 @@ from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.commits import FeedFile
 from mutator.dataset.file_entry import INDEX, Extent, FileEntry, is_packed
 from mutator.dataset.gc_pause import paused
-from mutator.dataset.versions.state import KnownFeed, State
+from mutator.dataset.state import KnownFeed, State
 from mutator.dataset.versions.table_codec import cleaning_members, cleaning_of, members_of, version_of
 from mutator.rules.byte_columns import Ints
 
@@ -151,8 +151,8 @@ def _content_of(content: str | None) -> tuple[str | None, str | None]:
 def written_files(columns: Any, state: State, masks: str | None) -> bytes:
     """Return the content of the first file of a checkpoint. masks: name of the second one."""
     members = {
-        "state": members_of(state.version),
-        "spec": state.spec,
+        "state": members_of(state.commit),
+        "spec": state.spec or None,  # null before the first rows
         "schemas": [[number, form] for number, form in sorted(state.schemas.items())],
         "feed": [vars(file) for file in state.feed],
         "settings": dict(state.settings),
@@ -176,19 +176,16 @@ def read_files(content: bytes) -> tuple[Any, State, str | None]:
     try:
         table = pq.ParquetFile(pa.BufferReader(content)).read()
         members = checksummed_json.parse((table.schema.metadata or {})[_STATE], _FORMAT, _FORMAT_VERSION)
-        known = KnownFeed(tuple(FeedFile(**file) for file in members["feed"]))
         state = State(
-            version_of(members["state"]),
-            members["spec"],
-            dict(members["schemas"]),
-            known,
-            members["settings"],
-            members["transactions"],
-            members["tags"],
-            dict(members["buckets"]),
-            cleaning_of(members["cleaning"]),
-            frozenset(members["undone"]),
-            tuple((int(time), str(high)) for time, high in members["absences"]),
+            commit=version_of(members["state"]),
+            spec=members["spec"] or {},
+            known=KnownFeed(tuple(FeedFile(**file) for file in members["feed"])),
+            absences=tuple((int(time), str(high)) for time, high in members["absences"]),
+            schemas=dict(members["schemas"]),
+            **{name: members[name] for name in ("settings", "transactions", "tags")},
+            larger=dict(members["buckets"]),
+            cleaning=cleaning_of(members["cleaning"]),
+            undone=frozenset(members["undone"]),
         )
         # Chunks would share their buffers, and each would be sent to the tasks with all of them.
         return table.select(FILES.names).combine_chunks().cast(FILES), state, members["masks"]

@@ -19,10 +19,10 @@ from typing import Any
 from mutator.dataset import checksummed_json, manifest
 from mutator.dataset.commits import Commit, Left
 from mutator.dataset.numbered_log import CommitLog
+from mutator.dataset.state import State
 from mutator.dataset.versions import checkpoint
 from mutator.dataset.versions.archive import FIRST, LogArchive
 from mutator.dataset.versions.checkpoint import BASE, CHECKPOINT, MASKS, is_kept, version_of_checkpoint
-from mutator.dataset.versions.state import State
 from mutator.dataset.versions.table_codec import members_of, version_of
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
@@ -321,7 +321,7 @@ class TableLog:
         return self._write_checkpoint(columns, state, masks, "")
 
     def _write_checkpoint(self, columns: Any, state: State, masks: list[Any], suffix: str) -> str:
-        number = state.version.number
+        number = state.commit.number
         masks_name = None
         if masks:
             content = checkpoint.written_masks(masks)

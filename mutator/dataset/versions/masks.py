@@ -191,7 +191,7 @@ def _of_checkpoint(log: TableLog, name: str) -> tuple[Commit, _OfFiles] | None:
     """Return the version and the masks of a checkpoint; None if they are missing or damaged."""
     read = log.checkpoint(name)
     found = None if read is None else {} if read[2] is None else log.masks(read[2])
-    return None if read is None or found is None else (read[1].version, found)
+    return None if read is None or found is None else (read[1].commit, found)
 
 
 def _later_masks(table: str, since: int, until: int) -> tuple[int, _OfFiles] | None:

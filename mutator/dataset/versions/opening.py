@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from mutator.dataset.commits import Commit
-from mutator.dataset.versions.checkpoint import FILES, is_base, owner_of_base, version_of_checkpoint
+from mutator.dataset.state import State
+from mutator.dataset.versions.checkpoint import is_base, owner_of_base, version_of_checkpoint
 from mutator.dataset.versions.log import Hint, TableLog
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.nearby import NearbyEntries
 from mutator.dataset.versions.packs import bytes_apart, packed, stays_from
-from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.state import State, first_state
+from mutator.dataset.versions.snapshot import Snapshot, first_snapshot
 from mutator.errors import MutatorError, error
 from mutator.rules.byte_columns import Ints
 
@@ -220,7 +220,7 @@ def _from_checkpoint(log: TableLog, table: str, name: str, number: int | None) -
     read = log.checkpoint(name)
     if read is None:
         return None
-    return _snapshot_of(log, table, read) if _is_of(log, table, read[1].version, name, number) else None
+    return _snapshot_of(log, table, read) if _is_of(log, table, read[1].commit, name, number) else None
 
 
 def base_of(log: TableLog, table: str, name: str) -> Snapshot | None:
@@ -233,7 +233,7 @@ def base_of(log: TableLog, table: str, name: str) -> Snapshot | None:
 
 def _snapshot_of(log: TableLog, table: str, read: tuple[Any, State, str | None]) -> Snapshot:
     files, state, masks = read
-    number = state.version.number
+    number = state.commit.number
     if masks is None:
         return Snapshot(table, state, files, Masks(table, since=number, until=number))
     base = partial(_masks_of, log, table, number, masks)
@@ -303,7 +303,7 @@ def _replayed(log: TableLog, table: str, number: int) -> Snapshot:
         if log.newest() is not None:
             log.read(0)  # raises the error of the missing entry
         raise error("table.missing", path=table)
-    snapshot = Snapshot(table, first_state(first), FILES.empty_table(), Masks(table))
+    snapshot = first_snapshot(table, first)
     for later in range(1, number + 1):
         snapshot = snapshot.after(log.read(later))
     return snapshot

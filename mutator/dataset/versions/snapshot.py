@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from mutator.dataset.commits import Commit
 from mutator.dataset.file_entry import Extent, FileEntry
-from mutator.dataset.versions.checkpoint import file_columns, files_of
+from mutator.dataset.state import State, first_state
+from mutator.dataset.versions.checkpoint import FILES, file_columns, files_of
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.masks import Masks
-from mutator.dataset.versions.state import State
 from mutator.rules.byte_columns import Flags, Ints
 
 _MOST = 64  # versions that wait to be added: a table that is only read needs no merged keys
@@ -71,6 +71,11 @@ def added_files(version: Commit) -> Any:
     return file_columns(version.files, version.number, () if version.restored is None else version.restored.added)
 
 
+def first_snapshot(table: str, version: Commit) -> Snapshot:
+    """Return the snapshot of version 0 of a table."""
+    return Snapshot(table, first_state(version), FILES.empty_table(), Masks(table))
+
+
 @dataclass(frozen=True)
 class LiveExtent:
     """An extent of a live file."""
@@ -98,7 +103,7 @@ class Snapshot:
     @property
     def version(self) -> Commit:
         """The version, without its files."""
-        return self.state.version
+        return self.state.commit
 
     def after(self, version: Commit) -> Snapshot:
         """Return the snapshot after the next version. Raises StateError if the version follows another one."""

@@ -24,7 +24,7 @@ from mutator.dataset.commits import (
     Restored,
 )
 from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, unsafe_path
-from mutator.dataset.versions.state import Cleaning, Waiting
+from mutator.dataset.state import Cleaning, Waiting
 
 # Members of an entry, all of which it has, in their order; the last one is ``kind``.
 _MEMBERS = (

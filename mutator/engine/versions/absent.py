@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES
+from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
-from mutator.dataset.versions.state import BucketCounts
 from mutator.engine.tally import Tally
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.live_rows import LiveRows

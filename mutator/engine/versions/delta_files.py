@@ -21,9 +21,9 @@ from mutator.dataset.checksum import whole
 from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.file_entry import DATA, INDEX, TOMBSTONES, Extent, FileEntry, stored_here
 from mutator.dataset.side_columns import TombstoneWriter
+from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.key_index import index_bytes
 from mutator.dataset.versions.log import DIRECTORY
-from mutator.dataset.versions.state import BucketCounts
 from mutator.engine.task_files import create
 from mutator.engine.versions.replaced import Replaced
 from mutator.errors import error

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.versions.state import DEFAULTS, State, defaults_of
+from mutator.dataset.state import DEFAULTS, State, defaults_of
 from mutator.formats.content import NotReadable
 from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
@@ -112,7 +112,7 @@ class EarlierForms:
 
     def _default_of_dataset(self, field: Any) -> Any:
         """Return the value of a field in partitions of a dataset that was taken over, and had not rewritten them."""
-        text = (self._state.spec or {}).get(DATASET_DEFAULTS, {}).get(field.name)
+        text = self._state.spec.get(DATASET_DEFAULTS, {}).get(field.name)
         return None if text is None else pa.repeat(parse_default(field.name, text, field.type), 1)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES, FileEntry
+from mutator.dataset.state import coarsest
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
-from mutator.dataset.versions.state import coarsest
 from mutator.plan.merge_unit import MergeUnit
 from mutator.rules.byte_columns import Ints
 

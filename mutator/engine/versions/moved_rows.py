@@ -92,7 +92,7 @@ class MovedRows:
         """Give up the tasks whose rows a restore changed: hid, showed, or touched otherwise than the base has them."""
         base, after = self._base.masks, self._base.masks.after(version)
         state = self._base.state.after(version)
-        if (state.spec, state.version.buckets) != (self._base.state.spec, self._base.version.buckets):
+        if (state.spec, state.commit.buckets) != (self._base.state.spec, self._base.version.buckets):
             self.given_up[:] = True
         for path, extents in self._extents.items():
             (positions, orders), (others, newer) = base.touched(path), after.touched(path)

@@ -19,8 +19,9 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import CHANGES, DIRECTORY, Manifest
+from mutator.dataset.manifest import CHANGES, DIRECTORY
 from mutator.dataset.partition_index import IN_PATH, form_of
+from mutator.dataset.state import State
 from mutator.engine.receipts import Receipts
 from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import checksum_of
@@ -54,7 +55,7 @@ def lack_op(config: Config, survey: Survey, names: tuple[int, int], paths: tuple
     whether they have it.
     """
     old, new = paths
-    known = survey.manifest
+    known = survey.state
     ours, theirs = (names[0] or _width(survey.master), names[1] or _width(survey.feed))
     if known is not None:
         recorded = known.spec.get("width")
@@ -208,7 +209,7 @@ def _difference(
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
     survey = survey_inputs(config, old, feed, tables, Known(after))
-    if not (survey.master or survey.feed or survey.manifest):
+    if not (survey.master or survey.feed or survey.state):
         return Diff(old, new, {})
     ours, theirs = _field_names(survey.master), _field_names(survey.feed)
     removed = tuple(name for name in ours if theirs and name not in theirs)
@@ -268,14 +269,14 @@ def _compared(
     equal: frozenset[_Content],
 ) -> Diff:
     if config.operation.overwrites:  # in a comparison no file comes late
-        newest = 0 if survey.manifest is None else survey.manifest.spec.get(SCHEMA_SEQUENCE) or 0
+        newest = 0 if survey.state is None else survey.state.spec.get(SCHEMA_SEQUENCE) or 0
         feed_files = (replace(one, sequence=max(one.sequence or 0, newest)) for one in survey.feed)
         survey = replace(survey, feed=tuple(feed_files))
-    run, now = identity(survey.manifest)
+    run, now = identity(survey.state)
     plan = make_plan(config, survey, run, now)
     form = change_form(config, plan.rows, now, None)
     assert form is not None
-    plan = without_files(replace(plan, changes=replace(form, alone=True)), survey.manifest, equal)
+    plan = without_files(replace(plan, changes=replace(form, alone=True)), survey.state, equal)
     with ExitStack() as stack:
         directory = os.path.join(scratch or scratch_directory(stack), f"diff-{run}")
         storage = storage_for(directory)
@@ -286,7 +287,7 @@ def _compared(
         return found if config.wording.report_fields.all else without_hidden(found, shows_of(config, plan))
 
 
-def without_files(plan: Plan, known: Manifest | None, contents: frozenset[_Content]) -> Plan:
+def without_files(plan: Plan, known: State | None, contents: frozenset[_Content]) -> Plan:
     """Return a plan that reads no file of the master with one of some contents, and no tombstones if there are any.
 
     The feed lacks files of equal content, so their records do not change.
@@ -309,7 +310,7 @@ def without_files(plan: Plan, known: Manifest | None, contents: frozenset[_Conte
     return replace(plan, tasks=tuple(map(kept, plan.tasks)), local=tuple(map(kept, plan.local)))
 
 
-def _known(path: str) -> Manifest | None:
+def _known(path: str) -> State | None:
     """Return the manifest of a dataset, None without one. Raises StateError where its files differ from it."""
     storage, path = located(path)
     entry = storage.stat(path)
@@ -330,15 +331,15 @@ def _content(part: FileEntry, spec: Mapping[str, Any]) -> _Content:
     return part.checksum, frozenset((name, part.partition[name]) for name in in_path)
 
 
-def _contents(known: Manifest | None) -> list[_Content]:
+def _contents(known: State | None) -> list[_Content]:
     return [_content(part, known.spec) for part in known.files] if known is not None else []
 
 
-def _skipped(known: Manifest | None, equal: frozenset[_Content]) -> int:
+def _skipped(known: State | None, equal: frozenset[_Content]) -> int:
     return sum(one in equal for one in _contents(known))
 
 
-def _files(path: str, known: Manifest | None, equal: frozenset[_Content]) -> list[str]:
+def _files(path: str, known: State | None, equal: frozenset[_Content]) -> list[str]:
     """Return the data files of a dataset that must be read."""
     if known is not None:
         return [f"{path.rstrip('/')}/{part.path}" for part in known.files if _content(part, known.spec) not in equal]

@@ -62,8 +62,8 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     survey = survey_feed(config, survey, feed)
     config = config_with_names(config, survey.names)
     rows = row_plan(config, survey)
-    if survey.manifest is not None:
-        check_spec(survey, survey.manifest, rows.spec)
+    if survey.state is not None:
+        check_spec(survey, survey.state, rows.spec)
     master = survey.master if survey.partitioned is None else ()
     return Reading(
         rows=rows,

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC, form_of
 from mutator.dataset.side_columns import read_tombstones
+from mutator.dataset.state import State
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError
 from mutator.formats.content import Reject
@@ -34,7 +34,7 @@ from mutator.storage import storage_for
 ByPartition = Mapping[str | None, Held]  # by the directory of the scope in which the key is unique; None: the dataset
 
 
-def held_in(path: str, known: Manifest, wanted: WantedKey) -> ByPartition:
+def held_in(path: str, known: State, wanted: WantedKey) -> ByPartition:
     """Return what a managed dataset holds of a key; nothing is left out. Raises the error of a damaged file."""
     data, beside = dataset_sources(path, known)
     chosen = [source for source in (*data, *beside) if _admits(known, source, wanted)]
@@ -83,10 +83,10 @@ def _error_of(fault: Damage) -> MutatorError:
     return fault.fault.error
 
 
-def _admits(known: Manifest, source: Source, wanted: WantedKey) -> bool:
+def _admits(known: State, source: Source, wanted: WantedKey) -> bool:
     """Return whether the key can be in a file, by the number of its bucket."""
     part = source.part
-    buckets = part and (part.buckets or known.buckets)
+    buckets = part and (part.buckets or known.bucket_count)
     if part is None or not buckets or part.bucket is None:
         return True
     return bool(wanted.hashes[0] % np.uint64(buckets) == np.uint64(part.bucket))
@@ -99,7 +99,7 @@ def _paths_with_filters(path: str, sources: Sequence[Source]) -> set[str]:
     return {source.path for source in sources} | {posixpath.join(path, pack) for pack in packs}
 
 
-def _record(known: Manifest, plan: Reading, number: int, wanted: WantedKey, forms: dict[int, RowPlan]) -> Held | None:
+def _record(known: State, plan: Reading, number: int, wanted: WantedKey, forms: dict[int, RowPlan]) -> Held | None:
     part = plan.inputs[number].source.part
     assert part is not None
     if part.form not in forms:

@@ -7,7 +7,6 @@ from itertools import groupby
 from mutator.config import Config
 from mutator.dataset.commits import RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import settings_of_run
 from mutator.errors import error
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.feed_reading import files_at
@@ -105,7 +104,7 @@ class _Master(ExplainedPlace):
 
     def config_of(self, version: Commit, paths: Sequence[str]) -> Config | None:
         assert self.key.known is not None
-        settings = settings_of_run(self.key.known, version.committed)
+        settings = self.key.known.settings_of_run(version.committed)
         if settings is not None:
             return config_by(settings)
         if paths and self._unrecorded is None:

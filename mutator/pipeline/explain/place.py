@@ -14,8 +14,8 @@ import pyarrow as pa
 from mutator import config as configuration
 from mutator.config import Config
 from mutator.dataset.commits import Commit, FeedFile
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
+from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.formats.files.avro_schema import expanded, to_arrow
 from mutator.pipeline.explain.chain import ChainStep
@@ -43,9 +43,9 @@ class ExplainedKey:
     order_type: str
 
     @property
-    def known(self) -> Manifest | None:
+    def known(self) -> State | None:
         """The manifest; None if the master is unmanaged."""
-        return self.survey.manifest
+        return self.survey.state
 
     @property
     def absences(self) -> dict[int, Any]:
@@ -140,7 +140,7 @@ def key_of_master(config: Config, master: str, key: Key, feed: Sequence[str], sh
     messages. Raises the errors of the catalogue.
     """
     survey = survey_of_master(config, master)
-    plan = feed_reading(config, survey, feed[:1] if survey.manifest is None else ())
+    plan = feed_reading(config, survey, feed[:1] if survey.state is None else ())
     return key_as_read(config, survey, plan, key, shown, "master")
 
 
@@ -165,7 +165,7 @@ def _key_fields(config: Config, survey: Survey, plan: Reading) -> tuple[list[str
     if plan.rows.block_type == "text":
         return _names_of_text(config, survey, plan), None
     found = list(plan.rows.spec["key"]["fields"])
-    known = dataset_schema(survey.manifest, survey.master_path) if survey.manifest is not None else None
+    known = dataset_schema(survey.state, survey.master_path) if survey.state is not None else None
     if known is not None:
         schema = known.schema
     elif plan.rows.block_type == "avro":
@@ -177,14 +177,14 @@ def _key_fields(config: Config, survey: Survey, plan: Reading) -> tuple[list[str
 
 def _names_of_text(config: Config, survey: Survey, plan: Reading) -> list[str]:
     """Return the names of the key fields of delimited text: those of settings or of a header, else the ordinals."""
-    header = recorded_header(survey.manifest)
+    header = recorded_header(survey.state)
     names, places = config.rows.text.names, plan.rows.layouts["feed"].id_fields
     if header and not names:  # written rows have its fields
         names, places = header[-1], plan.rows.layouts["written"].id_fields
     return [names[one] if one < len(names) else f"field {one}" for one in places]
 
 
-def held_or_why(config: Config, key: ExplainedKey, path: str, known: Manifest | None, feed: Sequence[str]) -> HeldOrWhy:
+def held_or_why(config: Config, key: ExplainedKey, path: str, known: State | None, feed: Sequence[str]) -> HeldOrWhy:
     """Return what a dataset holds of a key. known: its manifest. feed: as for ``key_of_master``."""
     try:
         if known is not None:

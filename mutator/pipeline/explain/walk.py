@@ -12,7 +12,7 @@ from datetime import datetime
 
 from mutator.config import Config
 from mutator.dataset.commits import COMPACT, OVERWRITES, RUN, Commit
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
 from mutator.pipeline.explain.answer import Explanation
@@ -205,7 +205,7 @@ def _named(run: RunFeed) -> str:
     return f"the run of {time}" if run.number is None else f"version {run.number} ({time})"
 
 
-def _horizon_note(known: Manifest | None) -> list[str]:
+def _horizon_note(known: State | None) -> list[str]:
     """Return a line if tombstones of a dataset have expired: a key without a record may have been deleted."""
     if known is None or known.commit.horizon is None:
         return []

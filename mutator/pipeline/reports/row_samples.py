@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.errors.display import OUT
 from mutator.formats.blocks.changed_rows import ROW
@@ -106,7 +106,7 @@ def _changes(
             halves[key] = values
 
 
-def _key_names(known: Manifest, columns: Sequence[str]) -> list[str]:
+def _key_names(known: State, columns: Sequence[str]) -> list[str]:
     """Return the columns of the key; none if rows have no columns."""
     key = known.spec["key"]
     if "fields" in key:

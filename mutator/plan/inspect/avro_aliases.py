@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.formats.content import Renames
 from mutator.formats.files.avro_schema import collapsed, expanded, renamed_fields
 from mutator.formats.files.file_format import FileSchema
@@ -111,8 +111,8 @@ def config_with_names(config: Config, names: Mapping[str, str]) -> Config:
     )
 
 
-def manifest_with_names(known: Manifest, names: Mapping[str, str]) -> Manifest:
-    """Return the manifest of a master as if its key, order and op code had the common names of fields."""
+def state_with_names(known: State, names: Mapping[str, str]) -> State:
+    """Return the state of a master as if its key, order and op code had the common names of fields."""
     key, order, op = (known.spec[one] for one in ("key", "order", "op code"))
     if "fields" in key:
         key = {**key, "fields": [names.get(one, one) for one in key["fields"]]}

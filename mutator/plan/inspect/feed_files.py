@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mutator.config import Config
 from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import argument, setting
 from mutator.plan.inspect import control_files
@@ -80,7 +80,7 @@ def check_entry(entry: Entry, directory_cure: str = f"name it as a {argument('--
 
 
 def split_consumed(
-    config: Config, known: Manifest | None, found: Sequence[Source]
+    config: Config, known: State | None, found: Sequence[Source]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...], tuple[str, ...]]:
     """Return the feed files to merge, those that an earlier run has merged, and notes.
 
@@ -116,7 +116,7 @@ def _check_reuse(config: Config, source: Source, before: FeedFile) -> None:
 
 
 def sequence_notes(
-    config: Config, known: Manifest | None, fresh: Sequence[Source], master: Iterable[Source]
+    config: Config, known: State | None, fresh: Sequence[Source], master: Iterable[Source]
 ) -> tuple[str, ...]:
     """Return notes on feed files that are late and on sequences that are missing. master: its files.
 
@@ -148,7 +148,7 @@ def sequence_notes(
     return tuple(notes)
 
 
-def _master_sequences(known: Manifest | None, master: Iterable[Source]) -> list[int]:
+def _master_sequences(known: State | None, master: Iterable[Source]) -> list[int]:
     """Return the sequences of the master's files: the highest sequence of a row in each, in a managed master."""
     names = [source.name for source in master] if known is None else [part.path for part in known.files]
     found = (file_names.sequence(file_names.base_name(name)) for name in names)

@@ -16,7 +16,7 @@ from itertools import product
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
@@ -47,7 +47,7 @@ class _Pair:
 
 
 def check_headers(
-    config: Config, feed: Sequence[Source], master: Sequence[Source] = (), known: Manifest | None = None
+    config: Config, feed: Sequence[Source], master: Sequence[Source] = (), known: State | None = None
 ) -> None:
     """Raise DataError where the header of a text file has a field at another position than expected.
 
@@ -136,13 +136,13 @@ def _without(names: Names, position: int) -> Names:
     return names[:position] + names[position + 1 :]
 
 
-def recorded_header(known: Manifest | None) -> Header:
+def recorded_header(known: State | None) -> Header:
     """Return the lines of the header in a manifest; none in one of an earlier format, or without a header."""
     return tuple(map(tuple, known.spec.get(HEADER, ()))) if known is not None else ()
 
 
 def header_to_record(
-    config: Config, feed: Sequence[Source], master: Sequence[Source], known: Manifest | None, *, op_in_master: bool
+    config: Config, feed: Sequence[Source], master: Sequence[Source], known: State | None, *, op_in_master: bool
 ) -> Header:
     """Return the header for the manifest: the lines with a name for each field, of the newest feed file that has any,
     else of the master, else those in the manifest. None with ``header.check=false``: such lines may be wrong.

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest, damaged, is_of_bridge
+from mutator.dataset.manifest import damaged
 from mutator.dataset.partition_index import IN_PATH, SPEC, Files, by_partition, form_of
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import FileSchema
@@ -32,22 +33,22 @@ class PartitionedMaster:
     forms: Mapping[int, tuple[str, bool]] = field(default_factory=dict)
 
 
-def check_directories(known: Manifest, path: str) -> None:
+def check_directories(known: State, path: str) -> None:
     """Raise ConfigError for a table of a bridge that has the values of partition fields in directories alone."""
     fields = known.spec.get("partitioned by")
-    if fields and is_of_bridge(known):
+    if fields and known.is_of_bridge:
         raise error("master.bridge", path=path, fields=", ".join(fields))
 
 
-def partitioned_master(path: str, known: Manifest) -> PartitionedMaster | None:
+def partitioned_master(path: str, known: State) -> PartitionedMaster | None:
     """Return the partitions that a manifest describes, None if the master has none."""
     if SPEC not in known.spec:
         return None
     packs = tuple(side for side in known.beside if side.role == "filters")
-    return PartitionedMaster(path, known.spec, by_partition(known), packs, known.parts())
+    return PartitionedMaster(path, known.spec, by_partition(known.parts()), packs, known.parts())
 
 
-def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
+def forms_of(master: str, known: State) -> tuple[Source, ...]:
     """Return one file of each form of a partitioned master; none if its fields have no names."""
     if "fields" not in known.spec["key"]:
         return ()
@@ -55,7 +56,7 @@ def forms_of(master: str, known: Manifest) -> tuple[Source, ...]:
     return tuple(file_source(master, known.spec, of_forms[form]) for form in sorted(of_forms))
 
 
-def dataset_sources(path: str, known: Manifest) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+def dataset_sources(path: str, known: State) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the data files and the tombstone files that a manifest names."""
     beside = {part.path: part for part in known.beside}
     file_schema = dataset_schema(known, path)
@@ -106,7 +107,7 @@ def tombstone_source(path: str, part: FileEntry) -> Source:
     )
 
 
-def dataset_schema(known: Manifest, path: str) -> FileSchema | None:
+def dataset_schema(known: State, path: str) -> FileSchema | None:
     """Return the schema of a dataset's files, None for delimited text."""
     return stored_schema(known.spec, path) if "fields" in known.spec["key"] else None
 

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import IN_PATH
+from mutator.dataset.state import State
 from mutator.formats.content import PathValues
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -22,7 +22,7 @@ from mutator.rules.partition_paths import values_of
 
 
 def with_path_fields(
-    config: Config, known: Manifest | None, master: Sequence[Source], feed: Sequence[Source], *, managed: bool
+    config: Config, known: State | None, master: Sequence[Source], feed: Sequence[Source], *, managed: bool
 ) -> tuple[Source, ...]:
     """Return the files of a master, with the fields in their paths.
 
@@ -39,7 +39,7 @@ def with_path_fields(
 
 
 def as_dataset(
-    known: Manifest | None, master: Sequence[Source], feed: Sequence[Source], other: Manifest | None
+    known: State | None, master: Sequence[Source], feed: Sequence[Source], other: State | None
 ) -> list[Source]:
     """Return the files of a dataset that is compared with a master, with the fields in their paths.
 
@@ -68,7 +68,7 @@ def _types(sources: Sequence[Source]) -> dict[str, Any]:
     return {field.name: field.type for one in typed for field in one.schema}
 
 
-def _stored_types(known: Manifest) -> dict[str, Any]:
+def _stored_types(known: State) -> dict[str, Any]:
     file_format = FILE_FORMATS[known.spec["format"]]
     return {field.name: field.type for field in file_format.stored(known.spec).schema} if file_format.typed else {}
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from mutator.config import Config
 from mutator.dataset import manifest
 from mutator.dataset.directory import check_files, read_manifest
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect import control_files
-from mutator.plan.inspect.avro_aliases import config_with_names, manifest_with_names, with_aliases
+from mutator.plan.inspect.avro_aliases import config_with_names, state_with_names, with_aliases
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
@@ -48,7 +48,7 @@ class Survey:
     """The inputs of a run, as the plan needs to know them."""
 
     master_path: str
-    manifest: Manifest | None
+    state: State | None  # of the master; None if mutator did not write it, or it has no rows yet
     master: tuple[Source, ...]  # of a partitioned master: one file of each form
     feed: tuple[Source, ...] = ()
     feed_paths: tuple[str, ...] = ()
@@ -72,18 +72,18 @@ class Survey:
     def other_names(self) -> Iterator[str]:
         """The names of the master's files, and of feed files that earlier runs have merged; they may be many."""
         yield from (source.name for source in self.master)
-        yield from (part.name for part in (() if self.manifest is None else self.manifest.feed))
+        yield from (part.name for part in (() if self.state is None else self.state.feed))
 
     @property
     def had_schema(self) -> bool:
         """Whether the master's manifest names its fields."""
-        return self.manifest is not None and "fields" in self.manifest.spec["key"]
+        return self.state is not None and "fields" in self.state.spec["key"]
 
 
 class Known(NamedTuple):
-    """What is known of a dataset: its manifest, None without one."""
+    """What is known of a dataset: its state, None if mutator did not write it."""
 
-    manifest: Manifest | None
+    state: State | None
 
 
 def survey_inputs(
@@ -118,7 +118,7 @@ def survey_feed(
 
     tables, dataset: as for ``survey_inputs``, which names the errors, too.
     """
-    master, known = survey.master_path, survey.manifest
+    master, known = survey.master_path, survey.state
     paths = tuple(absolute(path) for path in feed)
     output = read_schema(config.output.schema) if config.output.schema is not None else None
     named = _has_names(config, known)
@@ -153,13 +153,13 @@ def survey_feed(
     wanted = None if output is None else output[1]
     keeps_names = survey.versioned or survey.partitioned is not None
     if dataset is not None:
-        found = as_dataset(known, survey.master, found, dataset.manifest)
+        found = as_dataset(known, survey.master, found, dataset.state)
     both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
     survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
     if both.names:
         config = config_with_names(config, both.names)
-        known = None if known is None else manifest_with_names(known, both.names)
-        survey = replace(survey, manifest=known, names=both.names)
+        known = None if known is None else state_with_names(known, both.names)
+        survey = replace(survey, state=known, names=both.names)
     merged = [] if known is None else [file.name for file in known.feed]
     otherwise = survey.master[0].file_format if survey.master else ""
     _check_formats("feed", [source for source in found if not source.is_table], merged, otherwise)
@@ -223,7 +223,7 @@ def _has_other_sequences(config: Config, storage: Storage, master: str) -> bool:
     return "pattern" in order and order["pattern"] != recorded(config.rows.order.pattern)
 
 
-def _adopted(storage: Storage, master: str) -> Manifest | None:
+def _adopted(storage: Storage, master: str) -> State | None:
     """Return the manifest of an adopted master; None if it is damaged, which is a reason to adopt it."""
     try:
         return read_manifest(storage, master)
@@ -231,7 +231,7 @@ def _adopted(storage: Storage, master: str) -> Manifest | None:
         return None
 
 
-def _has_names(config: Config, known: Manifest | None) -> bool:
+def _has_names(config: Config, known: State | None) -> bool:
     """Return whether fields have names in a run, so that .csv means CSV.
 
     ``field.names`` alone does not give names to a dataset of delimited text, whose manifest knows fields by position.
@@ -258,7 +258,7 @@ def _probe_feed(
     return list(with_few_heads(found))
 
 
-def _feed_field_names(op_field: Any, known: Manifest, schema: FileSchema | None) -> tuple[str, ...]:
+def _feed_field_names(op_field: Any, known: State, schema: FileSchema | None) -> tuple[str, ...]:
     """Return the names of the fields of a feed row, in order, where the master is escaped text.
 
     The manifest has those of a master row; the op code is inserted at its ordinal.
@@ -279,7 +279,7 @@ def _adoption_notes(survey: Survey, partitions: Sequence[str], adopt: bool) -> t
     if partitions:
         lost = f"of its {counted(len(partitions), 'partition')} with manifests of their own are forgotten"
         return (f"the master is adopted: the tombstones, row sequences and merged feed files {lost}",)
-    if survey.manifest is None and any(file_names.is_data_file(source.name) for source in survey.master):
+    if survey.state is None and any(file_names.is_data_file(source.name) for source in survey.master):
         what = "is adopted" if adopt else f"was written by mutator and has lost its {manifest.DIRECTORY}/"
         return (f"the master {what}: its tombstones, row sequences and merged feed files are forgotten",)
     return ()

@@ -15,7 +15,7 @@ def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     """Raise ConfigError or DataError for a mistake that the first rows show; return warnings of probable mistakes."""
     check_roles(config, survey)
     samples = samples_of(config, survey)
-    check_delimiters(config, survey.manifest, samples)
+    check_delimiters(config, survey.state, samples)
     check_header_rows(config, samples)
     check_op_codes(config, samples)
     check_forgotten_op(config, survey)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, quoted
 from mutator.errors.parts import option, setting
@@ -28,11 +28,11 @@ _BACKSLASHES = re.compile(rb"\\+")
 _QUOTED = re.compile(rb'"[^"]*"')
 
 
-def check_delimiters(config: Config, known: Manifest | None, samples: Sequence[Sample]) -> None:
+def check_delimiters(config: Config, known: State | None, samples: Sequence[Sample]) -> None:
     """Raise an error for a file whose rows have another delimiter than the configured one.
 
     ConfigError for a first run in which no file has the configured one, else DataError.
-    known: the manifest of the master, or of the table.
+    known: the state of the master or table.
     """
     if (
         config.rows.text.count == 1

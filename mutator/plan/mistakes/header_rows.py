@@ -63,7 +63,7 @@ def _known_names(config: Config, survey: Survey) -> set[str]:
     schemas = [survey.dataset_schema, *(one.file_schema for one in files)]
     names = [name for found in schemas if found is not None and found.named for name in found.schema.names]
     with_rows = [one.header for one in files if one.width is not None]
-    names += [name for header in (*with_rows, recorded_header(survey.manifest)) for line in header for name in line]
+    names += [name for header in (*with_rows, recorded_header(survey.state)) for line in header for name in line]
     return {name.lower() for name in (*names, *called) if isinstance(name, str)}
 
 

@@ -51,7 +51,7 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
 
     IDs of other types than text have one form, to which those of the feed are converted.
     """
-    known = survey.manifest
+    known = survey.state
     if known is not None and not have_spellings(known.spec["key"]):
         return
     master, feed = (

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import quoted_value
 from mutator.errors.exceptions import check_each
@@ -29,7 +29,7 @@ _MERGED = 5  # names of merged files that new ones are compared with, the last o
 
 def order_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default."""
-    known = survey.manifest
+    known = survey.state
     by_file = [(sample.source, [*filter(None, sample.column(sample.positions.order))]) for sample in samples]
     if config.rows.order.type == "string" and config.rows.order.field is not None:
         for sources in (survey.master[:_TYPED_FILES], survey.feed[:_TYPED_FILES]):
@@ -61,7 +61,7 @@ def highest_order(config: Config, order_type: str) -> Any:
         ) from None
 
 
-def _text_warnings(config: Config, known: Manifest | None, facts: Facts) -> Iterator[str]:
+def _text_warnings(config: Config, known: State | None, facts: Facts) -> Iterator[str]:
     """Yield a warning if numbers or times are in another order as text. Raises ConfigError for them.
 
     An explicit ``temporal.ordering.field.type=string`` confirms the order of numbers as text, and a manifest has
@@ -87,7 +87,7 @@ def _text_warnings(config: Config, known: Manifest | None, facts: Facts) -> Iter
         yield from _wrong_order(config, known, form, pair, cure)
 
 
-def _wrong_order(config: Config, known: Manifest | None, form: str, pair: str, cure: str) -> Iterator[str]:
+def _wrong_order(config: Config, known: State | None, form: str, pair: str, cure: str) -> Iterator[str]:
     """Raise ConfigError where the order of text is wrong; yield a warning where a manifest has decided the type.
 
     pair: two values that show it; "" without any.
@@ -142,10 +142,10 @@ def check_sequences(config: Config, survey: Survey) -> None:
     Names of files that were merged before count, too.
     """
     check_each(partial(_check_sequence, config), survey.feed)
-    order = {} if survey.manifest is None else survey.manifest.spec["order"]
+    order = {} if survey.state is None else survey.state.spec["order"]
     if config.rows.order.pattern is not None or order.get("pattern") is not None:  # the last is a conflict of its own
         return
-    merged = [part.name for part in survey.manifest.feed[-_MERGED:]] if survey.manifest is not None else []
+    merged = [part.name for part in survey.state.feed[-_MERGED:]] if survey.state is not None else []
     found = contradiction([*(source.name for source in survey.feed), *merged])
     if found is not None:
         why, pattern = found

@@ -32,7 +32,7 @@ _OF_FEEDS = frozenset(("feed", "incr", "incremental", "increment", "delta", "upd
 
 def check_roles(config: Config, survey: Survey) -> None:
     """Raise ConfigError if master and feed are probably swapped."""
-    if survey.manifest is not None or not survey.master:
+    if survey.state is not None or not survey.master:
         return  # it was the master of an earlier run, or there is nothing to be taken for it
     path = survey.master_path
     names = {posixpath.basename(feed) for feed in survey.feed_paths}
@@ -81,7 +81,7 @@ def _feed_has_no_sequences(survey: Survey) -> bool:
 
 def role_warnings(config: Config, survey: Survey) -> Iterator[str]:
     """Yield warnings on a master with delete files or of a bridge, and on a feed that is a master."""
-    if survey.manifest is None and survey.master:
+    if survey.state is None and survey.master:
         if deletes := _deletes_in_master(config, survey):
             shown = file_names.first_few([source.name for source in deletes])
             yield (
@@ -89,7 +89,7 @@ def role_warnings(config: Config, survey: Survey) -> Iterator[str]:
                 "as records; are master and feed swapped?"
             )
         return
-    if survey.manifest is not None and manifest.is_of_bridge(survey.manifest):
+    if survey.state is not None and survey.state.is_of_bridge:
         yield (
             f"{without_secrets(survey.master_path)}: mutator bridge wrote this master: the tombstones and the list of "
             "merged feed files of its runs are with their text copy, and this run does not know them; merge with "
@@ -138,7 +138,7 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
     The first rows of some files are compared, in formats with names for fields.
     """
     fields = config.rows.key.partitions
-    if not fields or survey.manifest is not None:
+    if not fields or survey.state is not None:
         return
     in_feed = {
         name

@@ -112,11 +112,11 @@ def _is_text(data_type: Any) -> bool:
 def _sampled_master(survey: Survey) -> list[Source]:
     """Return the files of the master whose first bytes are known, with the dialect that a manifest has."""
     found = [source for source in survey.master if source.head]
-    if survey.manifest is None or all(source.file_format == "text" for source in found):
+    if survey.state is None or all(source.file_format == "text" for source in found):
         return found
     from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
 
-    spec = survey.manifest.spec
+    spec = survey.state.spec
     return [replace(source, dialect=stored_dialect(source.stored or spec, source.dialect)) for source in found]
 
 
@@ -172,7 +172,7 @@ class _Widths:
     def of(cls, config: Config, survey: Survey) -> _Widths:
         feed = max((source.width or 0 for source in survey.feed), default=0)
         master = max((source.width or 0 for source in survey.master), default=0)
-        known = survey.manifest
+        known = survey.state
         if known is None:
             has_op = config.rows.ops.in_master if config.rows.ops.in_master is not None else master >= feed
             return cls(feed, master, has_op)

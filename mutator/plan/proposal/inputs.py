@@ -11,7 +11,7 @@ from typing import Any
 
 from mutator.config import Config, parse
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.files import lines
@@ -54,7 +54,7 @@ class GivenInputs:
 
     feed: Side
     master: Side | None  # None: there is no master yet
-    manifest: Manifest | None
+    state: State | None
     control_suffix: str | None
     dialect: ProposedDialect | None  # None: no file is delimited
     delimited: tuple[str, ...]  # paths of delimited files, in the order of the dialect's headers
@@ -167,7 +167,7 @@ def _spread(entries: Sequence[Entry], most: int) -> list[Entry]:
     return [entries[number * (len(entries) - 1) // (most - 1)] for number in range(most)]
 
 
-def _master(config: Config, master: str, wanted: str | None) -> tuple[Side, Manifest | None]:
+def _master(config: Config, master: str, wanted: str | None) -> tuple[Side, State | None]:
     storage, path = located(master)
     entry = storage.stat(path)
     if entry is None:
@@ -184,7 +184,7 @@ def _master(config: Config, master: str, wanted: str | None) -> tuple[Side, Mani
     return _side(config, master, path, entries, wanted), None
 
 
-def _with_dialect(source: Source, known: Manifest) -> Source:
+def _with_dialect(source: Source, known: State) -> Source:
     if source.file_format == "text":
         return source
     from mutator.plan.rows.column_rows import stored_dialect  # loads all formats
@@ -192,7 +192,7 @@ def _with_dialect(source: Source, known: Manifest) -> Source:
     return replace(source, dialect=stored_dialect(source.stored or known.spec, source.dialect))
 
 
-def _delimiter_of(known: Manifest | None) -> bytes | None:
+def _delimiter_of(known: State | None) -> bytes | None:
     """Return the delimiter in the manifest of delimited text."""
     if known is None or known.spec["format"] != "text":
         return None

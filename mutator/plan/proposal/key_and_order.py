@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors.display import counted, quoted_value
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice, Value
@@ -20,7 +20,7 @@ _SOME_REASON = 2  # score of a field that may have the order value, for more tha
 
 
 def key_of(
-    inputs: Inputs, layout: Layout, known: Manifest | None, settings: Mapping[str, Any], op: str | None
+    inputs: Inputs, layout: Layout, known: State | None, settings: Mapping[str, Any], op: str | None
 ) -> RecordId | None:
     """Return the record ID: that of the user, of the master's manifest, or of the first rows. op: the op code field."""
     if ID in settings:
@@ -34,7 +34,7 @@ def key_of(
     return record_id(inputs, op)
 
 
-def _recorded(ordinal: int, known: Manifest, op: str | None, inputs: Inputs) -> str:
+def _recorded(ordinal: int, known: State, op: str | None, inputs: Inputs) -> str:
     """Return the field of the feed at an ordinal of a managed master, whose rows may lack the op code."""
     lacks_op = op is not None and known.spec["op code"] is None
     if inputs.named:  # by a header of delimited text
@@ -68,7 +68,7 @@ def _and(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def recorded_order(known: Manifest, inputs: Inputs, layout: Layout, op: str | None) -> list[Choice]:
+def recorded_order(known: State, inputs: Inputs, layout: Layout, op: str | None) -> list[Choice]:
     """Return the settings of the order in a manifest."""
     order = known.spec["order"]
     if order["by"] == "file name":

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import Config, parse
-from mutator.dataset.manifest import is_without_key
 from mutator.errors.display import counted, hidden_values, quoted
 from mutator.plan.inspect.delete_files import check_delete_directories, named_like_deletes
 from mutator.plan.proposal.choices import Choice, Proposal
@@ -129,7 +128,7 @@ def _roles(
     inputs = layout.inputs(op, has_master=has_master)
     operations = _operations(inputs, layout, given, config, op)
     # A bridge leaves the key to the first run.
-    recorded = None if given.manifest is None or is_without_key(given.manifest) else given.manifest
+    recorded = None if given.state is None or given.state.is_without_key else given.state
     key = key_of(inputs, layout, recorded, settings, op)
     choices = [key_choice(key, layout)]
     ids = key.fields if key is not None else ()
@@ -146,7 +145,7 @@ def _roles(
                 found = [one for one in fields if one.field == field]
                 choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
     choices += operations
-    partitioned = partition_choice(inputs.master, inputs.feed) if given.manifest is None else None
+    partitioned = partition_choice(inputs.master, inputs.feed) if given.state is None else None
     if partitioned is not None:
         choices.append(partitioned)
         if ids and (repeated := repeated_in_other_partitions(inputs.master, ids)):

@@ -85,7 +85,7 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
 
     layout_names = name_layouts(run, layouts, layout_of)
     spec = rows.spec(run, "avro", collapsed(result))
-    known = survey.manifest
+    known = survey.state
     same = known is not None and all(known.spec.get(name) == spec.get(name) for name in ("format", "schema", IN_PATH))
     return RowPlan(
         block_type="avro",
@@ -135,7 +135,7 @@ def _files(run: SchemaRun) -> list[_File]:
         except NotReadable as fault:
             raise error("damaged", path=source.path, why=fault) from None
     samples_only = not survey.master or survey.partitioned is not None  # the manifest has the master's schema
-    if survey.manifest is not None and samples_only and survey.dataset_schema is not None:
+    if survey.state is not None and samples_only and survey.dataset_schema is not None:
         found.insert(0, _file(survey.master_path, survey.dataset_schema.native, False))
     return found
 

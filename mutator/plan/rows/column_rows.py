@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.dataset.manifest import is_without_key
 from mutator.dataset.partition_index import IN_PATH
 from mutator.errors import error
 from mutator.errors.parts import setting
@@ -29,7 +28,7 @@ _PATH_FIELDS = "partitioned by"  # in a specification: fields of a Hive table wh
 
 def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     """Decide the result's schema and the layouts of all files. output: the file format to write."""
-    known = run.survey.manifest
+    known = run.survey.state
     known_spec = known.spec if known is not None else {}
     in_micros = (run.config.output.nanos or ("reject" if run.survey.versioned else "keep")) == "reject"
     found = resolve_schema(run, lambda data_type: stored_as(data_type, output, in_micros))
@@ -44,7 +43,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     same = known is not None and all(known_spec.get(name) == spec.get(name) for name in _AS_WRITTEN)
     rewrites = (
         known is not None
-        and not is_without_key(known)
+        and not known.is_without_key
         and not same
         and not run.survey.partitioned
         and not run.survey.versioned

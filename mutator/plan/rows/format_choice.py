@@ -4,7 +4,7 @@ The modules of rows with a schema load Avro and all file formats, so only runs t
 """
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.plan.inspect.survey import Survey
@@ -24,14 +24,14 @@ def row_plan(config: Config, survey: Survey) -> RowPlan:
 
 def _check_files(config: Config, survey: Survey) -> None:
     """Raise ConfigError if nothing shows which fields the rows have: there is no file, and settings name fields."""
-    if survey.feed or survey.master or survey.manifest is not None or survey.output_schema is not None:
+    if survey.feed or survey.master or survey.state is not None or survey.output_schema is not None:
         return
     called = any(isinstance(one, str) for one in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field))
     if not config.rows.text.names and (called or config.output.format not in (None, "text")):
         raise error("feed.none", path=", ".join(map(without_secrets, survey.feed_paths)))
 
 
-def stored_row_plan(known: Manifest) -> RowPlan:
+def stored_row_plan(known: State) -> RowPlan:
     """Return the row plan of a dataset, as its manifest describes it."""
     if "fields" not in known.spec["key"]:
         return stored_text_row_plan(known)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import IN_PATH, SPEC, earlier_forms, form_of, stored_fields
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -40,7 +40,7 @@ class Partitioning:
         return {SPEC: {"by": text_of(self.fields), "scope": self.scope, **types}, **in_path}
 
 
-def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known: Manifest | None) -> Partitioning:
+def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known: State | None) -> Partitioning:
     """Return the partitioning of a run's master.
 
     fields, scope: those of the configuration, if it has any: the sources of these fields may be ordinals of feed rows.
@@ -51,7 +51,7 @@ def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known
 
 
 def with_fields_in_path(
-    one: Partitioning, names: Sequence[str], columns: str | None, known: Manifest | None, output: str
+    one: Partitioning, names: Sequence[str], columns: str | None, known: State | None, output: str
 ) -> Partitioning:
     """Return a partitioning with the fields that files of a format have in the names of their directories alone.
 

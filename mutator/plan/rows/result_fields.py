@@ -196,7 +196,7 @@ def base_version(
         path, file_schema = survey.output_schema
         return SchemaVersion(checked(file_schema.schema, path), path, True, False, file_schema.defaults)
     whole = [version for version in feed if not version.partial]
-    own = list(master[:1] if survey.manifest is not None else master[-1:])
+    own = list(master[:1] if survey.state is not None else master[-1:])
     found = whole[-1:] or own or list(feed[-1:])
     if whole and master and _comes_late(survey, whole[-1].path):
         found = list(master[:1])
@@ -226,7 +226,7 @@ def _in_order_of(master: SchemaVersion, base: SchemaVersion) -> SchemaVersion:
 
 def _comes_late(survey: Survey, path: str) -> bool:
     """Return whether a feed file is older than the one that gave the master its fields, and so changes none."""
-    known = survey.manifest
+    known = survey.state
     before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
     sequence = next(source.sequence for source in survey.feed if source.path == path)
     return before is not None and sequence is not None and sequence < before

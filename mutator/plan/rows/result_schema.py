@@ -138,7 +138,7 @@ def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
     config, survey = run.config, run.survey
     if not survey.versioned:  # the files of a table keep all fields
         columns = config.output.columns_of_partitions
-        partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.manifest, output)
+        partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.state, output)
     order_type = order_type_of(
         config.rows.order.type, schema, run.fields, run.base.path, stated=config.rows.order.stated
     )

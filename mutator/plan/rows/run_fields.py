@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
@@ -84,7 +84,7 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         plain = isinstance(one.source, int) and one.name in (number, f"{number}_{one.transform}")
         return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
-    partitioning = partitioning_of(config.rows.key.partitions, config.rows.key.scope, survey.manifest)
+    partitioning = partitioning_of(config.rows.key.partitions, config.rows.key.scope, survey.state)
     try:  # now that ordinals have names, a manifest may not be able to have the fields
         levels = checked_fields(tuple(map(level, partitioning.fields)))
     except ValueError as fault:
@@ -268,7 +268,7 @@ def defaults_spec(defaults: Mapping[str, str], schema: Any) -> dict[str, Any]:
     return {DEFAULTS: found} if found else {}
 
 
-def with_stored_defaults(config: Config, known: Manifest | None) -> Config:
+def with_stored_defaults(config: Config, known: State | None) -> Config:
     """Return a configuration with the defaults in a partitioned master's manifest; its own defaults come first."""
     stored = known.spec.get(DEFAULTS) if known is not None else None
     return (
@@ -283,7 +283,7 @@ def schema_sequence_spec(config: Config, survey: Survey, versions: Sequence[Sche
 
     versions: those of the run's files, which mark files of deletes as partial.
     """
-    known = survey.manifest
+    known = survey.state
     partial = {version.path for version in versions if version.partial}
     before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
     whole = [one for one in survey.feed if one.path not in partial and not is_delete_source(config, one)]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import IN_PATH, stored_fields
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import setting
@@ -47,7 +47,7 @@ from mutator.rules.schema_evolution import SchemaVersion
 
 def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
-    known = survey.manifest
+    known = survey.state
     config = with_stored_defaults(config, known)
     if known is not None and not survey.had_schema:
         raise error(
@@ -107,7 +107,7 @@ def _warnings_on_fields(
     left_out = left_out_fields(config, base, feed, op)
     if not master:
         return left_out
-    own = master if survey.manifest is not None else master[::-1]
+    own = master if survey.state is not None else master[::-1]
     unplaced = {*in_path, *(name for one in survey.master for name, _ in one.in_path)}
     return (*changed_fields(config, base, own, op, unplaced, is_table=source.is_table), *left_out)
 
@@ -120,7 +120,7 @@ def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
 
 
 def _output_format(config: Config, survey: Survey) -> str:
-    known = survey.manifest
+    known = survey.state
     before = known.spec["format"] if known is not None else None
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
     output = config.output.format or before or first
@@ -182,7 +182,7 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
         )
     _check_text(config, (*survey.master, *survey.feed))
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
-    if survey.manifest is not None and (not master or survey.partitioned is not None):
+    if survey.state is not None and (not master or survey.partitioned is not None):
         file_schema = survey.dataset_schema
         assert file_schema is not None
         # The other files of a partitioned master are one of each form; its manifest has the fields of the whole.
@@ -236,7 +236,7 @@ def _check_directories(master: Sequence[SchemaVersion], feed: Sequence[SchemaVer
                 raise error("schema.directory", path=version.path, field=name)
 
 
-def stored_schema_row_plan(known: Manifest) -> RowPlan:
+def stored_schema_row_plan(known: State) -> RowPlan:
     """Return the row plan of a dataset with a schema, as its manifest describes it."""
     spec = dict(known.spec)
     file_format = FILE_FORMATS[spec["format"]]

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.config import Config
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import stored_fields
+from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, setting
@@ -47,7 +47,7 @@ def _first_width(sources: Iterable[Source]) -> int | None:
 
 def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
     """Return the widths of feed and master rows (None: any), and whether the master has op codes."""
-    known, has_op = survey.manifest, config.rows.ops.field is not None
+    known, has_op = survey.state, config.rows.ops.field is not None
     count = config.rows.text.count
     recorded = known.spec["width"] if known else None
     if count == "any" or (count == "auto" and recorded == "any"):
@@ -128,7 +128,7 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
 
 def _standard(config: Config, survey: Survey) -> str:
     """Return the path of the feed file that alone says how many fields a row has; empty if most others agree."""
-    has_width = survey.manifest is not None and isinstance(survey.manifest.spec["width"], int)
+    has_width = survey.state is not None and isinstance(survey.state.spec["width"], int)
     feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
     first = _first_with_rows(feed)
     if config.rows.text.count != "auto" or has_width or first is None or _first_with_rows(survey.master) is not None:
@@ -141,7 +141,7 @@ def _width_from(config: Config, survey: Survey) -> str:
     """Return why a row has as many fields as ``_decide_widths`` has decided, for messages."""
     if isinstance(config.rows.text.count, int):
         return f"{setting('field.count')} is {config.rows.text.count}"
-    if survey.manifest is not None and isinstance(survey.manifest.spec["width"], int):
+    if survey.state is not None and isinstance(survey.state.spec["width"], int):
         return f"{MASTER}'s manifest says so"
     feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
     first = _first_with_rows(survey.master) or _first_with_rows(feed)
@@ -156,7 +156,7 @@ def _check_names(config: Config, survey: Survey, feed_width: int | None) -> None
     names = config.rows.text.names
     if not names or feed_width in (None, len(names)) or isinstance(config.rows.text.count, int):
         return
-    known = survey.manifest
+    known = survey.state
     if known is not None and isinstance(known.spec["width"], int):
         path, width, whose = survey.master_path, known.spec["width"], "by its manifest, a row"
     else:
@@ -263,7 +263,7 @@ def layout_of_ids(deletes: RowLayout) -> RowLayout:
 def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     """Decide how a run over delimited text reads and writes rows. Raises ConfigError and DataError."""
     _check_settings(config)
-    known = survey.manifest
+    known = survey.state
     feed_width, master_width, op_in_master = _decide_widths(config, survey)
     _check_names(config, survey, feed_width)
     partitioning = partitioning_of(config.rows.key.partitions, config.rows.key.scope, known)
@@ -298,7 +298,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
 
 def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> tuple[str, ...]:
     warnings = []
-    is_guess = survey.manifest is None and config.rows.ops.in_master is None and survey.master
+    is_guess = survey.state is None and config.rows.ops.in_master is None and survey.master
     if op_in_master and feed.cut_op and is_guess:
         warnings.append(
             f"{MASTER}'s rows are as wide as the feed's, so field {config.rows.ops.field} is read as their op code, "
@@ -327,7 +327,7 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
     return tuple(warnings)
 
 
-def stored_text_row_plan(known: Manifest) -> RowPlan:
+def stored_text_row_plan(known: State) -> RowPlan:
     """Return the row plan of a dataset of delimited text, as its manifest describes it."""
     spec = dict(known.spec)
     order, by_file_name = spec["order"], spec["order"]["by"] == "file name"
@@ -370,7 +370,7 @@ def _delimiter(spec: dict[str, str]) -> Delimiter:
     return delimiter.parse(spec["regex"])
 
 
-def _spec(config: Config, written: RowLayout, known: Manifest | None) -> dict[str, Any]:
+def _spec(config: Config, written: RowLayout, known: State | None) -> dict[str, Any]:
     """Return the specification of written rows, for the manifest: the next run must agree with it."""
     width: int | str | None = written.width
     if config.rows.text.count == "any" or (config.rows.text.count == "auto" and known and known.spec["width"] == "any"):
@@ -389,7 +389,7 @@ def _spec(config: Config, written: RowLayout, known: Manifest | None) -> dict[st
 def _header_spec(config: Config, survey: Survey, op_in_master: bool) -> dict[str, Any]:
     """Return the header for the manifest, if a file of this run or of an earlier one had a header."""
     feed, master = by_age(survey.feed), by_age(survey.master)
-    header = header_to_record(config, feed, master, survey.manifest, op_in_master=op_in_master)
+    header = header_to_record(config, feed, master, survey.state, op_in_master=op_in_master)
     return {HEADER: [list(line) for line in header]} if header else {}
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from mutator.config import Config
 from mutator.dataset.commits import Commit, Restored
 from mutator.dataset.directory import differing_parts, read_manifest
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.dataset.version_log import NONE, Log, next_commit
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import BUSY, suppressed
@@ -174,7 +174,7 @@ def restore(path: str, to: int, config: Config) -> RunOutcome:
             one.clock(),
             dataset=manifest.commit.id,
             path=found.path.removeprefix(base.path + "/"),
-            records=sum(part.rows for part in manifest.files),
+            records=manifest.commit.records,
             restored=Restored(version=to),
         )
         stopped: int | None = None
@@ -196,7 +196,7 @@ def restore(path: str, to: int, config: Config) -> RunOutcome:
         return replace(_outcome(one, tuple(recovered.actions), stopped), restored=to)
 
 
-def _restorable(base: Base, log: Log, to: int) -> tuple[FoundDataset, Manifest]:
+def _restorable(base: Base, log: Log, to: int) -> tuple[FoundDataset, State]:
     if to not in (0, *log.numbers()):
         raise _cannot_restore(base, log, base.given, f"there is no version {to}")
     wanted = log.read(to).dataset if to else None

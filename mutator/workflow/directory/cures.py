@@ -19,8 +19,8 @@ from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import differing_files, differing_parts, read_manifest, whole_copy
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.manifest import Manifest
 from mutator.dataset.partition_index import SPEC
+from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
 from mutator.rules import file_names
@@ -63,7 +63,7 @@ def difference(directory: str, part: FileEntry) -> str | None:
         return "it is missing" if fault.kind == "storage.missing" else str(fault)
 
 
-def damaged_parts(base: Base, directory: str, known: Manifest) -> list[tuple[FileEntry, str]]:
+def damaged_parts(base: Base, directory: str, known: State) -> list[tuple[FileEntry, str]]:
     """Return the files of a dataset that were found damaged, and that still are, each with its difference."""
     noted = {(one.path, one.checksum) for one in notes(base)}
     parts = [part for part in known.parts() if (part.path, part.checksum) in noted]
@@ -221,7 +221,7 @@ def _whole_files(base: Base, master: str, parts: Sequence[FileEntry]) -> list[st
     return [f"copy {file_names.first_few(found, _COPIED)}"]
 
 
-def _is_part_whole(path: str, known: Manifest, wanted: FileEntry) -> bool:
+def _is_part_whole(path: str, known: State, wanted: FileEntry) -> bool:
     """Return whether a dataset has a file, with its content."""
     named = any((part.path, part.checksum) == (wanted.path, wanted.checksum) for part in known.parts())
     return named and difference(path, wanted) is None

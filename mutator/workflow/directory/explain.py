@@ -10,7 +10,6 @@ from mutator.config import Config
 from mutator.dataset.commits import RESTORE, RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.feed_filters import FeedFilters, read_filters
-from mutator.dataset.manifest import settings_of_run
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
@@ -110,7 +109,7 @@ class _Base(ExplainedPlace):
             return config_by(filters.settings)
         if known is None or not version.feed or version.feed[0] not in known.feed:
             return None
-        return config_by(settings_of_run(known, version.feed[0].committed))
+        return config_by(known.settings_of_run(version.feed[0].committed))
 
     def skipped(self, steps: Sequence[ChainStep]) -> Mapping[str, Sequence[str]]:
         """Return by run the paths of files with mutations of the key that it skipped: they had been merged before.

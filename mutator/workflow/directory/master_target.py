@@ -189,7 +189,7 @@ class MasterTarget(Target):
             run.clock(),
             dataset=made.commit.id,
             path=f"output/{run.id}",
-            records=sum(part.rows for part in made.files),
+            records=made.commit.records,
             counts={**made.commit.counts, **({bad_files.COUNT: len(bad)} if bad else {})},
             claim=_claim(run),
             feed=_merged_feed(run),

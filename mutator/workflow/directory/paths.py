@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.formats.files.file_formats import format_of_suffix
@@ -152,7 +152,7 @@ def probe_dataset(storage: Storage, path: str) -> FoundDataset:
     """Return the dataset in a directory."""
     name = posixpath.basename(path)
     try:
-        known: Manifest | None = read_manifest(storage, path)
+        known: State | None = read_manifest(storage, path)
     except MutatorError as fault:
         if fault.kind not in ("manifest.damaged", "manifest.newer", "storage.missing"):
             raise

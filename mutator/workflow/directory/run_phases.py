@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.config import Config
 from mutator.dataset.commits import Arrived, Commit
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.dataset.version_log import UNCHANGED
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
@@ -52,7 +52,7 @@ class Merged:
 
     skipped: tuple[str, ...]  # names of feed files that earlier versions have
     report: Any = None
-    manifest: Manifest | None = None  # of the dataset that the commit makes the master
+    manifest: State | None = None  # of the dataset that the commit makes the master
     version: int | None = None  # that the merge has committed to a table
 
     @property

@@ -21,7 +21,7 @@ from mutator.config import Config
 from mutator.dataset import manifest
 from mutator.dataset.commit.staging import SUCCESS
 from mutator.dataset.directory import differing_parts, read_manifest
-from mutator.dataset.manifest import Manifest
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
@@ -201,7 +201,7 @@ def run_partitions(
             known = _manifest_at(storage, path)
             assert known is not None
             if fresh is None:
-                counts = {"output rows": sum(part.rows for part in known.files)}
+                counts = {"output rows": known.commit.records}
                 done.append(PartitionRun(directory, "carried", counts, before))
             else:
                 done.append(PartitionRun(directory, "merged", known.commit.counts, before))
@@ -236,7 +236,7 @@ def _config_of_partitions(config: Config) -> Config:
     return replace(config, rows=replace(config.rows, key=replace(config.rows.key, partitions=(), scope=None)))
 
 
-def _manifest_at(storage: Storage, path: str) -> Manifest | None:
+def _manifest_at(storage: Storage, path: str) -> State | None:
     """Return the manifest of a finished partition; None if it is not there yet."""
     return read_manifest(storage, path) if storage.stat(posixpath.join(path, manifest.PATH)) is not None else None
 

@@ -1,8 +1,12 @@
-"""The state of a table: what its commits up to a version say together, apart from its files and masks.
+"""The state of a place at a version: what its commits up to it say together. A place is a dataset or a table.
 
-The rows of a partition are in buckets by the hash of their keys, modulo a number. A partition begins with the number
-that the table was created with; where it outgrows that, a compaction doubles it. Every extent says which number it was
-written with, so nothing else has to change at once: extents of both numbers lie side by side until they are compacted.
+A manifest and a checkpoint are two codecs of a state. The state of a dataset has its files; those of a table, which may
+be a million, are columns beside its state, with the masks of their rows: a ``Snapshot``.
+
+The rows of a partition of a table are in buckets by the hash of their keys, modulo a number. A partition begins with
+the number that the table was created with; where it outgrows that, a compaction doubles it. Every extent says which
+number it was written with, so nothing else has to change at once: extents of both numbers lie side by side until they
+are compacted.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import pyarrow as pa
 
 from mutator.dataset.commits import Cleaned, Commit, FeedFile, Left, Restored
 from mutator.dataset.file_entry import Extent, FileEntry
-from mutator.dataset.partition_index import earlier_forms, form_of
+from mutator.dataset.partition_index import SPEC, earlier_forms, form_of
 from mutator.rules.absences import Absence
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
@@ -149,15 +153,33 @@ class Cleaning:
 
 
 @dataclass(frozen=True)
-class State:
-    """What a table knows at a version, apart from its files and masks."""
+class FeedSettings:
+    """How feed files were read and merged, by all runs from a commit time on until the next settings."""
 
-    version: Commit  # without its files
-    spec: Mapping[str, Any] | None  # the present specification; None before the first rows
+    since: str
+    settings: Mapping[str, Any]  # by their published names: text, or lists of texts and numbers
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that the next commit must know of a place."""
+
+    commit: Commit  # without its files and feed
+    spec: Mapping[str, Any]  # key, order, delimiter, width, op code: another one is an error; empty before any rows
+    known: KnownFeed = field(default_factory=KnownFeed)
+    # Full snapshots that may have left tombstones by absence, oldest first. Of a table, those of all versions: a
+    # restore may bring any tombstone back.
+    absences: tuple[Absence, ...] = ()
+    # Of a dataset.
+    files: tuple[FileEntry, ...] = ()  # with rows of records
+    beside: tuple[FileEntry, ...] = ()  # the other ones
+    copy: str | None = None  # path of a second manifest with the same bytes; earlier datasets have none
+    changes: bool = False  # the run wrote the rows that it changed, if there were any
+    feed_settings: tuple[FeedSettings, ...] = ()  # oldest first; runs before the first ones recorded none
+    # Of a table.
     schemas: Mapping[int, Mapping[str, Any]] = field(
         default_factory=dict
     )  # version -> form that its files began with; negative: of a dataset that it took over
-    known: KnownFeed = field(default_factory=KnownFeed)
     settings: Mapping[str, Any] = field(default_factory=dict)  # of version 0
     transactions: Mapping[str, int] = field(default_factory=dict)  # application -> number of its last one
     tags: Mapping[str, int] = field(default_factory=dict)  # name -> version that it protects
@@ -165,17 +187,40 @@ class State:
     cleaning: Cleaning = field(default_factory=Cleaning)
     # Those of ``schemas`` that began in versions which a restore undid: only files of such versions have them.
     undone: frozenset[int] = frozenset()
-    absences: tuple[Absence, ...] = ()  # of all versions: a restore may bring any tombstone back
 
-    @property
-    def buckets(self) -> BucketCounts:
-        """The numbers of buckets that the next files are written with."""
-        return BucketCounts(self.version.buckets, self.larger)
+    def parts(self) -> tuple[FileEntry, ...]:
+        """Return every file of a dataset except the manifest itself."""
+        return (*self.files, *self.beside)
 
     @property
     def feed(self) -> tuple[FeedFile, ...]:
         """The feed files that are known to be merged."""
         return self.known.files
+
+    @property
+    def bucket_count(self) -> int | None:
+        """The number of buckets by key hash; None if partitions have their own, or files have none."""
+        return None if SPEC in self.spec else self.commit.buckets or None
+
+    @property
+    def is_without_key(self) -> bool:
+        """Whether a dataset was exported or imported, and no run has set its key yet."""
+        return bool(self.spec["key"].get("fields") == [])
+
+    @property
+    def is_of_bridge(self) -> bool:
+        """Whether a dataset is a table that a bridge has written, whose state is with its text copy."""
+        return self.is_without_key and self.spec["format"] != "escaped"
+
+    def settings_of_run(self, committed: str) -> Mapping[str, Any] | None:
+        """Return the settings by which a run read its feed, given its commit time; None: they were not recorded."""
+        found = [one.settings for one in self.feed_settings if one.since <= committed]
+        return found[-1] if found else None
+
+    @property
+    def buckets(self) -> BucketCounts:
+        """The numbers of buckets that the next files of a table are written with."""
+        return BucketCounts(self.commit.buckets, self.larger)
 
     @property
     def schema(self) -> int:
@@ -193,7 +238,7 @@ class State:
         return self.schema if self.schemas and present == form_of(spec) else number
 
     def after(self, version: Commit) -> State:
-        """Return the state after the next version."""
+        """Return the state of a table after the next version."""
         if version.restored is not None:
             return self._restored(version, version.restored)
         spec, schemas = self.spec, self.schemas
@@ -202,7 +247,6 @@ class State:
             if self.schema_after(spec, version.number) == version.number:
                 added = {} if version.defaults is None else {DEFAULTS: version.defaults}
                 schemas = {**schemas, **earlier_forms(spec), version.number: {**form_of(spec), **added}}
-        known = self.known.after(version.feed_since or "", version.feed)
         transactions = self.transactions
         if version.transaction is not None:
             application, number = version.transaction
@@ -210,31 +254,28 @@ class State:
         tags = self.tags
         if version.tags or version.untagged:
             tags = {**{name: number for name, number in tags.items() if name not in version.untagged}, **version.tags}
-        larger = self.buckets.after(extent for file in version.files for extent in file.extents).larger
         cleaning = self.cleaning
         if version.cleaned is not None:
             cleaning = cleaning.after(version.number, version.committed, version.cleaned)
-        absences = (*self.absences, *version.absences)
-        return State(
-            _bare(version),
-            spec,
-            schemas,
-            known,
-            self.settings,
-            transactions,
-            tags,
-            larger,
-            cleaning,
-            self.undone,
-            absences,
+        return replace(
+            self,
+            commit=bare(version),
+            spec=spec,
+            known=self.known.after(version.feed_since or "", version.feed),
+            absences=(*self.absences, *version.absences),
+            schemas=schemas,
+            transactions=transactions,
+            tags=tags,
+            larger=self.buckets.after(extent for file in version.files for extent in file.extents).larger,
+            cleaning=cleaning,
         )
 
     def _restored(self, version: Commit, restored: Restored) -> State:
         """Return the state after a restore: that of the earlier version, with the tags of the newest one."""
         return replace(
             self,
-            version=_bare(version),
-            spec=restored.spec,
+            commit=bare(version),
+            spec=restored.spec or {},
             known=KnownFeed(restored.feed),
             transactions=restored.transactions,
             undone=frozenset(self.schemas.keys() - set(restored.forms)),
@@ -247,10 +288,11 @@ class State:
 
 def first_state(version: Commit) -> State:
     """Return the state of version 0 of a table."""
-    return State(_bare(version), None, settings=version.settings)
+    return State(bare(version), {}, settings=version.settings)
 
 
-def _bare(version: Commit) -> Commit:
+def bare(version: Commit) -> Commit:
+    """Return a commit without what the state after it has elsewhere."""
     nothing: Any = {"files": (), "removed": (), "index": (), "withdrawn": (), "rejected": (), "feed": ()}
     return replace(
         version, **nothing, claim=None, given_up=(), tags={}, untagged=(), cleaned=None, restored=None, absences=()

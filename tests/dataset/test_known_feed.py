@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mutator.dataset.commits import FeedFile
-from mutator.dataset.versions.state import KnownFeed
+from mutator.dataset.state import KnownFeed
 
 VERSIONS = st.lists(
     st.tuples(st.lists(st.sampled_from("abc"), max_size=3, unique=True), st.integers(0, 4), st.booleans()), max_size=8
