@@ -198,9 +198,19 @@ class State:
         return self.known.files
 
     @property
+    def is_partitioned(self) -> bool:
+        """Whether rows are in partitions."""
+        return SPEC in self.spec
+
+    @property
+    def key_scope(self) -> str:
+        """Where a record ID has one record: in the "table", or in each "partition"."""
+        return str(self.spec[SPEC]["scope"]) if self.is_partitioned else "table"
+
+    @property
     def bucket_count(self) -> int | None:
         """The number of buckets by key hash; None if partitions have their own, or files have none."""
-        return None if SPEC in self.spec else self.commit.buckets or None
+        return None if self.is_partitioned else self.commit.buckets or None
 
     @property
     def is_without_key(self) -> bool:

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from mutator.dataset.commits import COMPACT, OVERWRITES, RESTORE, Commit
 from mutator.dataset.file_entry import DATA, FileEntry
-from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.hidden_rows import Hidden
 from mutator.dataset.versions.key_index import encoded_keys
 from mutator.dataset.versions.masks import Masks, index_of, older_rows, own_rows
@@ -79,10 +78,9 @@ class ChangedRows:
         schema of the rows.
         """
         typed_as = typed_as or after
-        spec = typed_as.state.spec
         self._before, self._after, self._files = before, after, files
         self._added: dict[str, tuple[FileEntry, int]] = {}  # data files of the later snapshot, with their versions
-        self._by_partition = spec.get(SPEC, {}).get("scope") == "partition"
+        self._by_partition = typed_as.state.key_scope == "partition"
         self._live = LiveRows(after)
         rows = schema_of(typed_as)
         self._old_rows = OldImageReader(typed_as, rows, self._live, start=before.version.number)

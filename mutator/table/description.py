@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from mutator.config.definitions import published
 from mutator.dataset.file_entry import DATA, TOMBSTONES
-from mutator.dataset.partition_index import SPEC, stored_fields
+from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import suppressed
@@ -191,7 +191,7 @@ def _fixed(snapshot: Snapshot) -> _Fixed:
     if spec:
         order, fields = spec["order"], stored_fields(spec)
         partitioned = text_of_fields(fields) if fields else None
-        scope = spec.get(SPEC, {}).get("scope", "table")
+        scope = snapshot.state.key_scope
         return _Fixed(spec["key"]["fields"], scope, str(order.get("field") or order["by"]), partitioned)
     agreed = settings_of(snapshot)
     key, order = (list(map(str, agreed.get(name, ()))) for name in (KEY, ORDER))

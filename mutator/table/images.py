@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.partition_index import SPEC, stored_fields
+from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.masks import Masks
 from mutator.dataset.versions.packs import damaged
@@ -192,7 +192,7 @@ class OldImageReader(ImageReader):
         """Return images, a pa.RecordBatch; None if what is known of a row does not identify its record."""
         spec, count = self.snapshot.state.spec, len(images.positions)
         names, fields = list(spec["key"]["fields"]), stored_fields(spec)
-        by_partition = spec.get(SPEC, {}).get("scope") == "partition"
+        by_partition = self.snapshot.state.key_scope == "partition"
         derived = (one.source for one in fields if one.transform != "identity")
         if by_partition and any(source not in names for source in derived):
             return None

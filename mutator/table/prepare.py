@@ -9,7 +9,6 @@ from dataclasses import replace
 from mutator.config import Config
 from mutator.config.definitions import published
 from mutator.dataset.commits import next_time
-from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.errors.display import counted
@@ -59,7 +58,7 @@ def _of_whole_buckets(groups: int, buckets: int) -> int:
 def survey_of_table(config: Config, snapshot: Snapshot) -> Survey:
     """Return the survey of a table, in place of that of a master."""
     state, partitioned = snapshot.state if snapshot.state.spec else None, None
-    if config.rows.key.partitions or SPEC in snapshot.state.spec:
+    if config.rows.key.partitions or snapshot.state.is_partitioned:
         partitioned = PartitionedMaster(snapshot.table, snapshot.state.spec or {"format": "parquet"}, {}, (), ())
     schema = None if state is None else dataset_schema(state, snapshot.table)
     return Survey(snapshot.table, state, (), dataset_schema=schema, partitioned=partitioned, versioned=True)

@@ -17,7 +17,7 @@ from mutator.config import Config
 from mutator.dataset.commits import Commit, next_time, time_text
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.partition_index import EARLIER, IN_PATH, SPEC, by_partition, form_of
+from mutator.dataset.partition_index import EARLIER, IN_PATH, by_partition, form_of
 from mutator.dataset.state import State
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import open_snapshot
@@ -125,7 +125,7 @@ def _merged(config: Config) -> Config:
 def _fits(known: State, config: Config) -> bool:
     """Return whether a table can take a dataset over as it is: mutator wrote it, as Parquet with buckets."""
     forms = [known.spec, *known.spec.get(EARLIER, ())]
-    has_buckets = known.bucket_count is not None or SPEC in known.spec
+    has_buckets = known.bucket_count is not None or known.is_partitioned
     is_whole = all(form.get("format") == _FORMAT and IN_PATH not in form for form in forms)
     if not has_buckets or known.is_without_key or not is_whole:
         return False
@@ -145,7 +145,7 @@ def _buckets_of(path: str, known: State | None, wanted: int | None, config: Conf
     partition of the table has one. Raises ConfigError if the user wants another number. Another dataset has as many as
     a run makes of its bytes, and at least those of an empty table.
     """
-    if config.rows.key.partitions or (known is not None and SPEC in known.spec):
+    if config.rows.key.partitions or (known is not None and known.is_partitioned):
         found, why = 1, "each partition of a table that begins with a dataset has one bucket; leave the number out"
     elif known is not None and _fits(known, config):
         found = known.bucket_count or 1
@@ -169,7 +169,7 @@ def _plan(table: str, first: Commit, config: Config, path: str, known: State) ->
 
     Raises the errors of the catalogue for settings that the dataset does not have, and for missing files.
     """
-    if SPEC not in known.spec:  # files of partitions are checked one by one
+    if not known.is_partitioned:  # files of partitions are checked one by one
         check_files(storage_for(path), path, known.parts(), storage_for(path).entries(path))
     created = first_snapshot(table, first).after(_commit_of(first, known))
     spec = {name: value for name, value in known.spec.items() if name != EARLIER}
@@ -223,7 +223,7 @@ def _commit_of(first: Commit, known: State, run: str = "", **members: Any) -> Co
 def _files(plan: Plan, known: State, path: str) -> Iterator[Taken]:
     """Yield the data and tombstone files of a dataset."""
     beside = {side.path: side for side in known.beside}
-    partitioned = SPEC in known.spec
+    partitioned = known.is_partitioned
     for directory, files in by_partition(known.parts()).items():
         partition = directory if partitioned else None
         for part in files.data:

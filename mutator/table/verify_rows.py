@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.partition_index import SPEC
 from mutator.dataset.versions.key_index import decoded_key
 from mutator.dataset.versions.snapshot import LiveExtent, Snapshot
 from mutator.engine.each import checked, guarded
@@ -105,7 +104,7 @@ class RowsOfTable:
 
         bounds: the first hash of the range, and the one after it; None: there is no bound.
         """
-        by_partition = self._snapshot.state.spec.get(SPEC, {}).get("scope") == "partition"
+        by_partition = self._snapshot.state.key_scope == "partition"
         names: dict[str | None, int] = {}
         found = []
         for number, part in enumerate(bucket):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.partition_index import SPEC, form_of
+from mutator.dataset.partition_index import form_of
 from mutator.dataset.side_columns import read_tombstones
 from mutator.dataset.state import State
 from mutator.engine.split_content import Damage
@@ -40,7 +40,6 @@ def held_in(path: str, known: State, wanted: WantedKey) -> ByPartition:
     chosen = [source for source in (*data, *beside) if _admits(known, source, wanted)]
     plan = reading_of_dataset(path, known, _paths_with_filters(path, chosen))
     filters, forms = FileFilters(), dict[int, RowPlan]()
-    scope = known.spec.get(SPEC, {}).get("scope")
     found: dict[str | None, Held] = {}
     try:
         for number, one in enumerate(plan.inputs):
@@ -52,7 +51,7 @@ def held_in(path: str, known: State, wanted: WantedKey) -> ByPartition:
                 else _record(known, plan, number, wanted, forms)
             )
             if held is not None:
-                found[held.partition if scope == "partition" else None] = held
+                found[held.partition if known.key_scope == "partition" else None] = held
     except Damage as fault:
         raise _error_of(fault) from None
     return found or {None: NOTHING}
@@ -107,7 +106,7 @@ def _record(known: State, plan: Reading, number: int, wanted: WantedKey, forms: 
     one = replace(plan.inputs[number], layout="master")
     inputs = (*plan.inputs[:number], one, *plan.inputs[number + 1 :])
     plan = replace(plan, rows=forms[part.form], inputs=inputs)
-    directory = part.directory if SPEC in known.spec else None
+    directory = part.directory if known.is_partitioned else None
     return next((_held(plan, row, directory) for row in _rows(plan, number, wanted)), None)
 
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from mutator import config as configuration
 from mutator.config import Config
 from mutator.dataset.commits import Commit, FeedFile
-from mutator.dataset.partition_index import SPEC
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.formats.files.avro_schema import expanded, to_arrow
@@ -55,7 +54,7 @@ class ExplainedKey:
     @property
     def by_partition(self) -> bool:
         """Return whether the key has a record in each partition."""
-        return self.known is not None and self.known.spec.get(SPEC, {}).get("scope") == "partition"
+        return self.known is not None and self.known.key_scope == "partition"
 
 
 class ExplainedPlace(ABC):

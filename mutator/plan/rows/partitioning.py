@@ -46,7 +46,7 @@ def partitioning_of(fields: tuple[PartitionField, ...], scope: str | None, known
     fields, scope: those of the configuration, if it has any: the sources of these fields may be ordinals of feed rows.
     """
     spec = known.spec if known is not None else {}
-    stored_scope = spec[SPEC]["scope"] if SPEC in spec else "table"
+    stored_scope = known.key_scope if known is not None else "table"
     return Partitioning(fields or stored_fields(spec), scope or stored_scope)
 
 
@@ -59,7 +59,7 @@ def with_fields_in_path(
     name than the field, or with a value that is derived from it, does not replace the field. A file needs a field, so
     unless it is configured otherwise, all fields stay there where all are partition fields. Raises ConfigError.
     """
-    typed = _typed_forms(known.spec) if known is not None and SPEC in known.spec else []
+    typed = _typed_forms(known.spec) if known is not None and known.is_partitioned else []
     if columns is None and typed:
         columns = "path" if IN_PATH in typed[0] else "file"
     if columns == "file" or not FILE_FORMATS[output].typed:

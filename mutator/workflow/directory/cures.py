@@ -19,7 +19,6 @@ from mutator.dataset import checksum, checksummed_json
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import differing_files, differing_parts, read_manifest, whole_copy
 from mutator.dataset.file_entry import FileEntry
-from mutator.dataset.partition_index import SPEC
 from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
@@ -151,7 +150,7 @@ def master_faults(base: Base, log: Log) -> list[MutatorError]:
     known = read_manifest(base.storage, master)
     if known is None or latest.dataset not in (None, known.commit.id):
         return []
-    visible = walk(master) if SPEC in known.spec else entries_of(master)
+    visible = walk(master) if known.is_partitioned else entries_of(master)
     problems = differing_files(base.storage, master, known.parts(), visible)
     differing = [part for part in known.parts() if differing_parts(base.storage, master, [part])] if problems else []
     faults = [_differing_master(base, log, differing, problems)] if problems else []
