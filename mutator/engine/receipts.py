@@ -36,6 +36,9 @@ class SplitReceipt(NamedTuple):
     units: Units = NO_UNITS  # of the order values in the feed
     future: Future | None = None  # its order values in the future, or above ``order.max``
     no_mutations: int = 0  # ignored rows, by their op codes
+    truncates: int = 0
+    floor: Any = None  # highest order value of a truncate
+    halves: int = 0  # mutations that are the second of a row
 
 
 NOTHING_READ = SplitReceipt(0, 0, 0, 0, 0, ())
@@ -117,3 +120,9 @@ class Receipts:
     lost: Mapping[str, str] = field(default_factory=dict)  # path of a damaged file that was replaced -> what is wrong
     joined: FileEntry | None = None  # pack that replaces several packs of filters
     runner: RunnerChoice | None = None  # None: one that nobody chose
+
+    @property
+    def floor(self) -> Any:
+        """The highest order value of a truncate; None without one."""
+        floors = (one.floor for one in self.ledger.splits.values())
+        return max((floor for floor in floors if floor is not None), default=None)

@@ -25,12 +25,14 @@ from mutator.errors import MutatorError, error
 from mutator.formats.blocks.block_type import Batch
 from mutator.formats.content import NotReadable, OtherHeader, Unfit, unreadable
 from mutator.plan.reading import Reading
+from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.order_columns import SEQUENCES
 from mutator.storage import storage_for
 from mutator.storage.compression import CorruptStream
 
 RECEIPT, REJECT, DAMAGE, TALLY, FILTER = range(5)
+FLOOR = -1  # before all other elements of a group
 
 _FILTERED = 1 << 20  # keys of one filter
 LedgerElement = tuple[tuple[int, tuple[()], int, tuple[int, int]], Any]
@@ -84,6 +86,27 @@ def damage_element(plan: Reading, split: Split, fault: Fault) -> LedgerElement:
 def receipt_of(plan: Reading, split: Split, receipt: SplitReceipt) -> LedgerElement:
     """Return the ledger's element of a receipt."""
     return (plan.ledger, (), RECEIPT, (split.input, split.number)), tuple(receipt)
+
+
+def highest(one: Any, other: Any) -> Any:
+    """Return the higher of two order values. None: there is none."""
+    return max((value for value in (one, other) if value is not None), default=None)
+
+
+def floors(plan: Reading, split: Split, floor: Any) -> Iterator[Any]:
+    """Yield the highest truncate of a split to every group; nothing without one."""
+    for group in range(plan.groups) if floor is not None else ():
+        yield (group, (), FLOOR, (split.input, split.number)), floor
+
+
+def with_floor(plan: Plan, elements: Iterable[Any]) -> tuple[Plan, Iterator[Any]]:
+    """Take the truncates from the sorted elements of a group; return the plan with their floor, and the others."""
+    rest = iter(elements)
+    for element in rest:
+        if element[0][2] != FLOOR:
+            return plan, itertools.chain([element], rest)
+        plan = plan.truncated(element[1])
+    return plan, rest
 
 
 class SplitKeys:

@@ -102,6 +102,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         beside += [part for part in kept if not part.is_data]
         taken_over += kept
     op_codes = _op_codes(plan, splits)
+    truncate = _truncate(plan, counts, splits)
     counts["feed no mutations"] = sum(receipt.no_mutations for receipt in splits.values())
     checked = frozenset(path for receipt in merges for path in receipt.checked)
     checked_bytes = sum(part.bytes for part in taken_over if part.path in checked)
@@ -129,7 +130,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
             "master": joined(receipt.units for receipt in tallies),
         },
         future=joined_futures([receipt.future for receipt in splits.values()]),
-        read=feed_rows(plan, splits, tallies),
+        read=feed_rows(plan, splits, tallies, truncate),
     )
 
 
@@ -189,6 +190,21 @@ def _count_inputs(plan: Reading, counts: Counter[str], splits: Splits, carried: 
         counts[_rows_of(side)] += receipt.rows
         counts[f"{side} ignored"] += receipt.ignored
         counts[f"{side} rejected"] += receipt.rejected
+        if receipt.halves:
+            counts["feed halves"] += receipt.halves
+
+
+def _truncate(plan: Plan, counts: Counter[str], splits: Splits) -> tuple[int, str] | None:
+    """Count the truncates; return the file of the highest, and its outcome. The others are superseded."""
+    found = {number[0]: one.floor for number, one in sorted(splits.items()) if one.truncates}
+    if not found:
+        return None
+    index = max(found, key=lambda one: found[one])
+    floor = plan.floor
+    outcome = "truncate" if floor is None or found[index] > floor else "no-op" if found[index] == floor else "late"
+    counts[f"feed {outcome}"] += 1
+    counts["feed superseded"] += sum(one.truncates for one in splits.values()) - 1
+    return index, outcome
 
 
 def _rows_of(side: str) -> str:

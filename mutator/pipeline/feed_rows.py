@@ -1,5 +1,6 @@
 """The rows and outcomes of each feed file, and the check that they add up to those of the run."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,24 +22,32 @@ class FileRows(NamedTuple):
 
 
 def feed_rows(
-    plan: Reading, splits: Mapping[SplitNumber, SplitReceipt], tallies: Sequence[MergeReceipt]
+    plan: Reading,
+    splits: Mapping[SplitNumber, SplitReceipt],
+    tallies: Sequence[MergeReceipt],
+    truncate: tuple[int, str] | None,
 ) -> list[FileRows]:
-    """Return the rows and outcomes of each feed file, in the order of the plan."""
-    found = {number: [0, 0, 0] for number, one in enumerate(plan.inputs) if one.side == "feed"}
+    """Return the rows and outcomes of each feed file, in the order of the plan.
+
+    truncate: the file of the highest truncate, and its outcome; None without one.
+    """
+    found = {number: [0, 0, 0, 0] for number, one in enumerate(plan.inputs) if one.side == "feed"}
     for (index, _), receipt in splits.items():
         if index in found:
-            more = (receipt.rows, receipt.rejected, receipt.ignored)
+            more = (receipt.rows, receipt.rejected, receipt.ignored, receipt.halves)
             found[index] = [one + other for one, other in zip(found[index], more, strict=True)]
     won = joined_outcomes(receipt.won for receipt in tallies)
+    if won is not None and truncate is not None:
+        won.setdefault(truncate[0], Counter())[truncate[1]] += 1
     return [
         FileRows(
             plan.inputs[index].source,
             rows,
             rejected,
             ignored,
-            None if won is None else _outcomes(won.get(index, {}), rows, rejected),
+            None if won is None else _outcomes(won.get(index, {}), rows + halves, rejected),
         )
-        for index, (rows, rejected, ignored) in found.items()
+        for index, (rows, rejected, ignored, halves) in found.items()
     ]
 
 

@@ -66,7 +66,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         if not isinstance(layout, RowLayout) or width in (None, layout.width) or layout.width is None:
             continue
         own = f"the first row of {file.source.name} has {counted(width or 0, 'field')}"
-        if layout.deletes and not plan.by_file_name and width == plan.key_width:
+        if layout.envelope.deletes_all and not plan.by_file_name and width == plan.key_width:
             yield (
                 f"If {file.source.name} has IDs alone: deletes need an order value, too, unless order comes from file "
                 f"names (without {setting('temporal.ordering.field.ordinal')})"
@@ -142,11 +142,11 @@ def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None
 
 
 def _op_code_hint(layout: Any, rows: FirstRows) -> str | None:
-    field = str(layout.op_field)
-    if field not in rows.columns:
+    envelope = layout.envelope
+    if str(envelope.field) not in rows.columns:
         return None
-    codes = CodeFacts.of(rows.columns[field], layout.op_field, layout.delete_codes)
-    return op_code_hint(codes, layout.upsert_codes or ())
+    codes = CodeFacts.of(rows.columns[str(envelope.field)], envelope.field, envelope.delete_codes)
+    return op_code_hint(codes, envelope.upsert_codes or ())
 
 
 def _looks_like_header(plan: Reading, file: Input, sample: RejectSample) -> bool:
@@ -266,9 +266,9 @@ def id_hint_for(plan: Reading, side: str, sources: Sequence[Source]) -> str:
         return f"check {setting('id.field.ordinals')}"
     own, feed = plan.rows.layouts[side], plan.rows.layouts["feed"]
     rows = first_rows(source, own.delimiter.split if isinstance(own, RowLayout) else None)
-    if isinstance(own, RowLayout) and feed.op_field is not None and own.op_field is None:
-        rows = _numbered_as_in_feed(rows, feed.op_field)
-    return id_hint(rows, _fields_of(feed, feed.id_fields), _fields_of(feed, (feed.order_field, feed.op_field)))
+    if isinstance(own, RowLayout) and feed.envelope.field is not None and own.envelope.field is None:
+        rows = _numbered_as_in_feed(rows, feed.envelope.field)
+    return id_hint(rows, _fields_of(feed, feed.id_fields), _fields_of(feed, (feed.order_field, feed.envelope.field)))
 
 
 def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) -> str:

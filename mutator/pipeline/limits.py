@@ -119,7 +119,7 @@ def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
 
 def _check_deletes(plan: Plan, result: Result) -> None:
     counts, fraction = result.counts, plan.limits.deleted_fraction
-    removed = counts["master removed"] + counts["master deleted by absence"]
+    removed = counts["master removed"] + counts["master deleted by absence"] + counts["master truncated"]
     live = removed + counts["master kept"] + counts["master replaced"]
     if exceeds(removed, live, fraction):  # which below 1 is also all of it
         raise error(
@@ -151,8 +151,8 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
         return f"the feed lacks {counted(counts['master deleted by absence'], 'record')} of what it replaces"
     if plan.delete_files:
         return f"check that all rows of {first_few(plan.delete_files)} are deletes"
-    layout = plan.rows.layouts["feed"]
-    return f"check that op code {listed_codes(layout.delete_codes)} in field {layout.op_field} is a delete"
+    envelope = plan.rows.layouts["feed"].envelope
+    return f"check that op code {listed_codes(envelope.delete_codes)} in field {envelope.field} is a delete"
 
 
 def check_rejects(

@@ -19,7 +19,7 @@ from mutator.plan.run_plan import Plan
 from mutator.rules.absences import Absence
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_values import order_text, order_value
-from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
+from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES, RARE
 
 
 def members_of_merge(plan: Plan, before: Commit, result: Result, committed: str) -> dict[str, Any]:
@@ -129,5 +129,4 @@ def _committed(counts: Counter[str]) -> dict[str, int]:
     names = ["feed rows", *(f"feed {name}" for name in FEED_OUTCOMES)]
     names += ["master rows", *(f"master {name}" for name in MASTER_OUTCOMES), "output rows"]
     names += ["tombstones in", "tombstones out", "expired", *NOTES, "feed ignored", "master ignored"]
-    names += ["feed no mutations"] if counts["feed no mutations"] else []  # ignored rows with an op code
-    return {name: counts[name] for name in names}
+    return {name: counts[name] for name in (*names, *(name for name in RARE if counts[name]))}

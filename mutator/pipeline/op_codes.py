@@ -12,6 +12,7 @@ from mutator.errors.parts import option, setting
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
+from mutator.rules.envelope import OpCodeField
 from mutator.rules.op_codes import (
     MOST_CODES,
     SHOWN_BYTES,
@@ -27,21 +28,21 @@ _NO_UPSERTS = {"before": "op.before", "truncate": "op.truncate"}  # meaning of a
 
 def check_op_codes(plan: Plan, result: Result) -> None:
     """Raise DataError for codes that are no upserts, for unknown codes, and for too many of them."""
-    layout = plan.rows.layouts["feed"]
-    if layout.upsert_codes is not None:
+    envelope = plan.rows.layouts["feed"].envelope
+    if not isinstance(envelope, OpCodeField) or envelope.upsert_codes is not None:
         return
-    field, codes = layout.op_field, _of_upserts(plan, result)
+    field, codes = envelope.field, _of_upserts(plan, result)
     if codes.deletes:
         raise error(
             "op.deletes",
             rows=counted(sum(codes.deletes.values()), "row"),
             codes=counted_codes(codes.deletes),
-            known=listed_codes(layout.delete_codes),
-            cure=_cure(layout.delete_codes, codes.deletes),
+            known=listed_codes(envelope.delete_codes),
+            cure=_cure(envelope.delete_codes, codes.deletes),
         )
     for meaning, kind in _NO_UPSERTS.items():
         if found := codes.meaning(meaning):
-            cure = _named("ignore.op.code", {*layout.ignore_codes, *found})
+            cure = _named("ignore.op.code", {*envelope.ignore_codes, *found})
             known = listed_codes({*codes.counts} - {*found})
             raise error(kind, field=field, codes=counted_codes(found), cure=cure, upserts=known)
     if len(codes.counts) > MOST_CODES:
@@ -54,8 +55,8 @@ def check_op_codes(plan: Plan, result: Result) -> None:
 
 def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
     """Yield a warning of unknown codes, where these are allowed."""
-    layout = plan.rows.layouts["feed"]
-    if layout.upsert_codes is not None:
+    envelope = plan.rows.layouts["feed"].envelope
+    if not isinstance(envelope, OpCodeField) or envelope.upsert_codes is not None:
         return
     codes, rows = _of_upserts(plan, result), result.counts["feed rows"] - result.counts["feed rejected"]
     if not codes.unknown:
@@ -70,7 +71,7 @@ def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
         )
     else:
         yield (
-            f"no row of the feed has a delete code ({listed_codes(layout.delete_codes)}); field {layout.op_field} has "
+            f"no row of the feed has a delete code ({listed_codes(envelope.delete_codes)}); field {envelope.field} has "
             f"{counted_codes(codes.counts)}: check {setting('op.code.field.ordinal')}, because that field is not "
             "written"
         )
@@ -78,9 +79,9 @@ def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:
 
 def _of_upserts(plan: Reading, result: Result) -> CodeFacts:
     """Return the facts of the codes of rows that were read as upserts."""
-    layout = plan.rows.layouts["feed"]
-    found = {code: count for code, count in result.op_codes.items() if code not in layout.ignore_codes}
-    return CodeFacts(found, layout.op_field, layout.delete_codes)
+    envelope = plan.rows.layouts["feed"].envelope
+    found = {code: count for code, count in result.op_codes.items() if code not in envelope.ignore_codes}
+    return CodeFacts(found, envelope.field, envelope.delete_codes)
 
 
 def _named(key: str, codes: Collection[bytes]) -> str:

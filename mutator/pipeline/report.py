@@ -168,7 +168,7 @@ def _rows_by_partition(plan: Plan, result: Result) -> list[dict[str, Any]] | Non
     found: list[dict[str, Any]] = []
     for directory in sorted(result.partitions):
         n = result.partitions[directory]
-        before = sum(n[f"master {name}"] for name in ("kept", "replaced", "removed", "deleted by absence"))
+        before = sum(n[f"master {name}"] for name in ("kept", "replaced", "removed", "deleted by absence", "truncated"))
         rows = {"partition": directory, "rows": n["rows written"]}
         if not directory and not before and not n["rows written"]:
             continue  # it has only tombstones without a partition

@@ -75,6 +75,10 @@ class Plan(Reading):
     expects_no_rows: bool = False  # in the feed: the operation was decided by that
     unique: bool = False  # no ID has two rows in the master: its manifest says so, or the user
     horizon: Any = None  # highest order value ever expired
+    # Highest order value of a truncate: a delete of every key. None without one. Next to the horizon in ``Commit`` is
+    # the place where a dataset is to keep it; until then, a run knows its own truncates alone.
+    floor: Any = None
+    truncates: bool = False  # the feed has raised the floor, so older records go
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
@@ -103,7 +107,13 @@ class Plan(Reading):
     def touches_all(self) -> bool:
         """Return whether all partitions are written: the feed decides about all records, or files change their form."""
         moved = self.master is not None and fields_move(self.master.spec, self.rows.spec)
-        return self.register.full or self.operation == "insert_overwrite_table" or moved
+        return self.register.full or self.truncates or self.operation == "insert_overwrite_table" or moved
+
+    def truncated(self, order: Any) -> "Plan":
+        """Return the plan with a truncate. order: its order value; None: there is none."""
+        if order is None:
+            return self
+        return replace(self, floor=order if self.floor is None else max(order, self.floor), truncates=True)
 
     def replaces(self, directory: str | None) -> bool:
         """Return whether an insert overwrite replaces a partition, given its directory.

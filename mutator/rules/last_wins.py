@@ -23,9 +23,22 @@ import pyarrow.compute as pc
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.rules.order_columns import flags
-from mutator.rules.register import NOTHING, RECORD, Bag, Events, Folded, KeyMet, Met, Mutation, Old, Olds, Register
+from mutator.rules.register import (
+    NOTHING,
+    RECORD,
+    TOMBSTONE,
+    Bag,
+    Events,
+    Folded,
+    KeyMet,
+    Met,
+    Mutation,
+    Old,
+    Olds,
+    Register,
+)
 from mutator.rules.sort_order import hash_order
-from mutator.rules.truth_table import REPLACED_TABLE, TRUTH_TABLE, Case, Decision, case_name, case_of
+from mutator.rules.truth_table import FLOOR_TABLE, REPLACED_TABLE, TRUTH_TABLE, Case, Decision, case_name, case_of
 
 _COMPARED = 1 << 17  # mutations whose keys and precedence are compared at a time
 
@@ -71,8 +84,17 @@ class LastWins(Register):
         changed = {name: np.concatenate([bag.rows(name, alone), column])[order] for name, column in remarks.items()}
         return winners[order], changed
 
-    def meet(self, events: Events, olds: Olds) -> Iterator[Met]:
+    def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         """Look up each case of the truth table that occurs once; it decides about all of its keys."""
+        if floor is not None and olds.kind != TOMBSTONE and not self.place:
+            below = flags(pc.less(events.bag.rows("orders", events.last), floor))
+            if olds.kind == RECORD:
+                below &= flags(pc.less(olds.orders, floor))
+            yield Met(FLOOR_TABLE[olds.kind, True], np.flatnonzero(below))
+            keys = np.flatnonzero(~below)
+            for met in self.meet(events.chosen(keys), olds.chosen(keys)):
+                yield met._replace(keys=keys[met.keys])
+            return
         codes = events.deletes.astype(np.int8) | olds.older.astype(np.int8) << 1 | olds.same.astype(np.int8) << 2
         for code in np.unique(codes):
             winner = "delete" if code & 1 else "upsert"
@@ -92,8 +114,12 @@ class LastWins(Register):
             place, content, count, upserts = one, value, count + 1, upserts or not value[0]
         return Folded(Mutation(place, *content), count, mixed, upserts)
 
-    def meet_key(self, folded: Folded | None, old: Old) -> KeyMet:
+    def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
         """Look up one key in the truth table."""
+        if floor is not None and not self.place and (old.kind, folded is not None) in FLOOR_TABLE:
+            known = [] if old.kind == NOTHING else [old.order]
+            if all(order < floor for order in (*known, *([] if folded is None else [folded.last.order]))):
+                return KeyMet(FLOOR_TABLE[old.kind, folded is not None])
         return KeyMet(self.table[self._case(folded, old)])
 
     def line(self, folded: Folded | None, old: Old) -> str:

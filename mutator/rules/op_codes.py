@@ -175,16 +175,16 @@ def _plain(code: bytes) -> bytes:
     return _AROUND.sub(b"", code).lower()
 
 
-def add_counts(total: dict[bytes, int], counts: Mapping[bytes, int], leave_out: Collection[bytes]) -> None:
-    """Add the counts of codes to a total, which does not grow without end. leave_out: codes that are not counted.
+def add_counts(total: dict[bytes, int], counts: Mapping[bytes, int]) -> None:
+    """Add the counts of codes to a total, which does not grow without end.
 
     >>> total = {b"U": 1}
-    >>> add_counts(total, {b"U": 1, b"D": 1}, {b"D"})
+    >>> add_counts(total, {b"U": 1})
     >>> total
     {b'U': 2}
     """
     for code, count in counts.items():
-        if code not in leave_out and (code in total or len(total) < _COUNTED):
+        if code in total or len(total) < _COUNTED:
             total[code] = total.get(code, 0) + count
 
 
@@ -237,37 +237,6 @@ def listed_codes(codes: Iterable[bytes]) -> str:
 
 def _shown(code: bytes) -> str:
     return code[:SHOWN_BYTES].decode("utf-8", "backslashreplace") + ("..." if len(code) > SHOWN_BYTES else "")
-
-
-_DELETE_IN_MASTER, _UNKNOWN = "marks a delete in the master", "is not a known code"
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpCodeRules:
-    """How a run reads op codes; the layouts of all block types begin with these rules."""
-
-    op_field: Any = None  # name or ordinal
-    delete_codes: frozenset[bytes] = frozenset()
-    upsert_codes: frozenset[bytes] | None = None  # None: all others
-    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
-    marks_deletes: bool = False  # any value in the op code field is a delete
-    deletes: bool = False  # every row is a delete (a delete file)
-    deletes_allowed: bool = True  # False: a row with a delete code is a reject, as in a master
-
-    def fault(self, code: bytes) -> str | None:
-        """Return why a row with a code is a reject; None if it is not.
-
-        >>> OpCodeRules(delete_codes=frozenset({b"D"}), deletes_allowed=False).fault(b"D")
-        'marks a delete in the master'
-        """
-        if code in self.delete_codes:
-            return None if self.deletes_allowed else _DELETE_IN_MASTER
-        return None if self.upsert_codes is None or code in self.upsert_codes else _UNKNOWN
-
-    def is_no_mutation(self, code: bytes) -> bool:
-        """Return whether a row with a code is no mutation of a record; the codes of truncates stop the run later."""
-        is_open = self.upsert_codes is None and self.deletes_allowed and code not in self.delete_codes
-        return code in self.ignore_codes or (is_open and is_truncate(code, self.op_field))
 
 
 @dataclass(frozen=True)

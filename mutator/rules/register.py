@@ -4,7 +4,9 @@ A run has one register, and everything that decides about keys asks it: both eng
 of a table and its second decisions, and explain.
 
     fold   a bag of mutations -> a bag of them, in any grouping and any number of times
-    meet   what the fold left of a key, and what the place has of it -> a decision
+    meet   what the fold left of a key, what the place has of it, and the floor -> a decision
+
+The floor is the order value of the highest truncate, a delete of every key; None without one. It is never lowered.
 
 Both have two forms. ``fold`` and ``meet`` take columns of many keys, ``fold_key`` and ``meet_key`` those of one: the
 textbook form, which the records engine and explain use. ``last_wins`` has the registers of this program.
@@ -68,13 +70,16 @@ class Events:
 
 @dataclass(frozen=True)
 class Olds:
-    """What a place has of some keys, one element a key, compared with the last mutation of the key."""
+    """What a place has of some keys, one element a key, compared with the last mutation of the key.
+
+    A tombstone counts as one with the order value of the floor, if that is higher.
+    """
 
     kind: str  # RECORD, TOMBSTONE or NOTHING
     older: Flags  # the mutation's order value is lower
     same: Flags  # the mutation is an upsert with the bytes of the record
-    orders: Any = None  # None unless the register reads rows
-    rows: Any = None  # of records, as they are written; likewise
+    orders: Any = None  # None unless the register reads rows, or there is a floor
+    rows: Any = None  # of records, as they are written; None unless the register reads rows
     sides: Any = None  # of records, a pa.StructArray: sequences, and the side columns of the register; likewise
 
     def chosen(self, keys: Ints) -> Olds:
@@ -162,8 +167,8 @@ class Register(ABC):
         """
 
     @abstractmethod
-    def meet(self, events: Events, olds: Olds) -> Iterator[Met]:
-        """Decide about some keys; each is in one of the results."""
+    def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
+        """Decide about some keys; each is in one of the results. floor: an element of a column of order values."""
 
     @abstractmethod
     def fold_key(self, mutations: Iterable[tuple[tuple[Any, ...], tuple[bool, bytes]]]) -> Folded:
@@ -173,8 +178,8 @@ class Register(ABC):
         """
 
     @abstractmethod
-    def meet_key(self, folded: Folded | None, old: Old) -> KeyMet:
-        """Decide about one key. folded: None if the feed has no mutation of it."""
+    def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
+        """Decide about one key. folded: None if the feed has no mutation of it. old: as in ``Olds``."""
 
     @property
     @abstractmethod

@@ -142,7 +142,7 @@ def _applied(
         version = replace(version, transaction=transaction, settings=feed_settings(config))
         read = snapshot, config, feed, tables, run
         merge = _Merge(*read, receipts, written, new, seconds, plan, survey, result, version, replaced)
-        merge.decide_with(SecondDecisions(plan, snapshot, target, written, version))
+        merge.decide_with(SecondDecisions(plan.truncated(receipts.floor), snapshot, target, written, version))
         after = commit_next(snapshot, began, merge.next_version)
         plan, survey, result, version = merge.plan, merge.survey, merge.result, merge.version
         return Applied(plan, survey, result, version.counts, version, after, choice, seconds, replaced)
@@ -285,7 +285,7 @@ def _verified(plan: Plan, survey: Survey, snapshot: Snapshot, receipts: Receipts
     result = add_up(plan, receipts)
     counts = result.counts
     version = snapshot.version
-    gone = sum(counts[f"master {name}"] for name in ("replaced", "removed", "deleted by absence"))
+    gone = sum(counts[f"master {name}"] for name in ("replaced", "removed", "deleted by absence", "truncated"))
     counts["master rows"] = version.records
     counts["master kept"] = version.records - gone
     counts["output rows"] = counts["master kept"] + counts["rows written"] - counts["rows rewritten"]

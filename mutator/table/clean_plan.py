@@ -28,7 +28,13 @@ from mutator.table.version_times import time_of
 
 VERSIONS, SECONDS = 10, 7 * 86_400  # that are kept by default
 _SAME_FILES = (ABANDON, CLEAN, TAG)  # kinds of versions that have the files of the one before, too
-_CHANGES = ("feed inserted", "feed updated", "feed deleted", "master deleted by absence")  # counts of an apply
+_CHANGES = (
+    "feed inserted",
+    "feed updated",
+    "feed deleted",
+    "master deleted by absence",
+    "master truncated",
+)  # counts of an apply
 _SAME_ROWS = (*_SAME_FILES, COMPACT)  # kinds of versions that have the rows of the one before
 # The owner is the path of the data or tombstone file that a file belongs to: its own path, or that of its key index.
 _OWNED = pa.schema([("owner", pa.string()), ("path", pa.string()), ("bytes", pa.int64())])

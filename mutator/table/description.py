@@ -26,7 +26,7 @@ from mutator.table.scan import schema_of
 from mutator.table.tags import in_order
 
 _UNKNOWN = "not known before the first rows"
-_GONE = ("master replaced", "master removed", "master deleted by absence")
+_GONE = ("master replaced", "master removed", "master deleted by absence", "master truncated")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from mutator.table.changes import changes_of
 from mutator.table.upkeep_reports import CompactionReport
 
 MOST_CHANGED = 1_000  # changed rows of a version, above which none are read: to find them, whole row groups are read
-_CHANGED = ("feed inserted", "feed updated", "master removed", "master deleted by absence")
+_CHANGED = ("feed inserted", "feed updated", "master removed", "master deleted by absence", "master truncated")
 
 
 @dataclass(frozen=True, kw_only=True)

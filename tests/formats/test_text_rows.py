@@ -20,6 +20,7 @@ from mutator.formats.files import lines as text
 from mutator.plan.rows.text_rows import layout_of_ids
 from mutator.rules.byte_columns import joined
 from mutator.rules.delimiter import field_delimiter
+from mutator.rules.envelope import DELETES, UPSERTS, OpCodeField
 from mutator.rules.key_hash import hash_key
 from mutator.rules.order_columns import to_value
 from tests.support.effort import law
@@ -35,18 +36,24 @@ LAYOUTS = st.builds(
     order_field=st.sampled_from([None, 1]),
     order_type=st.sampled_from(["long", "string", "decimal"]),
     width=st.sampled_from([None, 3, 4]),
-    op_field=st.sampled_from([None, 0, 1, 2]),
-    delete_codes=st.just(frozenset([b"D", b"b"])),
-    upsert_codes=st.sampled_from([None, frozenset([b"U", b"a", b""])]),
+    envelope=st.one_of(
+        st.just(UPSERTS),
+        st.builds(
+            OpCodeField,
+            field=st.sampled_from([0, 1, 2]),
+            delete_codes=st.just(frozenset([b"D", b"b"])),
+            upsert_codes=st.sampled_from([None, frozenset([b"U", b"a", b""])]),
+            in_master=st.booleans(),
+        ),
+    ),
     cut_op=st.booleans(),
-    deletes_allowed=st.booleans(),
 )
 DELETE_FILES = st.builds(
     RowLayout,
     delimiter=st.just(COMMA),
     id_fields=st.sampled_from([(0,), (1,), (2, 0)]),
     width=st.sampled_from([None, 3, 4]),
-    deletes=st.just(True),
+    envelope=st.just(DELETES),
 )
 OF_IDS = st.builds(layout_of_ids, DELETE_FILES)
 

@@ -106,7 +106,7 @@ class TwoFields(Register):
         chosen = order[found]
         return chosen, {"counts": counts[chosen]} if left else {}
 
-    def meet(self, events: Events, olds: Olds) -> Iterator[Met]:
+    def meet(self, events: Events, olds: Olds, floor: Any = None) -> Iterator[Met]:
         found: dict[Decision, list[Any]] = {}
         rows = [None] * len(events.last) if olds.rows is None else texts_of(olds.rows)
         form = events.bag.rows("written", events.last[:1]).type
@@ -141,7 +141,7 @@ class TwoFields(Register):
         upserts = any(not one.is_delete for one in found)
         return Folded(found[-1], len(found), False, upserts, tuple(found[number] for number in kept))
 
-    def meet_key(self, folded: Folded | None, old: Old) -> KeyMet:
+    def meet_key(self, folded: Folded | None, old: Old, floor: Any = None) -> KeyMet:
         if folded is None:
             result = Decision("keep", None, "kept") if old.kind == RECORD else Decision("keep tombstone", None, None)
             return KeyMet(result)

@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mutator.formats.blocks.block_type import Batch, Hashes, Record
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.content import Content, NotReadable, Reject
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.envelope import DELETE
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.order_columns import flags, to_column, to_value
 from mutator.rules.typed_values import from_row_bytes, row_bytes
@@ -52,7 +52,7 @@ class PackedBlockType:
         return None
 
     def type_of(self, layout: RowLayout) -> Any:
-        return pa.struct(fields(self.order, layout.op_field is not None))
+        return pa.struct(fields(self.order, layout.envelope.field is not None))
 
     def read(self, content: Content, layout: RowLayout, trusted: bool) -> Iterator[Batch]:
         assert (content.window.start, content.window.end) == (0, None), "a file is read whole"
@@ -145,15 +145,15 @@ class PackedBlock:
         return to_column("timestamp", [moment(micros) for micros in column.cast(pa.int64()).to_pylist()])
 
     def deletes(self) -> Flags:
-        if self._layout.op_field is None:
-            return np.full(len(self), self._layout.deletes)
-        codes = pa.array([code.decode() for code in self._layout.delete_codes], pa.string())
-        return flags(pc.is_in(self.rows.field(self._layout.op_field), value_set=codes)) | self._layout.deletes
+        envelope = self._layout.envelope
+        if envelope.field is None:
+            return envelope.of_file(len(self)).are(DELETE)
+        return envelope.of_array(self.rows.field(envelope.field).cast(pa.large_binary())).are(DELETE)
 
     def written(self) -> Any:
-        if self._layout.op_field is None:
+        if self._layout.envelope.field is None:
             return self.rows
-        kept = [n for n in range(self.rows.type.num_fields) if n != self._layout.op_field]
+        kept = [n for n in range(self.rows.type.num_fields) if n != self._layout.envelope.field]
         return pa.StructArray.from_arrays(
             [self.rows.field(n) for n in kept], fields=[self.rows.type.field(n) for n in kept]
         )

@@ -25,6 +25,7 @@ from mutator.engine.blocks.winners import (
     TOUCH,
     WRITE,
     Winners,
+    floor_of,
     own_orders,
     raised_orders,
     tombstone_table,
@@ -68,6 +69,7 @@ class Output:
         self.replaced = unit is not None and unit.replaced
         # Rows of several partitions, of which some are replaced: they get their partitions once they are merged.
         self._mixed = self.replaced and plan.is_partitioned and unit is not None and unit.partition is None
+        self._floor = floor_of(plan)
         self.run_together = plan.block_type.run_together
         keys = key_names(plan.key_width)
         self.inserted = SortedSpool(keys, plan.set_aside, stack)
@@ -82,10 +84,28 @@ class Output:
         placed = self.plan.block_type.partitions(block.block.written(), self.plan.rows.layouts["written"])
         return np.array([*map(self.plan.replaces, placed.names), False], np.bool_)[placed.codes]
 
+    def truncated(self, block: MasterBlock, alone: Flags) -> Flags:
+        """Return which rows of a block are below the floor. alone: those that no winner met."""
+        found = np.zeros(len(alone), np.bool_)
+        if self.plan.truncates:
+            rows = np.flatnonzero(alone)
+            found[rows] = flags(pc.less(block.orders(rows), self._floor))
+        return found
+
     def inserted_rows(self) -> Iterator[Any]:
         """Yield tables of the inserted rows, by key; once."""
         tables = self.inserted.tables()
         return tables if self.changes is None else self.changes.noting(tables)
+
+    def kept_tombstones(self) -> Iterator[Any]:
+        """Yield tables of the tombstones that the floor does not cover, by key; once."""
+        for table in self.tombstones.tables():
+            if self._floor is not None:
+                covered = flags(pc.less_equal(own_orders(self.plan, table), self._floor))
+                self.tally.counts["covered"] += int(covered.sum())
+                table = table.filter(pa.array(~covered))
+            if table.num_rows:
+                yield table
 
 
 def merge_blocks(
@@ -171,11 +191,15 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     rows = met.column("row").to_numpy() if met is not None else np.zeros(0, np.int64)
     actions = met.column("action").to_numpy() if met is not None else rows
     gone = np.zeros(count, np.bool_)
-    gone[rows[(actions == GONE) | (actions == LEAVE) | (actions == OUTRANKED)]] = True
+    gone[rows[actions >= GONE]] = True
     gone[out] = True
     alone = np.ones(count, np.bool_)  # rows that no winner met
     alone[rows] = False
     alone[out] = False
+    truncated = output.truncated(block, alone)
+    tally.counts["master truncated"] += int(truncated.sum())
+    gone |= truncated
+    alone &= ~truncated
     absent = alone & output.plan.register.absent(replaced)
     tally.counts["master deleted by absence"] += int(absent.sum())
     tally.counts["master kept"] += int((alone & ~absent).sum())
@@ -194,7 +218,7 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
     positions = np.flatnonzero(changed)
     content = block.block.written()
     if output.changes is not None:
-        _note_changes(output.changes, content, met, absent)
+        _note_changes(output.changes, content, met, absent | truncated)
     if len(positions):
         values = content.take(pa.array(positions))
         written = np.flatnonzero(actions == WRITE)
@@ -217,13 +241,13 @@ def _applied(block: MasterBlock, met: Any, dropped: Ints, output: Output, replac
 
 
 def _note_changes(changes: ChangedRowFile, content: Any, met: Any, absent: Flags) -> None:
-    """Note the rows of a block that change. content: as they were. absent: that the feed replaces by nothing."""
+    """Note the rows of a block that change. content: as they were. absent: that go, and that no winner met."""
     if met is not None:
         rows, actions = met.column("row").to_numpy(), met.column("action").to_numpy()
         updated = np.flatnonzero(actions == WRITE)
         after = met.column("written").combine_chunks().take(pa.array(updated))
         changes.update(content.take(pa.array(rows[updated])), after)
-        gone = (actions == GONE) | (actions == OUTRANKED)
+        gone = (actions >= GONE) & (actions != LEAVE)
         changes.add(DELETE, content.take(pa.array(rows[gone])))
         changes.add(BEFORE, content.take(pa.array(rows[actions == LEAVE])))  # the row after it is in another partition
     changes.add(DELETE, content.take(pa.array(np.flatnonzero(absent))))

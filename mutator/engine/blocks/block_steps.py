@@ -33,17 +33,18 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
 
 def _merge_by_broadcast(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
     with runner.shared(replace(plan, groups=1)) as shared:
-        folded, ledger = (
+        (folded, floor), ledger = (
             # [split, ...]
             runner.tasks(plan.tasks)
             # -> ((group, …), value), ...
             .map(partial(read_tasks, read_runs), shared)
             # -> the same, in their group, sorted
             .grouped(2)
-            # -> the winners, as Arrow IPC; the elements of the ledger
+            # -> the winners, as Arrow IPC, and the highest truncate; the elements of the ledger
             .map(_fold, shared)
             .collect()
         )
+    plan = plan.truncated(floor)
     with runner.shared((plan, folded)) as shared:
         # task -> Patch
         patches = runner.tasks(range(len(plan.local) - 1)).map(partial(_patch, staging), shared).collect()
@@ -54,7 +55,7 @@ def _merge_by_broadcast(runner: Runner, plan: Plan, staging: str | None) -> Rece
     return broadcast.receipts_of(patches, last, written)
 
 
-def _fold(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[bytes | list[Any]]:
+def _fold(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[tuple[bytes, Any] | list[Any]]:
     yield list(elements) if group == plan.ledger else broadcast.fold_feed(plan, elements)
 
 

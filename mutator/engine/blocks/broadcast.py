@@ -34,6 +34,7 @@ from mutator.engine.split_content import (
     damage_element,
     damage_of,
     receipt_of,
+    with_floor,
 )
 from mutator.engine.tally import Tally
 from mutator.errors import MutatorError
@@ -60,10 +61,11 @@ class Patch:
     ledger: tuple[LedgerElement, ...]
 
 
-def fold_feed(plan: Plan, elements: Iterable[Any]) -> bytes:
-    """Return the winners of all runs; no bytes without mutations."""
+def fold_feed(plan: Plan, elements: Iterable[Any]) -> tuple[bytes, Any]:
+    """Return the winners of all runs, no bytes without mutations, and the highest truncate."""
+    plan, elements = with_floor(plan, elements)
     runs = [mutations_of_run(plan, BlockRun(*value)) for _, value in elements]
-    return table_bytes(table_of_mutations(fold_parts(plan, runs))) if runs else b""
+    return table_bytes(table_of_mutations(fold_parts(plan, runs))) if runs else b"", plan.floor
 
 
 def patch(plan: Plan, staging: str | None, folded: bytes, task: int, attempt: int) -> Patch:
@@ -129,7 +131,7 @@ def finish(
         merge_tombstones(plan, winners[0] if winners else None, tables, output)
         for one in winners:
             insert_and_bury(one, output)
-        files.finish(output.inserted_rows(), output.tombstones.tables(), tally)
+        files.finish(output.inserted_rows(), output.kept_tombstones(), tally)
         receipt = tally.receipt(files=files.files, beside=files.beside)
         receipt = receipt if changes is None else changes.added_to(receipt)
     return receipt, write_ledger(plan, staging, attempt, sorted(ledger, key=lambda element: element[0][2:]))

@@ -19,6 +19,7 @@ from mutator.engine.bucket_files import BucketFiles
 from mutator.engine.changed_rows import changed_rows
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import MergeReceipt
+from mutator.engine.split_content import with_floor
 from mutator.errors.failpoints import failpoint
 from mutator.plan.run_plan import Plan
 
@@ -30,6 +31,7 @@ def write_group(plan: Plan, staging: str | None, group: int, attempt: int, eleme
     """
     failpoint("task.started", attempt)
     keep_freed_memory()
+    plan, elements = with_floor(plan, elements)
     with ExitStack() as stack:
         unit = plan.units[group]
         splits = plan.local[group] if plan.strategy.join == "aligned" else ()
@@ -50,6 +52,7 @@ def merge_group(task: UnitTask, sections: Sections, carry: Callable[[], None] | 
         carry is not None
         and plan.strategy.join == "aligned"
         and not len(task.parts)
+        and not plan.truncates
         and not plan.register.buries_absent
         and not task.unit.replaced
         and plan.rows.carries

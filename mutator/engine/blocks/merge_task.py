@@ -237,7 +237,7 @@ class UnitTask:
 
     def close(self) -> None:
         """Write the inserted rows and the tombstones."""
-        self.files.finish(self.output.inserted_rows(), self.output.tombstones.tables(), self.tally)
+        self.files.finish(self.output.inserted_rows(), self.output.kept_tombstones(), self.tally)
 
     def tombstones(self, shuffled: Callable[[], Iterator[Any]] | None = None) -> Iterator[Any]:
         """Read the tombstones that were shuffled, and those of the master's files."""

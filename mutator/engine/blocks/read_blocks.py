@@ -1,5 +1,6 @@
 """Read splits to the elements of the blocks engine's shuffle: plain functions, no Spark.
 
+    ((group, (), FLOOR, (input, split)), order)     the highest truncate of a split, to every group
     ((group, (), RUN, (input, split, n)), Run)      mutations folded within the task, in the order of reading
     ((group, (), ROWS, (input, split, n)), Rows)    master rows in the order of their files, where they are shuffled
     ((group, (), TOMBSTONES, (input, split, n)), table) tombstones, where they are shuffled; as Arrow IPC
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.dataset.side_columns import tombstone_tables
 from mutator.engine.blocks.fold import BlockBag
@@ -28,6 +30,8 @@ from mutator.engine.split_content import (
     SplitKeys,
     check_tombstones,
     damaged,
+    floors,
+    highest,
     read_splits,
     receipt_of,
 )
@@ -37,8 +41,10 @@ from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Input, Split
 from mutator.rules.byte_columns import ByteColumn, Ints
+from mutator.rules.envelope import IGNORED
 from mutator.rules.key_hash import hash_columns
 from mutator.rules.op_codes import abridged, add_counts
+from mutator.rules.order_columns import to_value
 from mutator.rules.order_units import Future, Units, future_of, joined, joined_futures, units_of
 from mutator.rules.sort_order import number_order
 from mutator.storage import storage_for
@@ -89,32 +95,38 @@ def batches(plan: Reading, split: Split, file: Input, trusted: bool) -> Iterator
     """Read a split; yield its batches, each with the receipt of all so far (the last one is whole). Raises Damage."""
     content = SplitContent(plan, split, file)
     layout = plan.rows.layouts[file.layout]
-    rows = rejects = ignored = lines = 0
-    codes: dict[bytes, int] = {}
-    no_mutations = 0
+    rows = rejects = ignored = lines = no_mutations = truncates = halves = 0
+    codes, floor = dict[bytes, int](), None
     reader = plan.block_type.read(content, layout, trusted)
     try:
         batch = next(reader, None)
         while batch is not None:
-            rows += len(batch.block) + len(batch.rejects)
+            if batch.truncates is not None and len(batch.truncates):
+                truncates += len(batch.truncates)
+                floor = highest(floor, _highest_of(plan, file, batch.truncates))
+            rows, halves = rows + len(batch.block) + len(batch.rejects) - batch.halves, halves + batch.halves
             rejects, ignored, lines = rejects + len(batch.rejects), ignored + batch.ignored, lines + batch.lines
-            no_mutations += 0 if batch.ignored_codes is None else len(batch.ignored_codes)
-            for found in (batch.codes, batch.ignored_codes):
-                if found is not None and file.side == "feed":
-                    add_counts(codes, found.counts(), layout.delete_codes)
+            if batch.said is not None:
+                no_mutations += int(batch.said.are(IGNORED).sum())
+                add_counts(codes, batch.said.counts())
             after = next(reader, None)
             if after is None:
                 break
-            yield batch, SplitReceipt(rows, rejects, ignored, lines, 0, ())
+            yield batch, SplitReceipt(rows + truncates, rejects, ignored, lines, 0, ())
             batch = after
     except NotReadable as fault:
         raise damaged(file, fault) from None
-    receipt = SplitReceipt(rows, rejects, ignored, lines, *content.result(), abridged(codes))
-    receipt = receipt._replace(no_mutations=no_mutations)
+    receipt = SplitReceipt(rows + truncates, rejects, ignored, lines, *content.result(), abridged(codes))
+    receipt = receipt._replace(no_mutations=no_mutations, truncates=truncates, floor=floor, halves=halves)
     if batch is not None:
         yield batch, receipt
     else:
         yield Batch(plan.block_type.load([], layout), (), 0, 0), receipt
+
+
+def _highest_of(plan: Reading, file: Input, truncates: Any) -> Any:
+    """Return the highest order value of truncates. truncates: as in ``Batch``, at least one."""
+    return file.sequence if plan.by_file_name else to_value(plan.rows.order_type, pc.max(truncates).as_py())
 
 
 def rejected(plan: Reading, split: Split, file: Input, batch: Batch, receipt: SplitReceipt) -> Iterator[Any]:
@@ -158,6 +170,7 @@ class Feed:
             if self._bytes > self.plan.memory:
                 yield from self.runs()
         yield from keys.filters()
+        yield from floors(self.plan, split, receipt.floor)
         yield receipt_of(self.plan, split, receipt._replace(units=joined(units), future=joined_futures(future)))
 
     def runs(self) -> Iterator[Any]:

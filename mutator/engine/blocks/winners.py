@@ -26,8 +26,9 @@ from mutator.rules.truth_table import Decision
 
 _FEW = 256  # winners whose first ID values a block may be asked for
 # Actions on a master row that a winner met. OUTRANKED: it is gone, and its tombstone has its own order value.
-KEEP, TOUCH, WRITE, GONE, LEAVE, OUTRANKED = range(6)
-_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE, "bury record": OUTRANKED}
+# DROPPED: it is gone, and has no tombstone.
+KEEP, TOUCH, WRITE, GONE, LEAVE, OUTRANKED, DROPPED = range(7)
+_ACTIONS = {"keep": KEEP, "touch": TOUCH, "write": WRITE, "bury": GONE, "bury record": OUTRANKED, "drop": DROPPED}
 
 
 class Winners:
@@ -43,6 +44,7 @@ class Winners:
         self._left: list[tuple[Ints, Any, Any, Any]] = []  # order values and rows that are not the winners', and sides
         self._identity = (*found.keys, found.orders) if plan.register.by_order else found.keys
         self.plan, self.found, self.tally, self.parts = plan, found, tally, parts
+        self.floor = floor_of(plan)
         self.met = np.zeros(len(found), np.bool_)
         self.late = np.zeros(len(found), np.bool_)  # and nothing is written because of them
         self.mixed = found.mixed.copy()
@@ -140,7 +142,10 @@ class Winners:
         replaced = None if replaced is None else replaced[rows]
         older = self.older(old_orders, orders)
         same = ~deletes & ~unequal(old_rows, found.written.take(index))
-        seen = (old_orders, old_rows, sides.take(pa.array(rows))) if self.plan.register.reads_rows else ()
+        reads = self.plan.register.reads_rows
+        seen: tuple[Any, ...] = (old_orders, old_rows, sides.take(pa.array(rows))) if reads else ()
+        if not reads and self.floor is not None:
+            seen = (old_orders,)
         olds = Olds(RECORD, older, same, *seen)
         decided = self.decide_rows(positions, olds, flags(pc.equal(old_orders, orders)), replaced)
         self.note_late(orders, old_orders, self.late[positions])
@@ -198,10 +203,10 @@ class Winners:
     def _met_by(self, events: Events, olds: Olds, replaced: Flags | None) -> Iterator[Met]:
         register = self.plan.register
         if replaced is None:
-            yield from register.meet(events, olds)
+            yield from register.meet(events, olds, self.floor)
             return
         for one, keys in ((register, np.flatnonzero(~replaced)), (register.replacing, np.flatnonzero(replaced))):
-            for met in one.meet(events.chosen(keys), olds.chosen(keys)):
+            for met in one.meet(events.chosen(keys), olds.chosen(keys), self.floor):
                 yield met._replace(keys=keys[met.keys])
 
     def older(self, old_orders: Any, orders: Any) -> Flags:
@@ -228,6 +233,8 @@ class Winners:
         """
         orders = self.found.orders.take(pa.array(positions))
         deletes = self.found.deletes[positions]
+        if self.floor is not None:
+            old_orders = pc.max_element_wise(old_orders, self.floor)
         older = self.older(old_orders, orders)
         self.met[positions] = True
         stays = self.found.moves[positions] != LEAVES
@@ -264,7 +271,7 @@ class Winners:
             if decision.result == "write":
                 insert.insert(-1, rest[chosen])
                 self.note_horizon(rest[chosen])
-            else:
+            elif decision.result == "bury":
                 bury.append(rest[chosen])
                 self.note("inserted and deleted", bury[-1][self.found.upserts[bury[-1]]])
         return np.concatenate(insert), np.concatenate(bury)
@@ -359,6 +366,11 @@ class Winners:
         for column, known in zip(keys, self._identity, strict=True):
             equal &= flags(pc.equal(column, known.take(index)))
         return equal
+
+
+def floor_of(plan: Plan) -> Any:
+    """Return the floor of a plan, as an element of a column of order values; None without one."""
+    return None if plan.floor is None else to_column(plan.rows.order_type, [plan.floor])[0]
 
 
 def tombstone_table(plan: Reading, hashes: Hashes, keys: list[Any], orders: Any, committed: int) -> Any:

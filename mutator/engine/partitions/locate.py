@@ -35,7 +35,7 @@ from mutator.engine.blocks.master import from_files
 from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.mutations import ARRIVES, LEAVES, REVIVES, Columns, Mutations, directory_column
 from mutator.engine.blocks.read_blocks import tombstones
-from mutator.engine.blocks.winners import Winners, own_orders, raised_orders
+from mutator.engine.blocks.winners import Winners, floor_of, own_orders, raised_orders
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, Route, routed_mutations
 from mutator.engine.receipts import SplitNumber, SplitReceipt
@@ -143,16 +143,19 @@ class _Search:
         """Yield all routes. own: the directory of each winner. located: what the search found."""
         found = self._found
         moves, mixed = found.moves.copy(), found.mixed.copy()
-        bag = BlockBag(self._plan, Columns([found]))
+        bag, floor = BlockBag(self._plan, Columns([found])), floor_of(self._plan)
         leaving: list[tuple[str, Ints]] = []
         for part in located:
             numbers = part.numbers
             order = found.orders.take(pa.array(numbers))
             register = self._plan.register
             register = register.replacing if self._plan.replaces(part.directory) else register
-            older, same = flags(pc.greater(part.orders, order)), np.zeros(len(numbers), np.bool_)
+            met = part.orders
+            if floor is not None and part.kind == TOMBSTONE:
+                met = pc.max_element_wise(met, floor)
+            olds = Olds(part.kind, flags(pc.greater(met, order)), np.zeros(len(numbers), np.bool_), met)
             stays = own[numbers] == part.directory
-            for decision, keys, *_ in register.meet(Events(bag, numbers, numbers), Olds(part.kind, older, same)):
+            for decision, keys, *_ in register.meet(Events(bag, numbers, numbers), olds, floor):
                 stays[keys] |= decision.result != "write"
             own[numbers[stays]] = part.directory
             gone = numbers[~stays]

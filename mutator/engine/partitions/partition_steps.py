@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import Any
 
@@ -35,8 +35,9 @@ from mutator.engine.partitions.locate import located, own_partitions
 from mutator.engine.partitions.partition_merge import write_units
 from mutator.engine.partitions.place import merged_and_placed, placed_as_read
 from mutator.engine.partitions.routes import FEED, LEDGER, Route, spread
-from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts
+from mutator.engine.receipts import LedgerReceipt, MergeReceipt, Receipts, SplitReceipt
 from mutator.engine.runner import Elements, Runner, each_on
+from mutator.engine.split_content import RECEIPT, highest, with_floor
 from mutator.engine.tasks import read_tasks
 from mutator.errors.failpoints import failpoint
 from mutator.plan.partition_plan import packed_units, with_units
@@ -54,11 +55,12 @@ def merge(runner: Runner, plan: Plan, staging: str | None) -> Receipts:
         checking = None if plan.replace_damaged else beside.submit(check_master, plan)
         plan, routes = (_routes_by_table if plan.by_table else _routes_by_partition)(runner, plan, staging, stack)
         with routes.kept() as kept:
-            # -> Counter of the bytes of each directory, and those of the feed
+            # -> Counter of the bytes of each directory, directories of the feed, the highest truncate
             sizes = kept.map(_sizes).collect()
-            arrived = sum((found for found, _ in sizes), Counter[str]())
+            arrived = sum((found for found, *_ in sizes), Counter[str]())
+            plan = plan.truncated(reduce(highest, (floor for *_, floor in sizes), None))
             if not plan.by_table:
-                plan = _replacing(runner, plan, (fed for _, fed in sizes))
+                plan = _replacing(runner, plan, (fed for _, fed, _ in sizes))
             arrived.update(dict.fromkeys(plan.replaced, 0))
             if checking is None:
                 check_master(plan)
@@ -134,24 +136,26 @@ def _replacing(runner: Runner, plan: Plan, directories: Iterable[Collection[str]
 
 def _own_partitions(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterator[set[str]]:
     if group != plan.ledger:
-        yield own_partitions(plan, elements)
+        yield own_partitions(*with_floor(plan, elements))
 
 
 def _place(staging: str | None, plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -> Iterable[Route]:
     if group == plan.ledger:
         return ((LEDGER, {}, element) for element in elements)
+    plan, elements = with_floor(plan, elements)
     if plan.master is not None:
         return located(plan, group, elements, attempt)
     return merged_and_placed(plan, staging, group, elements, attempt)
 
 
-def _sizes(_: None, number: int, attempt: int, routes: Iterable[Route]) -> Iterator[tuple[Counter[str], set[str]]]:
-    found: Counter[str] = Counter()
-    fed = set[str]()
-    for section, sizes, _table in routes:
+def _sizes(_: None, number: int, attempt: int, routes: Iterable[Route]) -> Iterator[tuple[Counter[str], set[str], Any]]:
+    found, fed, floor = Counter[str](), set[str](), None
+    for section, sizes, value in routes:
         found.update(sizes)
         fed.update(sizes if section == FEED else ())
-    yield found, fed
+        if section == LEDGER and value[0][2] == RECEIPT:
+            floor = highest(floor, SplitReceipt(*value[1]).floor)
+    yield found, fed, floor
 
 
 Spread = tuple[Plan, Sequence[Sequence[int]], Sequence[Any]]  # plan, units of each task, checks

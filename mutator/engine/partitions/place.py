@@ -25,7 +25,7 @@ from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.partitions.routes import LEDGER, ROWS, TOMBSTONES, Route, routed, routed_mutations, rows_table
 from mutator.engine.receipts import NOTHING_READ
 from mutator.engine.scratch import scratch_directory
-from mutator.engine.split_content import TALLY, RowSides, read_splits, receipt_of
+from mutator.engine.split_content import FLOOR, TALLY, RowSides, read_splits, receipt_of
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.formats.blocks.block_type import Hashes
@@ -45,7 +45,10 @@ def placed_as_read(plan: Plan, splits: Iterable[Split]) -> Iterator[Route]:
         return feed.read(split, one) if one.side == "feed" else _master_rows(plan, split, one)
 
     for found in read_splits(plan, splits, read):
-        yield found if len(found) == 3 else (LEDGER, {}, found)
+        if len(found) == 3:
+            yield found
+        elif found[0][2] != FLOOR:  # truncates go to all partitions, by way of the receipts
+            yield LEDGER, {}, found
     yield from feed.runs()
 
 

@@ -1,8 +1,10 @@
 """Read splits to the elements of the records engine's shuffle: plain functions, no Spark.
 
 An element is ``((bucket, key, side, precedence), value)``. Its first part is the sort key: all elements of one key come
-together, first its tombstone, then the master's record, then its mutations, the winner last.
+together, first its tombstone, then the master's record, then its mutations, the winner last. The highest truncate of
+each split goes to all buckets, before all keys.
 
+    ((bucket, (), FLOOR, (input, split)), order value)
     ((bucket, key, TOMBSTONE, ()), (order value, commit time))
     ((bucket, key, MASTER, precedence), (False, row, value of a side column of the register, ...))
     ((bucket, key, FEED, precedence), (is delete, row))
@@ -26,10 +28,12 @@ from mutator.engine.split_content import (
     SplitKeys,
     check_tombstones,
     damaged,
+    floors,
+    highest,
     read_splits,
     receipt_of,
 )
-from mutator.formats.blocks.block_type import Ignored, Record
+from mutator.formats.blocks.block_type import Ignored, Item, Truncate
 from mutator.formats.content import NotReadable, Reject
 from mutator.plan.reading import Reading
 from mutator.plan.splits import Input, Split
@@ -62,7 +66,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
-    rows = rejected = ignored = no_mutations = lines = 0
+    rows = rejected = ignored = no_mutations = lines = truncates = halves = 0
+    floor, before = None, -1
     filtered = plan.filters is not None and side == FEED
     for record in records_of(plan, content, file):
         lines += 1
@@ -70,10 +75,14 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             ignored += 1
             if record is not None:
                 no_mutations += 1
-                add_counts(codes, {record.code: 1}, ())
+                _count(codes, record.code)
             continue
         rows += 1
         sequence, *kept = next(each_side)
+        if isinstance(record, Truncate):
+            truncates += 1
+            floor = highest(floor, sequence if by_file_name else record.order)
+            continue
         if isinstance(record, Reject):
             rejected += 1
             # Rejects beyond the limit need not travel: they are counted, and the run will fail.
@@ -82,11 +91,10 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
                 yield (ledger, (), REJECT, (split.input, offset)), (split.number, line, reason, row)
             continue
         offset, key, order, is_delete, code, written, row = record
-        if side == FEED and code is not None and not is_delete:
-            if code in codes:
-                codes[code] += 1
-            else:
-                add_counts(codes, {code: 1}, ())
+        if offset == before:  # the row has said two mutations
+            rows, lines, halves = rows - 1, lines - 1, halves + 1
+        before = offset
+        _count(codes, code)
         if by_file_name:
             order = sequence
         elif side == FEED:
@@ -102,12 +110,21 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         yield (bucket_of(key, buckets), key, side, place), (is_delete, written, *(kept if side == MASTER else ()))
     sides.end()
     yield from keys.filters()
+    yield from floors(plan, split, floor)
     read = SplitReceipt(rows, rejected, ignored, lines, *content.result(), abridged(codes))
     read = read._replace(units=units.units(), future=units.future, no_mutations=no_mutations)
+    read = read._replace(truncates=truncates, floor=floor, halves=halves)
     yield receipt_of(plan, split, read)
 
 
-def records_of(plan: Reading, content: SplitContent, file: Input) -> Iterator[Record | Reject | Ignored | None]:
+def _count(codes: dict[bytes, int], code: bytes | None) -> None:
+    if code in codes:
+        codes[code] += 1
+    elif code is not None:
+        add_counts(codes, {code: 1})
+
+
+def records_of(plan: Reading, content: SplitContent, file: Input) -> Iterator[Item]:
     """Read the rows of a split; raises Damage where the content is not of its format."""
     try:
         yield from plan.block_type.records(content, plan.rows.layouts[file.layout])

@@ -22,6 +22,7 @@ from mutator.rules.truth_table import Decision
 Tombstone = tuple[Key, Any, int]  # key, order value, commit time in ms
 Precedence = tuple[Any, ...]
 
+_CHANGES = ("write", "bury", "bury record", "drop")  # results that change a row
 SURVIVOR, INSERTED = 0, 1  # first part of a row's position in its file
 
 
@@ -38,6 +39,7 @@ def merge_bucket(
     expire_before: int | None = None,
     spellings: SortedSpellings | None = None,
     absences: Mapping[int, Any] = MappingProxyType({}),
+    floor: Any = None,
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """Yield ``(position, (row, order value, value of a side column, …))`` for each record that is left; fill the tally.
 
@@ -45,7 +47,7 @@ def merge_bucket(
     key. changed: called with each row that changes, before and after, or None. won: called with the
     outcome and the precedence of each winner. horizon, expire_before: None where tombstones never expire. spellings:
     gets the keys of records, and those that are inserted. absences: by which the feed meets tombstones, unless it is a
-    full snapshot.
+    full snapshot. floor: the highest truncate.
 
     Rows sorted by position are in the order of the output file: survivors and updated rows by their position in the
     master, then inserted rows by key.
@@ -57,8 +59,9 @@ def merge_bucket(
         if record is not None:
             old = Old(RECORD, record[0][0], record[1], record[2])
         elif tombstone is not None:
-            old = Old(TOMBSTONE, tombstone[0] if register.full else met_order(*tombstone, absences))
-        decision, new_row, new_order, new_sides = register.meet_key(folded, old)
+            order = tombstone[0] if register.full else met_order(*tombstone, absences)
+            old = Old(TOMBSTONE, order if floor is None else max(order, floor))
+        decision, new_row, new_order, new_sides = register.meet_key(folded, old, floor)
         winner = None if folded is None else folded.last
         if folded is not None:
             _note_winner(tally, key, folded, old, decision.winner, horizon)
@@ -67,7 +70,7 @@ def merge_bucket(
         elif decision.master == "deleted by absence":
             tally.high(old.order)
         decided[decision] += 1
-        if spellings is not None and record is not None and decision.master != "removed":
+        if spellings is not None and record is not None and decision.master not in ("removed", "truncated"):
             spellings.record(key)
         elif spellings is not None and decision.winner == "inserted":
             spellings.insert(key)
@@ -79,7 +82,7 @@ def merge_bucket(
         if folded is not None:
             new_row = folded.last.row if new_row is None else new_row
             new_order = folded.last.order if new_order is None else new_order
-        if changed is not None and result in ("write", "bury", "bury record") and (record or result == "write"):
+        if changed is not None and result in _CHANGES and (record or result == "write"):
             before = None if record is None else old.row
             changed(before, new_row if result == "write" else None)
         if result in ("keep", "touch", "write"):
@@ -90,9 +93,13 @@ def merge_bucket(
             assert row is not None
             yield position, (row, *((old.order, *old.sides) if result == "keep" else (new_order, *new_sides)))
             continue
+        if result == "drop":
+            continue
         order, committed = _buried(result, tombstone, old.order, new_order, now)
         if expire_before is not None and committed < expire_before:
             tally.expire(1, met_order(order, committed, absences))
+        elif floor is not None and order <= floor:
+            tally.counts["covered"] += 1
         else:
             bury((key, order, committed))
     for decision, count in decided.items():
@@ -133,7 +140,7 @@ def _note_winner(tally: Tally, key: Key, folded: Folded, old: Old, outcome: str 
     tally.high(winner.order)
     if old.kind != NOTHING:
         tally.orders.add(old.order)
-    if outcome == "late":
+    if outcome == "late" and old.kind != NOTHING and old.order > winner.order:  # else the floor is higher
         tally.note_late(LateOrders(winner.order, winner.order, old.order, old.order))
     is_other = winner.row != old.row or winner.is_delete if old.kind == RECORD else not winner.is_delete
     if folded.mixed or (old.kind != NOTHING and old.order == winner.order and is_other):

@@ -18,6 +18,7 @@ from mutator.engine.records.read_records import Element
 from mutator.engine.records.record_merge import merge_bucket
 from mutator.engine.records.record_spellings import SortedSpellings
 from mutator.engine.sorted_runs import sorted_elements
+from mutator.engine.split_content import with_floor
 from mutator.engine.tally import Tally
 from mutator.errors.failpoints import failpoint
 from mutator.plan.reading import Reading
@@ -40,6 +41,7 @@ def write_bucket(
     staging: directory that the files go to, None for a dry run. attempt: number of this task's attempt, from 0.
     """
     failpoint("task.started", attempt)
+    plan, elements = with_floor(plan, elements)
     tally = Tally()
     form = plan.block_type
     with ExitStack() as stack:
@@ -59,6 +61,7 @@ def write_bucket(
             expire_before=plan.expire_before,
             spellings=SortedSpellings(tally) if have_spellings(plan.rows.spec["key"]) else None,
             absences=plan.absences,
+            floor=plan.floor,
         )
         for batch in _batches(rows if staging is None else sorted_elements(rows, plan.memory)):
             contents, orders, *kept = zip(*(values for _, values in batch), strict=True)

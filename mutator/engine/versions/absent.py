@@ -1,4 +1,4 @@
-"""The records that a full snapshot lacks, or the input of an overwrite: they are deleted by absence."""
+"""The records that no winner meets, and that are deleted: by absence from a snapshot or overwrite, or by a truncate."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.state import BucketCounts
 from mutator.dataset.versions.hidden_rows import index_table
 from mutator.dataset.versions.key_index import decoded_keys
 from mutator.dataset.versions.snapshot import LiveExtent
+from mutator.engine.blocks.winners import floor_of
 from mutator.engine.tally import Tally
 from mutator.engine.versions.delta_files import Delta, DeltaWriter, unit_order
 from mutator.engine.versions.live_rows import LiveRows
@@ -25,7 +27,7 @@ from mutator.plan.reading import SAMPLES, Reading
 from mutator.plan.run_plan import Plan
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
-from mutator.rules.order_columns import newest, to_texts
+from mutator.rules.order_columns import flags, newest, to_texts
 from mutator.rules.sort_order import number_order
 
 _FEW = 4  # extents of a file whose hashes are read one extent after the other
@@ -44,11 +46,14 @@ def bury_absent(
 ) -> list[Any]:
     """Hide the records of a group that no winner met, and write tombstones for them; return version index tables.
 
+    Records below the floor get no tombstones, and where the plan has truncates and nothing else, only these are hidden.
+
     met: positions of the records that winners met, by file. A tombstone has the order value of its record. replaced:
     the partitions whose records are hidden; None for all.
     """
     partitions, removed = (None, frozenset[str]()) if replaced is None else (replaced.partitions, replaced.removed)
     hidden, waiting, rows = list[Any](), list[_Absent](), 0
+    floor, buries = floor_of(plan) if plan.truncates else None, plan.register.buries_absent or replaced is not None
     wanted = partial(buckets_of_group, group, plan.groups)
     for path, of_file in groupby(live.snapshot.extents(DATA, wanted, partitions), lambda extent: extent.file.path):
         extents = list(of_file)
@@ -59,15 +64,19 @@ def bury_absent(
         if partitions is None and count and count == len(entries):
             continue
         found = _absent(plan, live, extents, entries, hashes, met.get(path, ()))
+        if floor is not None and len(found[0]):
+            below = flags(pc.less(found[3], floor))
+            _hide(plan, path, _chosen(found, np.flatnonzero(below)), hidden)
+            tally.counts["master truncated"] += int(below.sum())
+            found = _chosen(found, np.flatnonzero(~below))
         positions, hashes, keys, orders, _ = found
-        if not len(positions):
+        if not len(positions) or not buries:
             continue
         tally.counts["master deleted by absence"] += len(positions)
         if plan.register.full:
             tally.note_absent(newest(plan.rows.order_type, orders, decoded_keys(keys, plan.key_width), SAMPLES))
         if path not in removed:
-            texts = to_texts(plan.rows.order_type, orders)
-            hidden.append(index_table(path, positions, hashes, keys, texts, touched=False))
+            _hide(plan, path, found, hidden)
         waiting.append(found)
         rows += len(positions)
         if rows >= _ROWS:
@@ -76,6 +85,20 @@ def bury_absent(
     if waiting:
         writer.write(TOMBSTONES, _tombstones(plan, writer.buckets, waiting))
     return hidden
+
+
+def _chosen(found: _Absent, rows: Ints) -> _Absent:
+    positions, hashes, keys, orders, names = found
+    index = pa.array(rows)
+    return positions[rows], hashes[rows], keys.take(index), orders.take(index), [names[row] for row in rows.tolist()]
+
+
+def _hide(plan: Reading, path: str, found: _Absent, hidden: list[Any]) -> None:
+    """Add records of a file to the tables of a version index."""
+    positions, hashes, keys, orders, _ = found
+    if len(positions):
+        texts = to_texts(plan.rows.order_type, orders)
+        hidden.append(index_table(path, positions, hashes, keys, texts, touched=False))
 
 
 def buckets_of_group(group: int, groups: int, buckets: int) -> list[int]:

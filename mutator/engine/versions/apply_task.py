@@ -20,6 +20,7 @@ from mutator.engine.blocks.merge_bucket import Sections
 from mutator.engine.blocks.winners import Winners
 from mutator.engine.malloc import keep_freed_memory
 from mutator.engine.receipts import Fault, MergeReceipt
+from mutator.engine.split_content import with_floor
 from mutator.engine.tally import Tally
 from mutator.engine.task_files import file_name
 from mutator.engine.versions.absent import bury_absent
@@ -57,6 +58,7 @@ def apply_group(
     """Let the winners of a group of buckets meet the live rows of a table; write what the version adds."""
     failpoint("task.started", attempt)
     keep_freed_memory()
+    plan, elements = with_floor(plan, elements)
     tally = Tally()
     with ExitStack() as stack:
         parts = Parts(plan, tally, stack, fold_in_place)
@@ -80,7 +82,7 @@ def apply_group(
                 # A late mutation stays late whatever other writers do: order values of a key only rise.
                 hashes.append(own[~decided.late])
                 facts.append((MIXED * found.mixed + UPSERT * found.upserts).astype(np.uint8)[~decided.late])
-            if plan.register.buries_absent or target.replaced is not None:
+            if plan.truncates or plan.register.buries_absent or target.replaced is not None:
                 indexes += bury_absent(plan, live, group, met, tally, writer, target.replaced)
             index = _index(plan, target, indexes, group, attempt)
         except MutatorError as fault:

@@ -22,7 +22,7 @@ from mutator.dataset.versions.merged_keys import PartitionCodes
 from mutator.engine.blocks.block_spellings import FEWEST, OtherSpellings
 from mutator.engine.blocks.fold import row_hashes_of
 from mutator.engine.blocks.mutations import Mutations
-from mutator.engine.blocks.winners import GONE, OUTRANKED, TOUCH, WRITE, Winners
+from mutator.engine.blocks.winners import DROPPED, GONE, OUTRANKED, TOUCH, WRITE, Winners
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION
 from mutator.engine.versions.delta_files import ApplyTarget, Delta, DeltaWriter, unit_order
 from mutator.engine.versions.key_search import Search
@@ -131,7 +131,7 @@ class Meeting:
         twice = self._twice(met.numbers)
         if twice.any():
             winners.note("met twice", met.numbers[twice])
-        if plan.register.buries_absent or replaced is not None:
+        if plan.truncates or plan.register.buries_absent or replaced is not None:
             for file, rows in met.by_file(np.arange(len(met.numbers))):
                 self._positions.setdefault(file.path, []).append(met.positions[rows])
         # Old order values are seldom read, but the highest ones show their units.
@@ -150,6 +150,9 @@ class Meeting:
             new = orders.take(pa.array(rows))
             older[rows] = winners.older(old, new)
             level[rows] = flags(pc.equal(old, new))
+        if winners.floor is not None and not seen:
+            # A winner that is newer than all rows of an extent is below the floor only if they are, too.
+            seen = (met.highs if old is None else exchanged(met.highs, [(rows, old)]),)
         actions = winners.decide_rows(met.numbers, Olds(RECORD, older, same, *seen), level, replaced)
         if len(rows):
             winners.note_late(new, old, winners.late[met.numbers[rows]])
@@ -158,6 +161,7 @@ class Meeting:
             values = old.take(pa.array(np.searchsorted(rows, outranked)))
             self._raised.append((met.numbers[outranked], values))
         written, gone = np.flatnonzero(actions == WRITE), np.flatnonzero((actions == GONE) | (actions == OUTRANKED))
+        dropped = np.flatnonzero(actions == DROPPED)
         if replaced is not None:  # an equal row is written again, because its file is removed
             again, touched = touched[replaced[touched]], touched[~replaced[touched]]
             winners.tally.counts["rows rewritten"] += len(again)
@@ -165,7 +169,7 @@ class Meeting:
         if plan.by_file_name:
             # An equal row with an equal order value changes nothing.
             self._note(met, touched[~level[touched]], touched=True)
-        self._note(met, np.sort(np.concatenate((written, gone))), touched=False)
+        self._note(met, np.sort(np.concatenate((written, gone, dropped))), touched=False)
         numbers = met.numbers[written]
         self._insert.append((numbers, self._own[numbers]))
         self._bury.append((met.numbers[gone], met.partitions[gone]))

@@ -115,6 +115,8 @@ class SecondDecisions:
         """Take the common keys of some versions; return whether the apply can decide about them again."""
         if not any(version.files or version.index for version in versions):
             return True
+        if self._plan.truncates:
+            return False  # it concerns all keys of those versions
         if self._rebuilder is None:
             hashes = OwnHashes.of(self._written)
             if hashes is None:

@@ -24,6 +24,7 @@ from mutator.engine.ledger import write_ledger
 from mutator.engine.partitions.locate import own_partitions
 from mutator.engine.receipts import LedgerReceipt, Receipts
 from mutator.engine.runner import Elements, Runner, Shared
+from mutator.engine.split_content import with_floor
 from mutator.engine.tasks import read_tasks
 from mutator.engine.versions.apart import ApartFeed
 from mutator.engine.versions.apply_task import WrittenRows, apply_group
@@ -91,8 +92,9 @@ def _partitions(plan: Plan, group: int, attempt: int, elements: Iterable[Any]) -
     if group == plan.ledger:
         yield frozenset()
     elif plan.by_table:
-        yield frozenset(own_partitions(plan, elements))
+        yield frozenset(own_partitions(*with_floor(plan, elements)))
     else:  # the mutations of a partition have winners in it
+        plan, elements = with_floor(plan, elements)
         with ExitStack() as stack:
             mutations = Sections(plan, elements, stack).mutations()
             yield frozenset().union(*(found.directories.cast(pa.string()).unique().to_pylist() for found in mutations))

@@ -33,6 +33,7 @@ from mutator.formats.files.path_fields import path_column
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Ints, binary, concatenated, packed
 from mutator.rules.changes import CHANGE, CHANGES, TIME, VERSION, Changes
+from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.order_columns import column_type, flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, out_of_years
@@ -235,8 +236,8 @@ def _batch(
     order = pa.nulls(count)
     if layout.order_field is not None:
         order = layout.orders_of(layout.order_field, columns[layout.order_field], bad_rows)
-    op = None if layout.op_field is None else columns[layout.op_field]
-    delete, ignored, codes = layout.operations_of(op, count, bad_rows)
+    said = layout.operations_of(columns, count, bad_rows)
+    delete = said.are(DELETE)
     # A value of another type may have another text, and so another partition.
     typed = columns if layout.resolution is None or not layout.partition else layout.resolution.retyped(columns)
     partitions = layout.partitions_of(typed, bad_rows, delete, trusted=trusted)
@@ -244,12 +245,12 @@ def _batch(
         positions = np.array(ends, np.int64)
         records = packed(np.frombuffer(content, np.uint8), positions[1:] - positions[:-1])
     else:
-        records = layout.resolution.apply(content, ends, bad_rows, deletes=layout.deletes)
+        records = layout.resolution.apply(content, ends, bad_rows, deletes=layout.envelope.deletes_all)
     parts = [records, *keys, order, *([pa.array(delete)] if layout.feed else [])]
     rows = pa.StructArray.from_arrays(parts, fields=list(layout.row_type))
     offsets = offset + np.arange(count)
     rejects: list[Reject] = []
-    good, ignored_codes = bad_rows.good(ignored), None if codes is None else codes.only(ignored)
+    good, truncates = bad_rows.settle(said, None if layout.order_field is None else order)
     if not good.all():
         writer = parsed(physical(schema))
         for row in sorted(bad_rows):
@@ -257,9 +258,9 @@ def _batch(
             rejects.append(Reject(int(offsets[row]), lines + row + 1, bad_rows[row], shown))
         rows, offsets = rows.filter(pa.array(good)), offsets[good]
         partitions = None if partitions is None else partitions.only(good)
-        codes = None if codes is None else codes.only(good)
+        said = said.only(~bad_rows.are(count))
     block = AvroBlock(rows, offsets, layout, partitions)
-    return Batch(block, tuple(rejects), count, int(ignored.sum()), codes, ignored_codes)
+    return Batch(block, tuple(rejects), count, int(said.are(IGNORED).sum()), said, truncates)
 
 
 def _keys(layout: AvroLayout, columns: Mapping[str, Any], bad_rows: BadRows) -> list[Any]:

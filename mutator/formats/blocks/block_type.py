@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
 from mutator.formats.content import Content, Reject, Writer
 from mutator.rules.byte_columns import Flags, Ints, binary, offsets_of
-from mutator.rules.op_code_columns import OpCodes
+from mutator.rules.envelope import Operations
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions
 from mutator.rules.typed_values import comparable, ticks_type
@@ -72,15 +72,24 @@ class Record(NamedTuple):
     key: tuple[bytes, ...]  # canonical bytes
     order: Any  # a value of ``rules.order_values``; None where order comes from file names
     is_delete: bool
-    code: bytes | None  # op code; None without one
+    code: bytes | None  # that is counted: an op code
     written: bytes  # the row in the form in which it is written
     row: bytes  # the row as it was read, in the form of ``BlockType.contents``
 
 
 class Ignored(NamedTuple):
-    """A row whose op code says that it is no mutation, for the records engine."""
+    """A row that is no mutation, by its op code, for the records engine."""
 
-    code: bytes
+    code: bytes | None
+
+
+class Truncate(NamedTuple):
+    """A row that deletes every older record, for the records engine."""
+
+    order: Any  # as in ``Record``
+
+
+Item = Record | Reject | Ignored | Truncate | None
 
 
 @dataclass(frozen=True)
@@ -91,8 +100,9 @@ class Batch:
     rejects: tuple[Reject, ...]
     lines: int  # rows, rejects and ignored lines
     ignored: int  # blank lines, headers, and rows that are no mutations
-    codes: OpCodes | None = None  # of the block's rows; None without op codes
-    ignored_codes: OpCodes | None = None  # of the rows that are no mutations
+    said: Operations | None = None  # of all rows but rejects, in their order; None: only what the block says
+    truncates: Any = None  # pa.Array with the order value of each truncate, NULL by file name; None without any
+    halves: int = 0  # rows of the block that are the second of one row of the file: they have one offset
 
 
 class BlockType(Protocol):
@@ -111,7 +121,7 @@ class BlockType(Protocol):
         Raises NotReadable for content of another format, and for a bad row in a trusted file.
         """
 
-    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | Ignored | None]:
+    def records(self, content: Content, layout: Any) -> Iterator[Item]:
         """Yield the rows of the content's window one by one, for the records engine; None for an ignored line."""
 
     def contents(self, rows: Any) -> Any:

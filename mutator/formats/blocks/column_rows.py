@@ -6,7 +6,7 @@ NULL, and values of another type are converted. Rows of the feed also carry a de
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, BinaryIO, cast
 
@@ -25,6 +25,7 @@ from mutator.formats.values.convert import converted
 from mutator.formats.values.nested import nulls
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import Flags, Ints
+from mutator.rules.envelope import DELETE, IGNORED
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 from mutator.rules.typed_values import canonical, convert_leaves, from_row_bytes, order_column, out_of_years, row_bytes
@@ -70,7 +71,7 @@ class ColumnLayout(RowRules):
     def wanted(self) -> tuple[str, ...]:
         """The names of the fields to read from a file."""
         names = [name for name in self.result.names if self.schema.get_field_index(name) >= 0]
-        return (*names, self.op_field) if self.op_field is not None and self.op_field not in names else tuple(names)
+        return tuple(dict.fromkeys((*names, *self.envelope.fields)))
 
 
 @dataclass(frozen=True)
@@ -206,10 +207,10 @@ def trusted_block(batches: Sequence[Any], offsets: Ints, layout: ColumnLayout) -
 
 def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     """Convert columns to the types of the result; rows whose values cannot be converted are rejects."""
-    batch, count = found.batch, found.batch.num_rows
-    bad_rows = BadRows()
-    op = None if layout.op_field is None else batch.column(layout.op_field)
-    delete, ignored, codes = layout.operations_of(op, count, bad_rows)
+    found, are_joined = _unwrapped(found, layout)
+    batch, bad_rows = found.batch, BadRows()
+    said = layout.operations_of(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, bad_rows)
+    delete = said.are(DELETE)
     columns = _converted(batch, layout, bad_rows, delete, trusted)
     parsed, partitions = (None, None) if trusted else _checked(columns, layout, bad_rows, delete)
     if trusted:
@@ -217,16 +218,30 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     marked = [*columns, pa.array(delete)] if layout.feed else columns
     rows = pa.StructArray.from_arrays(marked, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
-    good, ignored_codes = bad_rows.good(ignored), None if codes is None else codes.only(ignored)
+    if are_joined:
+        bad_rows.join(found.offsets)
+    good, truncates = bad_rows.settle(said, parsed)
     if not good.all():
         rejects += _rejects(found, layout, bad_rows) if bad_rows else ()
         keep = pa.array(good)
         rows, offsets = rows.filter(keep), offsets[good]
         parsed = None if parsed is None else parsed.filter(keep)
         partitions = None if partitions is None else partitions.only(good)
-        codes = None if codes is None else codes.only(good)
-    block, left_out = ColumnBlock(rows, offsets, layout, partitions, parsed), found.ignored + int(ignored.sum())
-    return Batch(block, rejects, found.lines, left_out, codes, ignored_codes)
+        said = said.only(~bad_rows.are(len(said)))
+    block, ignored = ColumnBlock(rows, offsets, layout, partitions, parsed), found.ignored
+    ignored += int(said.are(IGNORED).sum())
+    halves = int((offsets[1:] == offsets[:-1]).sum()) if are_joined else 0
+    return Batch(block, rejects, found.lines, ignored, said, truncates, halves)
+
+
+def _unwrapped(found: RowBatch, layout: ColumnLayout) -> tuple[RowBatch, bool]:
+    """Return the rows of records in those of a file, and whether two of them may be one row of the file."""
+    batch, rows = layout.envelope.unwrap(found.batch)
+    if rows is None:
+        return found, False
+    raw = found.raw
+    lines = None if raw is None else lambda: raw().only(rows)
+    return replace(found, batch=batch, offsets=found.offsets[rows], numbers=found.numbers[rows], raw=lines), True
 
 
 def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:
@@ -250,7 +265,7 @@ def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flag
         if layout.within_years:
             bad_values.note(out_of_years(column), f"field {wanted.name} is not in the years 1 to 9999")
         if bad_values and wanted.name not in needed:
-            ignored = ~bad_values.good(np.zeros(len(column), np.bool_)) & delete
+            ignored = bad_values.are(len(column)) & delete
             column = column.take(pa.array(np.arange(len(column)), mask=ignored))
             bad_values = BadRows({row: reason for row, reason in bad_values.items() if not ignored[row]})
         columns.append(column)
@@ -292,7 +307,7 @@ def _check_trusted(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> 
 
 def _rejects(found: RowBatch, layout: ColumnLayout, bad_rows: BadRows) -> tuple[Reject, ...]:
     """Return the rejects of bad rows: lines of text as they are, other rows as JSON."""
-    numbers = sorted(bad_rows)
+    numbers = [*{int(found.offsets[row]): row for row in sorted(bad_rows, reverse=True)}.values()][::-1]
     if layout.typed or found.raw is None:
         shown = shown_rows(found.batch.take(pa.array(numbers)))
     else:

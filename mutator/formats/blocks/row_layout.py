@@ -1,8 +1,8 @@
-"""Positions of the key, order value and op code in a row of delimited text, compiled to a function that reads rows.
+"""Positions of the key, order value and operation in a row of delimited text, compiled to a function that reads rows.
 
 Ordinals count fields of the feed. The master may lack the op code column; then every later ordinal is one less there.
 A compiled reader maps a row's bytes to ``(key, order value, is delete, op code, row as it would be written)``, or
-raises ``Unreadable`` with the reason, or ``NoMutation`` with the op code.
+raises ``Unreadable`` with the reason, or ``NoRecord`` with what else the row says.
 
 >>> from mutator.rules.delimiter.field_delimiter import parse
 >>> read = compile_reader(RowLayout(delimiter=parse(","), id_fields=(0,), order_field=2, order_type="long", width=3))
@@ -12,16 +12,19 @@ raises ``Unreadable`` with the reason, or ``NoMutation`` with the op code.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from mutator.errors.display import counted, quoted
+from mutator.formats.blocks.block_type import Ignored, Truncate
 from mutator.rules.delimiter.field_delimiter import Delimiter
-from mutator.rules.op_codes import OpCodeRules, presence
+from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Envelope
 from mutator.rules.order_values import ORDER_TYPES
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import directory_of_row
 
 _NOT_PLACED = "has the ID alone, and no partition; with key.scope=table its record is found by the ID"
+_KEPT = 1024  # op codes whose meaning is remembered
 Reader = Callable[[bytes], tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]]
 
 
@@ -29,12 +32,12 @@ class Unreadable(ValueError):
     """A row that cannot be read as a record; the text is the reason."""
 
 
-class NoMutation(Exception):
-    """A row whose op code, the argument, says that it is no mutation."""
+class NoRecord(Exception):
+    """A row that says nothing of one record. The argument: ``Ignored`` or ``Truncate``."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowLayout(OpCodeRules):
+class RowLayout:
     """Which fields mean what in the rows of one side."""
 
     delimiter: Delimiter
@@ -42,7 +45,7 @@ class RowLayout(OpCodeRules):
     order_field: int | None = None  # None: the order value is the file's sequence
     order_type: str = "sequence"
     width: int | None = None  # number of fields; None: any that reaches the fields named here
-    op_field: int | None = None
+    envelope: Envelope = UPSERTS  # its field is an ordinal
     cut_op: bool = False  # rows are written without the op code
     joint: bytes = b","
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master; their sources are ordinals
@@ -61,8 +64,8 @@ class RowLayout(OpCodeRules):
     @property
     def needed_width(self) -> int:
         """Number of fields that a row must have where ``width`` is None."""
-        ordinals = (self.order_field, self.op_field, *self.id_fields, *self.partition_sources)
-        return 1 + max(ordinal for ordinal in ordinals if ordinal is not None)
+        ordinals = (self.order_field, *self.envelope.fields, *self.id_fields, *self.partition_sources)
+        return 1 + max(int(ordinal) for ordinal in ordinals if ordinal is not None)
 
     @property
     def output_width(self) -> int | None:
@@ -84,8 +87,8 @@ def compile_reader(layout: RowLayout) -> Reader:
     literal, split = layout.delimiter.literal, layout.delimiter.split
     ids, single = layout.id_fields, layout.id_fields[0] if len(layout.id_fields) == 1 else None
     width, needed = layout.width, layout.needed_width
-    op, deletes, placed, lacks_partition = layout.op_field, layout.deletes, layout.placed, layout.lacks_partition
-    order_of, is_delete_in = _order_reader(layout), _op_code_reader(layout)
+    op, placed, lacks_partition = layout.envelope.field, layout.placed, layout.lacks_partition
+    order_of, operation = _order_reader(layout), lru_cache(_KEPT)(layout.envelope.operation)
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]:
@@ -95,14 +98,17 @@ def compile_reader(layout: RowLayout) -> Reader:
             raise Unreadable(
                 f"has {counted(count, 'field')} and should have {width if width is not None else f'{needed} or more'}"
             )
-        code = None if op is None else presence(items[op]) if layout.marks_deletes else items[op]
-        if code is not None and layout.is_no_mutation(code):
-            raise NoMutation(code)
+        kind, code, fault = operation(b"" if op is None else items[op])
+        if kind == IGNORED:
+            raise NoRecord(Ignored(code))
+        if kind == TRUNCATE:
+            raise NoRecord(Truncate(None if order_of is None else order_of(items)))
         if lacks_partition:
             raise Unreadable(_NOT_PLACED)
         key = (items[single],) if single is not None else tuple([items[i] for i in ids])
-        order = None if order_of is None else order_of(items)
-        is_delete = deletes if code is None else is_delete_in(code)
+        order, is_delete = None if order_of is None else order_of(items), kind == DELETE
+        if kind == REJECTED:
+            raise Unreadable(f"{fault}: {quoted(items[op])}")
         if check_partition is not None and (placed or not is_delete):  # a delete goes to the partition of its record
             check_partition(items)
         return key, order, is_delete, code, row if cut is None else cut(items)
@@ -124,16 +130,6 @@ def _order_reader(layout: RowLayout) -> Callable[[Sequence[bytes]], Any] | None:
     return order_of
 
 
-def _op_code_reader(layout: RowLayout) -> Callable[[bytes], bool]:
-    def is_delete_in(code: bytes) -> bool:
-        fault = layout.fault(code)
-        if fault is not None:
-            raise Unreadable(f"field {layout.op_field} (op code) {fault}: {quoted(code)}")
-        return code in layout.delete_codes
-
-    return is_delete_in
-
-
 def _partition_check(layout: RowLayout) -> Callable[[Sequence[bytes]], None] | None:
     fields, sources = layout.partition, layout.partition_sources
     if not fields:
@@ -149,7 +145,7 @@ def _partition_check(layout: RowLayout) -> Callable[[Sequence[bytes]], None] | N
 
 
 def _op_code_cutter(layout: RowLayout) -> Callable[[Sequence[bytes]], bytes] | None:
-    field, joint = layout.op_field, layout.delimiter.literal or layout.joint
+    field, joint = layout.envelope.field, layout.delimiter.literal or layout.joint
     if field is None or not layout.cut_op:
         return None
 

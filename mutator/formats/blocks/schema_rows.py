@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.errors import error
-from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Record
+from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Item, Record, Truncate
 from mutator.formats.content import Content, Reject
 from mutator.formats.files.path_fields import has_no_name
 from mutator.formats.values.scalar_text import exact_text
 from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.envelope import DELETE, IGNORED, TRUNCATE, UPSERTS, Envelope, Operations
 from mutator.rules.key_hash import hash_columns
-from mutator.rules.op_code_columns import OpCodes
-from mutator.rules.op_codes import OpCodeRules
 from mutator.rules.order_columns import flags, to_value
 from mutator.rules.partition_fields import PartitionField
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
@@ -31,50 +30,66 @@ _HEAD = 8  # bytes of the length before packed rows
 class BadRows(dict[int, str]):
     """The rows of a batch that cannot be read as records: row number to first reason."""
 
+    def __init__(self, *reasons: Any) -> None:
+        super().__init__(*reasons)
+        self.unordered: dict[int, str] = {}  # those without an order value
+
     def note(self, bad: Flags, reason: str) -> None:
         """Add a reason to the rows that have none yet."""
         for row in np.flatnonzero(bad).tolist():
             self.setdefault(row, reason)
 
-    def good(self, ignored: Flags) -> Flags:
-        """Return which rows are mutations or records. Those that are ignored are no rejects, whatever they contain.
+    def are(self, count: int) -> Flags:
+        """Return which of the rows of a batch are noted."""
+        found = np.zeros(count, np.bool_)
+        found[list(self)] = True
+        return found
 
-        ignored: which rows are no mutations.
+    def join(self, offsets: Ints) -> None:
+        """Note both rows of a row of the file if one of them is noted. offsets: of the rows of the file."""
+        for row in [*self] if len(self) else ():
+            for other in (row - 1, row + 1):
+                if 0 <= other < len(offsets) and offsets[other] == offsets[row]:
+                    self.setdefault(other, self[row])
+
+    def settle(self, said: Operations, orders: Any) -> tuple[Flags, Any]:
+        """Return which rows are mutations or records, and the order values of truncates, as in ``Batch``.
+
+        An ignored row is not a reject, whatever it contains; nor is a truncate with an order value. orders: pa.Array.
         """
-        for row in [row for row in self if ignored[row]]:
+        ignored, truncate = said.are(IGNORED), said.are(TRUNCATE)
+        others = ignored | truncate
+        for row in [row for row in self if others[row]]:
             del self[row]
-        good = ~ignored
-        good[list(self)] = False
-        return good
+        self.update((row, reason) for row, reason in self.unordered.items() if truncate[row])
+        good = ~(self.are(len(said)) | others)
+        if not truncate.any():
+            return good, None
+        truncate &= ~self.are(len(said))
+        return good, pa.nulls(int(truncate.sum())) if orders is None else orders.filter(pa.array(truncate))
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowRules(OpCodeRules):
+class RowRules:
     """The rules for reading rows; the layouts of all block types with a schema begin with them."""
 
     order_type: str
     null_lowest: bool = False  # a record without an order value is older than every other
-    op_field: str | None = None
+    envelope: Envelope = UPSERTS  # its fields are names
     feed: bool = True  # the rows carry a delete mark
     partition: tuple[PartitionField, ...] = ()  # of a partitioned master, by the names of their sources
     placed: bool = False  # deletes need values for the partition fields, too
     in_path: tuple[str, ...] = ()  # partition fields that written files have in their paths alone
 
-    def operations_of(self, column: Any, count: int, bad_rows: BadRows) -> tuple[Flags, Flags, OpCodes | None]:
-        """Return which rows are deletes, which are ignored, and their op codes; note rows with a forbidden code.
-
-        column: pa.Array, None without op codes.
-        """
-        if column is None:
-            return np.full(count, self.deletes), np.zeros(count, np.bool_), None
-        codes, name = OpCodes.of_array(canonical(column)), self.op_field
-        codes = codes.presence() if self.marks_deletes else codes
-        faults = dict(zip(codes.values, map(self.fault, codes.values), strict=True))
-        for why in {*faults.values()} - {None}:
-            bad_rows.note(
-                codes.among({code for code in faults if faults[code] == why}), f"field {name} (op code) {why}"
-            )
-        return codes.among(self.delete_codes), codes.where(self.is_no_mutation), codes
+    def operations_of(self, columns: Mapping[str, Any], count: int, bad_rows: BadRows) -> Operations:
+        """Return what rows do; note the rejects. columns: pa.Array by name."""
+        envelope = self.envelope
+        if envelope.field is None:
+            return envelope.of_file(count)
+        said = envelope.of_array(canonical(columns[envelope.field]))
+        for reason, rows in said.faults.items():
+            bad_rows.note(rows, reason)
+        return said
 
     def partitions_of(
         self, columns: Mapping[str, Any], bad_rows: BadRows, delete: Flags, *, trusted: bool = False
@@ -107,9 +122,12 @@ class RowRules(OpCodeRules):
     def orders_of(self, name: str, column: Any, bad_rows: BadRows) -> Any:
         """Return a pa.Array of order values; note the rows without one."""
         found, bad, why = order_column(self.order_type, column, self.null_lowest)
-        null = flags(column.is_null())
-        bad_rows.note(bad & null, f"field {name} (order value) is NULL")
-        bad_rows.note(bad & ~null, f"field {name} (order value) {why}")
+        null, unordered = flags(column.is_null()), BadRows()
+        unordered.note(bad & null, f"field {name} (order value) is NULL")
+        unordered.note(bad & ~null, f"field {name} (order value) {why}")
+        bad_rows.unordered = unordered
+        for row, reason in unordered.items():
+            bad_rows.setdefault(row, reason)
         return found
 
 
@@ -125,17 +143,21 @@ class SchemaBlockType:
         """Return None: all layouts are supported."""
         return None
 
-    def records(self, content: Content, layout: Any) -> Iterator[Record | Reject | Ignored | None]:
+    def records(self, content: Content, layout: Any) -> Iterator[Item]:
         """Yield rows one by one, in the order of their offsets."""
+
+        def values(orders: Any) -> list[Any]:
+            return [None if value is None else to_value(layout.order_type, value) for value in orders.to_pylist()]
+
         for batch in self.read(content, layout, trusted=False):
-            no_mutations = [] if batch.ignored_codes is None else batch.ignored_codes.to_list()
-            yield from map(Ignored, no_mutations)
-            yield from (None for _ in range(batch.ignored - len(no_mutations)))
-            block = batch.block
-            orders: Any = [None] * len(block)
-            if layout.order_field is not None:
-                orders = [to_value(layout.order_type, value) for value in block.orders().to_pylist()]
-            codes = [None] * len(block) if batch.codes is None else batch.codes.to_list()
+            said, block = batch.said, batch.block
+            assert said is not None
+            no_mutations = said.are(IGNORED)
+            yield from map(Ignored, said.only(no_mutations).codes())
+            yield from (None for _ in range(batch.ignored - int(no_mutations.sum())))
+            yield from () if batch.truncates is None else map(Truncate, values(batch.truncates))
+            orders = [None] * len(block) if layout.order_field is None else values(block.orders())
+            codes = said.only(said.kinds <= DELETE).codes()
             found: Iterator[Record | Reject] = map(
                 Record,
                 block.offsets.tolist(),

@@ -24,16 +24,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors.parts import setting
-from mutator.formats.blocks.block_type import Batch, Hashes, Ignored, Record
+from mutator.formats.blocks.block_type import Batch, Hashes, Item, Record
 from mutator.formats.blocks.changed_rows import ChangeForm, ChangeWriter
-from mutator.formats.blocks.row_layout import NoMutation, RowLayout, Unreadable, compile_reader
+from mutator.formats.blocks.row_layout import NoRecord, RowLayout, Unreadable, compile_reader
 from mutator.formats.content import Content, NotReadable, Reject, Window
 from mutator.formats.files import lines as text
 from mutator.formats.files.line_scan import NEWLINE, Lines, LineTable, ends_of_fields, padded, scan
 from mutator.formats.files.lines import chunks
 from mutator.rules.byte_columns import PAD, ByteColumn, Bytes, Flags, Ints, joined, offsets_of, packed
+from mutator.rules.envelope import DELETE, IGNORED, REJECTED, TRUNCATE, UPSERTS, Operations
 from mutator.rules.key_hash import hash_columns
-from mutator.rules.op_code_columns import OpCodes
 from mutator.rules.order_columns import parse_column
 from mutator.rules.partition_transforms import RowPartitions, partition_rows
 
@@ -67,7 +67,7 @@ class TextBlockType:
             lines += batch.lines
             yield batch
 
-    def records(self, content: Content, layout: RowLayout) -> Iterator[Record | Reject | Ignored | None]:
+    def records(self, content: Content, layout: RowLayout) -> Iterator[Item]:
         """Read rows one by one; None for headers and blank lines."""
         read = compile_reader(layout)
         for line, offset, row in text.numbered_rows(content):
@@ -76,8 +76,8 @@ class TextBlockType:
                 continue
             try:
                 yield Record(offset, *read(row), row)
-            except NoMutation as found:
-                yield Ignored(*found.args)
+            except NoRecord as found:
+                yield found.args[0]
             except Unreadable as reason:
                 yield Reject(offset, line, str(reason), row)
 
@@ -235,9 +235,10 @@ def _batch(chunk: bytes, offset: int, before: int, window: Window, layout: RowLa
         return Batch(block, (), len(block), 0)
     assert layout.delimiter.literal is not None
     lines = scan(chunk, offset, window, layout.delimiter.literal[0], layout.width)
-    block, odd, codes, ignored_codes = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
+    block, odd, said, truncates = _block(lines.data, lines.table, lines.offsets, layout, trusted=False)
     rejects = tuple(_rejects(lines, odd, before, layout))
-    return Batch(block, rejects, lines.count, lines.count - len(block) - len(rejects), codes, ignored_codes)
+    ignored = lines.count - len(block) - len(rejects) - (0 if truncates is None else len(truncates))
+    return Batch(block, rejects, lines.count, ignored, said, truncates)
 
 
 def _rejects(lines: Lines, odd: Ints, before: int, layout: RowLayout) -> Iterator[Reject]:
@@ -255,7 +256,7 @@ def _rejects(lines: Lines, odd: Ints, before: int, layout: RowLayout) -> Iterato
 
 def _is_simple(layout: RowLayout) -> bool:
     """Return whether rows begin with the ID, so that it can be read without finding other fields."""
-    return layout.id_fields == tuple(range(len(layout.id_fields))) and layout.op_field is None and not layout.deletes
+    return layout.id_fields == tuple(range(len(layout.id_fields))) and layout.envelope == UPSERTS
 
 
 def _known_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
@@ -295,37 +296,47 @@ def _checked_block(data: Bytes, offset: int, layout: RowLayout) -> TextBlock:
 
 def _block(
     data: Bytes, table: LineTable, offsets: Ints, layout: RowLayout, trusted: bool
-) -> tuple[TextBlock, Ints, OpCodes | None, OpCodes | None]:
-    """Return the block of plain rows, the numbers of bad rows, and the op codes of the block and of ignored rows."""
+) -> tuple[TextBlock, Ints, Operations, Any]:
+    """Return the block of plain rows, the numbers of bad rows, and the last members of ``Batch``."""
     rows = _plain(table, layout)
     lines = ByteColumn(data, table.starts[rows], table.ends[rows] + 1)
     order = None if layout.order_field is None else table.field(data, rows, layout.order_field)
-    op = None if layout.op_field is None else table.field(data, rows, layout.op_field)
-    delete, good = np.full(len(lines), layout.deletes), np.ones(len(lines), np.bool_)
-    ignored, codes = np.zeros(len(lines), np.bool_), None if op is None else OpCodes.of_column(op)
-    codes = codes.presence() if codes is not None and layout.marks_deletes else codes
-    if op is not None and codes is not None:
-        delete, good = _operations(op, codes, lines, layout)
-        ignored = codes.where(layout.is_no_mutation)
-    parsed: Any = None
+    envelope, op = layout.envelope, None
+    if envelope.field is None:
+        said = envelope.of_file(len(lines))
+    else:
+        op = table.field(data, rows, envelope.field)
+        said = envelope.of_column(op)
+    delete, truncate, ignored, good = (said.are(kind) for kind in (DELETE, TRUNCATE, IGNORED, REJECTED))
+    np.logical_not(good, out=good)
+    if op is not None and layout.cut_op:
+        gone = _with_one_delimiter(op, lines)
+        good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1
+    ordered, parsed = np.ones(len(lines), np.bool_), None
     partitions: RowPartitions | None = None
     if trusted:
         good[:] = True
     else:
         if order is not None:
             parsed, bad = parse_column(layout.order_type, order)
-            good &= ~bad
+            ordered = ~bad
+        good &= ordered
         if layout.lacks_partition:
             good[:] = False
         if layout.partition:
             columns = [table.field(data, rows, source).take() for source in layout.partition_sources]
             partitions = partition_rows(layout.partition, columns)
             good &= (partitions.codes >= 0) | (delete & (not layout.placed))
+    truncates = None
+    if truncate.any():
+        truncate &= ordered
+        truncates = pa.nulls(int(truncate.sum())) if parsed is None else parsed.filter(pa.array(truncate))
+    others = ignored | truncate
     plain, bad = np.zeros(len(table), np.bool_), np.ones(len(table), np.bool_)
-    bad[rows] = ~(good | ignored)
-    good &= ~ignored
+    bad[rows] = ~(good | others)
+    said = said.only(good | others)
+    good &= ~others
     plain[rows] = good
-    ignored_codes = None if codes is None else codes.only(ignored)
     if not good.all():
         keep = np.flatnonzero(good)
         rows = np.flatnonzero(plain)
@@ -333,25 +344,15 @@ def _block(
         order, op = (None if column is None else column.only(keep) for column in (order, op))
         parsed = None if parsed is None else parsed.take(pa.array(keep))
         partitions = None if partitions is None else partitions.only(keep)
-        codes = None if codes is None else codes.only(keep)
     ids = [table.field(data, rows, ordinal) for ordinal in layout.id_fields]
     block = TextBlock(data, lines, offsets[rows], layout, ids, order, op, delete, parsed, partitions)
-    return block, np.flatnonzero(bad), codes, ignored_codes
+    return block, np.flatnonzero(bad), said, truncates
 
 
 def _plain(table: LineTable, layout: RowLayout) -> Any:
     """Return which rows have the layout's width, as an index."""
     plain = table.fields == layout.width if layout.width is not None else table.fields >= layout.needed_width
     return slice(None) if plain.all() else np.flatnonzero(plain)
-
-
-def _operations(op: ByteColumn, codes: OpCodes, lines: ByteColumn, layout: RowLayout) -> tuple[Flags, Flags]:
-    """Return which rows are deletes, and which have an allowed op code."""
-    delete, good = codes.among(layout.delete_codes), codes.where(lambda code: layout.fault(code) is None)
-    if layout.cut_op:
-        gone = _with_one_delimiter(op, lines)
-        good &= (lines.ends - lines.starts) - (gone.ends - gone.starts) > 1
-    return delete, good
 
 
 def _with_one_delimiter(field: ByteColumn, lines: ByteColumn) -> ByteColumn:

@@ -12,7 +12,7 @@ from mutator.engine.blocks.mutations import directories_of
 from mutator.engine.blocks.read_blocks import batches
 from mutator.engine.records.read_records import records_of
 from mutator.engine.split_content import RowSides, SplitContent
-from mutator.formats.blocks.block_type import Block, Ignored
+from mutator.formats.blocks.block_type import Block, Ignored, Truncate
 from mutator.formats.content import Reject
 from mutator.pipeline.explain.key import WantedKey
 from mutator.plan.reading import Reading
@@ -116,7 +116,7 @@ def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> 
     sides, lines = RowSides(plan, split, file).each(), 0
     for record in records_of(plan, SplitContent(plan, split, file), file):
         lines += 1
-        if record is None or isinstance(record, Ignored):
+        if record is None or isinstance(record, Ignored | Truncate):
             continue
         sequence, *_ = next(sides)
         if isinstance(record, Reject):

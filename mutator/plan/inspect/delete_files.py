@@ -7,6 +7,7 @@ order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from mutator.config import Config
 from mutator.errors import MutatorError, error
@@ -14,6 +15,7 @@ from mutator.errors.display import counted
 from mutator.errors.parts import option, setting
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
+from mutator.rules.envelope import DELETES, UPSERTS, Envelope, OpCodeField
 from mutator.rules.op_codes import meaning_of, named_like_op_codes
 
 _NO_FILE = re.compile("(?!)")  # deleted.record.file.pattern=none
@@ -25,6 +27,19 @@ def is_delete_source(config: Config, source: Source) -> bool:
         source.name, config.rows.ops.delete_prefix, config.rows.ops.delete_pattern
     )
     return config.rows.ops.field is None and is_named
+
+
+def envelope_of(config: Config, field: Any, source: Source | None = None) -> Envelope:
+    """Return the envelope of rows of the feed. field: of the op code; None: none. source: their file, if it matters."""
+    if field is None:
+        return DELETES if source is not None and is_delete_source(config, source) else UPSERTS
+    return OpCodeField(
+        field=field,
+        delete_codes=config.rows.ops.deletes,
+        upsert_codes=config.rows.ops.upserts,
+        ignore_codes=config.rows.ops.ignored,
+        marks_deletes=config.rows.ops.marks_deletes,
+    )
 
 
 def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of
 from mutator.formats.files.avro_container import AvroOutput
 from mutator.formats.files.avro_schema import avro_type, collapsed, comparable_field, encoding, expanded, is_opaque
+from mutator.plan.inspect.delete_files import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan
@@ -64,14 +65,14 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     )
     layouts = {
         "master": master,
-        "feed": replace(master, feed=True, op_field=fields.op, **run.codes),
+        "feed": replace(master, feed=True, envelope=envelope_of(run.config, fields.op)),
         "written": replace(master, record=result),
     }
     files_by_path = {file.path: file for file in files}
 
     def layout_of(side: str, source: Source, rules: dict[str, Any]) -> AvroLayout:
-        file, op = files_by_path[source.path], rules["op_field"]
-        names = dict.fromkeys([*fields.needed(deletes=False), *([] if op is None else [op])])
+        file = files_by_path[source.path]
+        names = dict.fromkeys([*fields.needed(deletes=False), *rules["envelope"].fields])
         decoded = tuple(file.fields[name] for name in names if name in file.fields)
         in_path = [name for name, _ in source.in_path]
         resolution = resolve(without(file.avro, in_path), result, found.defaults)

@@ -14,6 +14,7 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.plan.inspect.delete_files import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.result_schema import ResultRows, SchemaRun, name_layouts, resolve_schema, result_rows
@@ -80,7 +81,7 @@ def _layouts(
         defaults=defaults,
         **rows.rules(run),
     )
-    feed = replace(master, feed=True, op_field=run.fields.op, **run.codes)
+    feed = replace(master, feed=True, envelope=envelope_of(run.config, run.fields.op))
     return {"master": master, "feed": feed, "written": master}
 
 

@@ -30,13 +30,14 @@ from mutator.errors.parts import MASTER, setting
 from mutator.formats.content import NotReadable
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
+from mutator.plan.inspect.delete_files import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE, RunFields
 from mutator.plan.rows.setting_faults import raise_all
+from mutator.rules.envelope import DELETE
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.header_lines import is_name
-from mutator.rules.op_code_columns import OpCodes
 from mutator.rules.schema_evolution import SchemaVersion, check_key, in_directory, nearest, widened
 from mutator.rules.typed_values import canonical
 from mutator.storage.compression import CorruptStream
@@ -272,13 +273,11 @@ def _has_only_deletes(config: Config, source: Source, op: str) -> bool:
     """Return whether every row of a feed file has a delete code; reads no further than the first other row."""
     assert source.file_schema is not None
     content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
-    rows = 0
+    rows, envelope = 0, envelope_of(config, op)
     try:
         for found in read_rows(source.file_format, content, source.file_schema.schema, [op], source.dialect):
             rows += found.batch.num_rows
-            codes = OpCodes.of_array(canonical(found.batch.column(op)))
-            codes = codes.presence() if config.rows.ops.marks_deletes else codes
-            if not codes.among(config.rows.ops.deletes).all():
+            if not envelope.of_array(canonical(found.batch.column(op))).are(DELETE).all():
                 return False
     except (CorruptStream, NotReadable, pa.ArrowException):
         return False  # the run names the damaged row

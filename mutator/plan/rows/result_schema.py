@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from mutator.config import Config
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import check_each, with_standard
-from mutator.plan.inspect.delete_files import is_delete_source
+from mutator.plan.inspect.delete_files import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, with_fields_in_path
@@ -43,11 +43,6 @@ class SchemaRun:
     versions: tuple[SchemaVersion, ...]  # one for each file that has fields
 
     @property
-    def codes(self) -> dict[str, Any]:
-        """The arguments for ``RowRules`` that only rows of the feed have: the codes of all but deletes."""
-        return {"upsert_codes": self.config.rows.ops.upserts, "ignore_codes": self.config.rows.ops.ignored}
-
-    @property
     def sources(self) -> Iterable[tuple[str, Source]]:
         """The side of each file, and the file."""
         return [("master", one) for one in self.survey.master] + [("feed", one) for one in self.survey.feed]
@@ -66,8 +61,6 @@ class ResultRows:
         return {
             "order_type": self.order_type,
             "null_lowest": run.config.rows.order.null == "lowest",
-            "delete_codes": run.config.rows.ops.deletes,
-            "marks_deletes": run.config.rows.ops.marks_deletes,
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
             "in_path": self.partitioning.in_path,
@@ -168,12 +161,8 @@ def _rules_of_file(run: SchemaRun, side: str, source: Source, version: SchemaVer
             schemas.check_key(version, [op])
         if has_op:
             check_op_type(version.schema.field(op).type, op, version.path)
-    return {
-        "op_field": op if has_op else None,
-        "deletes": feed and is_delete_source(run.config, source),
-        "deletes_allowed": feed,
-        **(run.codes if feed else {"upsert_codes": None, "ignore_codes": frozenset()}),
-    }
+    envelope = envelope_of(run.config, op if has_op else None, source)
+    return {"envelope": envelope if feed else envelope.of_records()}
 
 
 def _without(version: SchemaVersion, name: str | None) -> SchemaVersion:

@@ -17,6 +17,7 @@ from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, setting
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
+    envelope_of,
     has_ids_alone,
     is_delete_source,
     may_have_ids_alone,
@@ -32,6 +33,7 @@ from mutator.plan.rows.setting_faults import raise_all
 from mutator.rules import file_names
 from mutator.rules.delimiter import field_delimiter as delimiter
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.envelope import DELETES, UPSERTS
 
 
 def _first_with_rows(sources: Iterable[Source]) -> Source | None:
@@ -219,21 +221,17 @@ def _layouts(
         order_field=config.rows.order.field,
         order_type=config.rows.order.type,
         width=feed_width,
-        op_field=op,
-        delete_codes=config.rows.ops.deletes,
-        upsert_codes=config.rows.ops.upserts,
-        ignore_codes=config.rows.ops.ignored,
-        marks_deletes=config.rows.ops.marks_deletes,
+        envelope=envelope_of(config, op),
         cut_op=op is not None and not config.rows.ops.keep,
         joint=config.rows.text.joint,
         partition=fields,
     )
     if op is None or op_in_master:
-        master = replace(rows, width=master_width, upsert_codes=None, ignore_codes=frozenset(), deletes_allowed=False)
+        master = replace(rows, width=master_width, envelope=rows.envelope.of_records())
     else:
         master = replace(_without_op(rows, op), width=master_width)
     stored = rows if op is None or not rows.cut_op else _without_op(rows, op)
-    written = replace(stored, width=rows.output_width, upsert_codes=None, ignore_codes=frozenset())
+    written = replace(stored, width=rows.output_width, envelope=stored.envelope.of_records())
     return replace(rows, placed=partitioning.by_partition), master, written
 
 
@@ -244,7 +242,7 @@ def _without_op(layout: RowLayout, op: int) -> RowLayout:
         layout,
         id_fields=tuple(map(without, layout.id_fields)),
         order_field=None if order is None else without(order),
-        op_field=None,
+        envelope=UPSERTS,
         cut_op=False,
         partition=moved(layout.partition, without),
     )
@@ -273,7 +271,7 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
     if config.rows.ops.field is not None:
         have, left = "have the" if op_in_master else "have no", "with" if config.rows.ops.keep else "without"
         notes.append(f"{MASTER}'s rows {have} op code column; rows are written {left} it")
-    deletes = replace(feed, deletes=True)
+    deletes = replace(feed, envelope=DELETES)
     whole = deletes.needed_width if deletes.width is None else deletes.width
     of_ids = [source for source in survey.feed if has_ids_alone(config, source, whole)]
     notes += notes_on_ids(config, of_ids, config.rows.text.names)

@@ -1,0 +1,199 @@
+"""The contract of an envelope: what a row of a file says.
+
+An envelope comes between a file format and the layouts of rows. Whoever wants to know what a row does asks it.
+
+    unwrap      a batch of a file with a schema -> rows of records: none, one or two for each row of the file
+    operation   the value of one field of such a row -> what the row does
+
+A row is an upsert or a delete of one record, a truncate (a delete of every record that is older), no mutation, or a
+reject. ``FileOperation`` is the envelope of files whose rows all do the same, and ``OpCodeField`` that of rows with an
+op code. Immutable, and the same in every process.
+
+>>> codes = OpCodeField(field="op", delete_codes=frozenset({b"D"}), ignore_codes=frozenset({b"B"}))
+>>> said = codes.of_column(ByteColumn.of([b"U", b"D", b"B", b"U"]))
+>>> said.are(DELETE).tolist(), said.are(IGNORED).tolist(), said.counts()
+([False, True, False, False], [False, False, True, False], {b'B': 1, b'U': 2})
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
+from mutator.rules.op_codes import is_truncate, presence
+
+UPSERT, DELETE, TRUNCATE, IGNORED, REJECTED = range(5)  # kinds of operations
+
+_DELETE_IN_MASTER, _UNKNOWN = "marks a delete in the master", "is not a known code"
+_BYTES = [bytes([byte]) for byte in range(256)]
+
+
+class Operation(NamedTuple):
+    """What a row does."""
+
+    kind: int
+    code: bytes | None = None  # that is counted; None: none is, as of deletes
+    fault: str = ""  # why the row is a reject
+
+
+@dataclass(frozen=True)
+class Operations:
+    """What each row of a batch does."""
+
+    said: Sequence[Operation]  # some may not occur
+    numbers: Any  # integer array, one per row: an index into what is said
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @cached_property
+    def kinds(self) -> Any:
+        """The kind of each row's operation, an array of bytes."""
+        return np.array([one.kind for one in self.said], np.uint8)[self.numbers]
+
+    def are(self, kind: int) -> Flags:
+        """Return which rows have operations of a kind."""
+        found: Flags = self.kinds == kind
+        return found
+
+    @property
+    def faults(self) -> dict[str, Flags]:
+        """The rejects, by their reason."""
+        reasons = dict.fromkeys(one.fault for one in self.said if one.kind == REJECTED)
+        return {reason: np.array([one.fault == reason for one in self.said])[self.numbers] for reason in reasons}
+
+    def only(self, rows: Flags | Ints) -> Operations:
+        """Return the operations of some rows."""
+        return Operations(self.said, self.numbers[rows])
+
+    def counts(self) -> dict[bytes, int]:
+        """Return how many rows have each code that is counted."""
+        found: dict[bytes, int] = {}
+        if any(one.code is not None for one in self.said):
+            counts = np.bincount(self.numbers, minlength=len(self.said))
+            for number in np.flatnonzero(counts).tolist():
+                code = self.said[number].code
+                if code is not None:
+                    found[code] = found.get(code, 0) + int(counts[number])
+        return found
+
+    def codes(self) -> list[bytes | None]:
+        """Return the counted code of each row."""
+        return [self.said[number].code for number in self.numbers.tolist()]
+
+
+class Unwrapped(NamedTuple):
+    """Rows of records."""
+
+    batch: Any  # pa.RecordBatch
+    rows: Ints | None = None  # the number of the row of the file that each is of, ascending; None: each is of its own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope(ABC):
+    """What the rows of a file say."""
+
+    field: Any = None  # name or ordinal of the field that says the operation; None: the file says it
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The fields of a file that are read beside those of its records."""
+        return () if self.field is None else (self.field,)
+
+    @property
+    def deletes_all(self) -> bool:
+        """Whether every row is a delete, so that it may lack fields."""
+        return False
+
+    @abstractmethod
+    def of_records(self) -> Envelope:
+        """Return the envelope of a master's rows in the form of the feed's: they say upserts alone."""
+
+    @abstractmethod
+    def operation(self, value: bytes) -> Operation:
+        """Return what a row does. value: of the field; without a field, it means nothing."""
+
+    def unwrap(self, batch: Any) -> Unwrapped:
+        """Return the rows of records in a batch of a file. batch: pa.RecordBatch."""
+        return Unwrapped(batch)
+
+    def of_file(self, count: int) -> Operations:
+        """Return what rows without the field do."""
+        return Operations([self.operation(b"")], np.zeros(count, np.uint8))
+
+    def of_column(self, column: ByteColumn) -> Operations:
+        """Return what rows of text do. column: their field. Values of one byte, the usual ones, need no search."""
+        if len(column) and (column.ends - column.starts == 1).all():
+            return Operations(self._of_bytes, column.data[column.starts])
+        return self.of_array(column.take())
+
+    def of_array(self, values: Any) -> Operations:
+        """Return what rows do. values: pa.Array of large_binary, of the field; NULL is an empty value."""
+        found = values.fill_null(b"").dictionary_encode()
+        return Operations([*map(self.operation, found.dictionary.to_pylist())], found.indices.to_numpy())
+
+    @cached_property
+    def _of_bytes(self) -> list[Operation]:
+        return [*map(self.operation, _BYTES)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOperation(Envelope):
+    """The envelope of a file whose rows all do the same: of a delete file, or of one with upserts alone."""
+
+    kind: int = UPSERT
+
+    @property
+    def deletes_all(self) -> bool:
+        """Whether every row is a delete."""
+        return self.kind == DELETE
+
+    def of_records(self) -> Envelope:
+        """Return the envelope of upserts."""
+        return UPSERTS
+
+    def operation(self, value: bytes) -> Operation:
+        """Return what all rows do."""
+        return Operation(self.kind)
+
+
+UPSERTS, DELETES = FileOperation(), FileOperation(kind=DELETE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpCodeField(Envelope):
+    """The envelope of rows with an op code."""
+
+    delete_codes: frozenset[bytes] = frozenset()
+    upsert_codes: frozenset[bytes] | None = None  # None: all others
+    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
+    marks_deletes: bool = False  # any value of the field is a delete
+    in_master: bool = False  # a row with a delete code is a reject
+
+    def of_records(self) -> Envelope:
+        """Return the envelope of rows whose op code is that of their last mutation."""
+        return replace(self, upsert_codes=None, ignore_codes=frozenset(), in_master=True)
+
+    def operation(self, value: bytes) -> Operation:
+        """Look up an op code. The codes of truncates are no mutations here; they stop the run later.
+
+        >>> OpCodeField(field="op", delete_codes=frozenset({b"D"}), in_master=True).operation(b"D").fault
+        'field op (op code) marks a delete in the master'
+        """
+        code = presence(value) if self.marks_deletes else value
+        if code in self.ignore_codes:
+            return Operation(IGNORED, code)
+        if code in self.delete_codes:
+            return self._reject(_DELETE_IN_MASTER) if self.in_master else Operation(DELETE)
+        if self.upsert_codes is None:
+            return Operation(UPSERT if self.in_master or not is_truncate(code, self.field) else IGNORED, code)
+        return Operation(UPSERT, code) if code in self.upsert_codes else self._reject(_UNKNOWN)
+
+    def _reject(self, why: str) -> Operation:
+        return Operation(REJECTED, None, f"field {self.field} (op code) {why}")

@@ -1,0 +1,71 @@
+"""Two toy envelopes, which show that the contract of envelopes is wide enough: of truncates, and of key changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mutator.rules.envelope import TRUNCATE, OpCodeField, Operation, Unwrapped
+from mutator.rules.order_columns import flags
+
+OLD_KEY = "old"
+First = dict[str, tuple[int, str]]  # key -> order value and content of a record
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncates(OpCodeField):
+    """The op code T deletes every record that is older."""
+
+    def operation(self, value: bytes) -> Operation:
+        return Operation(TRUNCATE) if value == b"T" else super().operation(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyChanges(OpCodeField):
+    """The op code K changes the key of a record: it deletes the old key, which a field has, and upserts the new one."""
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        return (*super().fields, OLD_KEY)
+
+    def unwrap(self, batch: Any) -> Unwrapped:
+        names = batch.schema.names
+        changes = flags(pc.equal(batch.column(self.field).cast(pa.string()), "K"))
+        rows = np.repeat(np.arange(len(batch)), np.where(changes, 2, 1))
+        batch = batch.take(pa.array(rows))
+        first = np.append(rows[1:] == rows[:-1], False)
+        second = np.roll(first, 1)
+
+        def exchanged(name: str, which: Any, values: Any) -> None:
+            nonlocal batch
+            column = pc.if_else(pa.array(which), values, batch.column(name))
+            batch = batch.set_column(names.index(name), batch.schema.field(name), column)
+
+        def said(code: str) -> Any:
+            return pa.scalar(code).cast(batch.column(self.field).type)
+
+        exchanged("id", first, batch.column(OLD_KEY))
+        exchanged(self.field, first, said("D"))
+        exchanged(self.field, second, said("U"))
+        return Unwrapped(batch, rows)
+
+
+def lowered(first: First, rows: Sequence[tuple[str, int, str, str]]) -> tuple[list[Any], list[Any]]:
+    """Return the records and tombstones that all mutations leave, whichever way they were cut into runs.
+
+    first: the records before them. rows: (key, order value, op code, content); an op code
+    is U, D, or T, which has no key.
+    """
+    floor = max((order for _, order, op, _ in rows if op == "T"), default=-1)
+    last = {key: (order, "U", content) for key, (order, content) in first.items()}
+    for key, order, op, content in sorted(rows, key=lambda row: row[1]):
+        if op != "T" and order >= last.get(key, (-1, "", ""))[0]:
+            last[key] = order, op, content
+    records = [(key, order, content) for key, (order, op, content) in last.items() if op == "U" and order >= floor]
+    buried = [(key, order) for key, (order, op, _) in last.items() if op == "D" and order > floor]
+    return sorted(records), sorted(buried)
