@@ -196,12 +196,11 @@ def _count_inputs(plan: Reading, counts: Counter[str], splits: Splits, carried: 
 
 def _truncate(plan: Plan, counts: Counter[str], splits: Splits) -> tuple[int, str] | None:
     """Count the truncates; return the file of the highest, and its outcome. The others are superseded."""
-    found = {number[0]: one.floor for number, one in sorted(splits.items()) if one.truncates}
+    found = [(one.floor, number) for number, one in splits.items() if one.truncates]
     if not found:
         return None
-    index = max(found, key=lambda one: found[one])
-    floor = plan.floor
-    outcome = "truncate" if floor is None or found[index] > floor else "no-op" if found[index] == floor else "late"
+    (order, (index, _)), known = max(found), plan.floor
+    outcome = "truncate" if known is None or order > known else "no-op" if order == known else "late"
     counts[f"feed {outcome}"] += 1
     counts["feed superseded"] += sum(one.truncates for one in splits.values()) - 1
     return index, outcome
