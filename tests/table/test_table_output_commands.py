@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_the_log_counts_deletes_by_absence(table: str, capsys: Any) -> None:
 
     head, *versions = printed(capsys, f"table log {table}").splitlines()
 
-    shown = dict(zip(head.split(), versions[-1].split(), strict=False))
+    shown = dict(zip(re.split("  +", head), versions[-1].split(), strict=False))
     assert (shown["inserted"], shown["deleted"], shown["records"]) == ("1", "1", "1")
 
 

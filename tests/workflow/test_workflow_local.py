@@ -244,7 +244,7 @@ def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
 
     assert (done.version, done.restored) == (4, 1)
     assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
-    assert [place.version.action for place in history(str(base), CONFIG)] == ["given", "run", "run", "run", "restore"]
+    assert [one.kind for one in history(str(base), CONFIG)] == ["given", "run", "run", "run", "restore"]
     # Files merged after that version count as unmerged: if they are delivered again, they are merged.
     arrive(base, NAMES[1], NAMES[2])
     assert run_it(base).version == 5

@@ -298,7 +298,7 @@ def test_restore_and_history(root):
     master = master_of(Base(base), version)
     known = read_manifest(storage_for(master), master)
     assert read(f"{master}/{known.files[0].path}") == expected({NAMES[0]: FEEDS[NAMES[0]]})
-    assert [step.version.action for step in history(base, CONFIG)] == ["given", "run", "run", "run", "restore"]
+    assert [one.kind for one in history(base, CONFIG)] == ["given", "run", "run", "run", "restore"]
     assert read_status(base).problems == ()
 
 
