@@ -123,11 +123,6 @@ class PathTable:
         if self._known is not None and self._known.spec["key"].get("fields") != []:
             why = "is a master of mutator itself"
             raise error("table.place", path=self._path, why=why, cure="merge into it with mutator run")
-        old = next((one.file.path for one in self._probed if one.int96), None)
-        if old is not None:
-            why = "has timestamps as INT96, which Spark reads in its time zone, and no new file would have"
-            cure = "use the table of the metastore, or have Spark write it with parquet.outputTimestampType set to "
-            raise error("table.place", path=old, why=why, cure=cure + "TIMESTAMP_MICROS")
         output_dialect(self.schema, self.format, codec=self._codec)
 
     def _check_seen(self) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from mutator.bridge.contract import BridgeFile
 from mutator.errors import error
@@ -35,7 +34,6 @@ class ProbedFile:
     schema: Any  # pa.Schema of the file, normal types
     checksum: str | None = None
     rows: int | None = None  # as a manifest has it
-    int96: bool = False  # it has timestamps in Parquet's old form, which is no longer written
 
     def ranges(self) -> Iterator[FileRange]:
         """Yield the ranges that tasks read; only large files have more than one."""
@@ -103,21 +101,8 @@ def probe_files(files: Sequence[BridgeFile]) -> list[ProbedFile]:
                 probed: FileSchema = FILE_FORMATS[file_format].probe(whole(stream, None), Dialect())
         except NotReadable as fault:
             raise error("damaged", path=file.path, why=fault) from None
-        found.append(
-            ProbedFile(
-                file,
-                file_format,
-                normal(probed.schema, file.path),
-                int96=file_format == "parquet" and _has_int96(file.path),
-            )
-        )
+        found.append(ProbedFile(file, file_format, normal(probed.schema, file.path)))
     return found
-
-
-def _has_int96(path: str) -> bool:
-    with storage_for(path).open(path) as stream:
-        schema = pq.ParquetFile(whole(stream, None)).schema
-        return any(schema.column(number).physical_type == "INT96" for number in range(len(schema)))
 
 
 def united(found: Sequence[ProbedFile], path: str) -> tuple[Any, tuple[str, ...]]:

@@ -214,6 +214,8 @@ def why_not(one: Any, other: Any) -> str:
         if pa.types.is_integer(whole) and pa.types.is_floating(real):
             digits = {16: 11, 32: 24, 64: 53}[real.bit_width]
             return f"no type fits both (a {real} has whole numbers exactly only up to 2^{digits})"
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other) and (one.tz is None) != (other.tz is None):
+        return "no type fits both (one has instants, the other local times without a zone)"
     return "no type fits both"
 
 

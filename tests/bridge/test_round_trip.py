@@ -606,25 +606,22 @@ def test_partitions_may_have_other_fields_than_the_table(in_memory):
     assert sorted(bridged.rows()) == [(1, 200, 6, "1"), (2, 200, 5, "2")]
 
 
-def test_timestamps_of_old_parquet_are_not_replaced(in_memory):
-    """Spark reads old timestamps in its own zone, and would read the rewritten ones as another type."""
-    times = pa.table(
-        {
-            "id": pa.array([1], pa.int32()),
-            "name": ["a"],
-            "at": pa.array([1], pa.int64()),
-            "t": pa.array([0], pa.timestamp("us")),
-        }
-    )
-    bridged = Bridged(in_memory, {"1.parquet": times})
-    pq.write_table(times, bridged.table / "2.parquet", use_deprecated_int96_timestamps=True)
-    before = snapshot(bridged.root)
+def test_timestamps_of_old_parquet_are_instants(in_memory):
+    """A file with INT96 stays beside a new one, and Spark reads the same type in both."""
+    schema = pa.schema([*SCHEMA, ("t", pa.timestamp("us", "UTC"))])
+    bridged = Bridged(in_memory, {})
+    for name, row in (("dt=a/1.parquet", (1, "a", 1, 0)), ("dt=b/2.parquet", (2, "b", 1, 1))):
+        (bridged.table / name).parent.mkdir(parents=True)
+        times = pa.table([[value] for value in row], schema)
+        pq.write_table(times, bridged.table / name, use_deprecated_int96_timestamps=True, store_schema=False)
+    bridged.feed("ups_1.txt", "1,one,2,1970-01-01T00:00:00.000002Z,a\n")
+    bridged.run()
 
-    with pytest.raises(ConfigError) as caught:
-        bridged.run()
-
-    assert "2.parquet: has timestamps as INT96" in str(caught.value)
-    assert snapshot(bridged.root) == before
+    assert bridged.rows() == [(1, "one", 2, 2, "a"), (2, "b", 1, 1, "b")]
+    assert [pq.read_schema(path).field("t").type for path in data_files(bridged.table)] == [
+        pa.timestamp("us", "UTC"),
+        pa.timestamp("ns"),  # INT96, as Arrow reads it
+    ]
 
 
 def test_directories_of_other_programs_may_be_escaped_as_utf_8(in_memory):

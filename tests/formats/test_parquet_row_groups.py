@@ -71,3 +71,28 @@ def test_as_many_row_groups_are_read_together_as_are_allowed(monkeypatch, rows, 
 
     assert [row for one in found for row in one.offsets.tolist()] == list(range(36))
     assert len(asked) == together
+
+
+@pytest.mark.parametrize("has_arrow_schema", [False, True])
+def test_old_timestamps_are_instants_at_any_depth(has_arrow_schema):
+    """Spark and Hive write instants in UTC as INT96, and Arrow reads them without a zone."""
+    local, instant, uuid = pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.uuid()
+
+    def schema(inner):
+        struct = pa.struct([("n", pa.int32()), ("t", inner)])
+        types = [uuid, inner, pa.list_(pa.field("element", inner)), struct, pa.map_(pa.string(), struct)]
+        return pa.schema([(f"f{number}", data_type) for number, data_type in enumerate(types)])
+
+    rows = [[b"0" * 16, 7, [8, None], {"n": 1, "t": 9}, [("k", {"n": 2, "t": 10})]], [None] * 5]
+    columns = [pa.array(values, one.type) for values, one in zip(zip(*rows, strict=True), schema(local), strict=True)]
+    stream = io.BytesIO()
+    table = pa.Table.from_arrays(columns, schema=schema(local))
+    pq.write_table(table, stream, use_deprecated_int96_timestamps=True, store_schema=has_arrow_schema)
+    content = stream.getvalue()
+
+    found = PARQUET.probe(io.BytesIO(content), Dialect()).schema
+    assert found.types[1:] == schema(instant).types[1:]
+    (read,) = PARQUET.read(InMemory(content), found, found.names, Dialect())
+    assert read.batch.schema.types == found.types
+    assert read.batch.drop_columns("f0").to_pylist() == table.cast(schema(instant)).drop_columns("f0").to_pylist()
+    assert next(parquet.opened(stream).iter_batches(columns=["f1"])).schema.types == [instant]

@@ -15,6 +15,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mutator.errors import ConfigError, DataError
@@ -341,6 +342,35 @@ def test_a_field_of_a_type_that_the_output_writes_as_another(out, work):
     assert (report.counts["feed no-op"], report.counts["output rows"]) == (1, 2)
     assert found(work) == [b"abc"] * 2
     assert found(work, "tags") == [[1]] * 2
+
+
+def put_int96(work, name, key, micros):
+    """Write a record whose field v is an instant as Spark and Hive store it; Arrow takes it for a local time."""
+    made = io.BytesIO()
+    table = side(key, v=pa.array([micros], pa.timestamp("us")))
+    pq.write_table(table, made, use_deprecated_int96_timestamps=True, store_schema=False)
+    work.put(f"{name}.parquet", made.getvalue())
+
+
+def test_int96_is_an_instant(work):
+    put_int96(work, "master/m", "a", 1)
+    work.put("feed/f_1", side("b", v=pa.array([2], pa.timestamp("us", "UTC"))), "parquet")
+    work.run()
+    put_int96(work, "feed2/f_2", "c", 3)
+    work.run(master=work.output.name, feed="feed2")
+
+    assert work.table().schema.field("v").type == pa.timestamp("us", "UTC")
+    assert sorted(work.table().column("v").cast(pa.int64()).to_pylist()) == [1, 2, 3]
+
+
+def test_int96_does_not_fit_local_times(work):
+    """A master of local times may be one that was made of such files while these were taken for local times."""
+    work.put("master/m", side("a", v=pa.array([1], pa.timestamp("us"))), "parquet")
+    work.put("feed/f_1", side("b", v=pa.array([2], pa.timestamp("us"))), "parquet")
+    work.run()
+    put_int96(work, "feed2/f_2", "c", 3)
+    with pytest.raises(DataError, match=r"one has instants, the other local times without a zone\); convert the field"):
+        work.run(master=work.output.name, feed="feed2")
 
 
 # --- CSV, whose fields take their types from other files

@@ -7,7 +7,6 @@ and reads Avro.
 from __future__ import annotations
 
 import io
-import shutil
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -267,21 +266,28 @@ def test_files_of_spark_are_read(spark, file_format, tmp_path):
 
 
 @pytest.mark.rest
-def test_parquet_of_spark_with_its_old_timestamps_is_read(spark, tmp_path):
-    frame = spark.sql("SELECT 1 AS id, 1L AS at, timestamp'0900-01-01 00:00:00.123456' AS seen")
-    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
-    spark.conf.set("spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED")
+@pytest.mark.parametrize("form", ["INT96", "TIMESTAMP_MICROS"])
+def test_instants_of_spark_stay_the_same(spark, form, tmp_path):
+    """INT96 is Spark's default. The session has another time zone than UTC."""
+    seen = datetime(900, 1, 1, 0, 0, 0, 123456, UTC)
+    settings = {"spark.sql.session.timeZone": "America/New_York", "spark.sql.parquet.outputTimestampType": form}
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
-        frame.write.parquet(str(tmp_path / "master"))
+        for place, order in (("master", 1), ("feed", 2)):
+            table = pa.table({"id": [order], "at": [order], "seen": pa.array([seen], pa.timestamp("us", "UTC"))})
+            spark.createDataFrame(table).write.parquet(str(tmp_path / place))
+        work = Work(tmp_path)
+        work.run()
+        frame = spark.read.parquet(str(work.output))
+        assert frame.schema["seen"].dataType.typeName() == "timestamp"
+        assert [row["seen"] for row in spark_rows(frame)] == [seen, seen]
     finally:
-        spark.conf.unset("spark.sql.parquet.outputTimestampType")
-        spark.conf.unset("spark.sql.parquet.int96RebaseModeInWrite")
-    shutil.copytree(tmp_path / "master", tmp_path / "feed")
-    work = Work(tmp_path)
-    work.run()
-
-    (found,) = work.rows()
-    assert found["seen"].replace(tzinfo=None) == datetime(900, 1, 1, 0, 0, 0, 123456)  # noqa: DTZ001
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert [row["seen"] for row in work.rows()] == [seen, seen]
+    assert all(row["seen"] == seen for path in work.files for row in duck_rows(path))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Any, BinaryIO, ClassVar
 
@@ -136,8 +137,61 @@ def opened(stream: BinaryIO, *, is_verified: bool = False) -> Any:
 
     is_verified: whether all bytes of the stream were compared with a checksum, so that the pages need not be.
     """
-    # Spark writes timestamps as INT96. They are read as microseconds, Spark's unit: nanoseconds have too short a range.
-    return pq.ParquetFile(stream, page_checksum_verification=not is_verified, coerce_int96_timestamp_unit="us")
+    # INT96 timestamps are read as microseconds, Spark's unit: nanoseconds have too short a range.
+    options = {"page_checksum_verification": not is_verified, "coerce_int96_timestamp_unit": "us"}
+    file = pq.ParquetFile(stream, **options)
+    return _WithInstants(stream, metadata=file.metadata, **options) if "INT96" in _physical_types(file) else file
+
+
+def _physical_types(file: Any) -> list[str]:
+    """Return the physical types of a pq.ParquetFile's leaves, in the order of its schema."""
+    return [file.schema.column(number).physical_type for number in range(len(file.schema))]
+
+
+class _WithInstants(pq.ParquetFile):  # type: ignore[misc]  # pyarrow has no types
+    """A file with INT96 timestamps, as Hive and Spark write them: instants in UTC. Arrow reads them without a zone."""
+
+    @cached_property
+    def schema_arrow(self) -> Any:
+        """The schema, with these instants."""
+        leaves = iter(_physical_types(self))
+        return pa.schema([field.with_type(_with_zones(field.type, leaves)) for field in super().schema_arrow])
+
+    def read(self, *arguments: Any, **options: Any) -> Any:
+        """Return all rows, a pa.Table."""
+        return self._with_zones(super().read(*arguments, **options))
+
+    def read_row_group(self, *arguments: Any, **options: Any) -> Any:
+        """Return the rows of a row group, a pa.Table."""
+        return self._with_zones(super().read_row_group(*arguments, **options))
+
+    def read_row_groups(self, *arguments: Any, **options: Any) -> Any:
+        """Return the rows of row groups, a pa.Table."""
+        return self._with_zones(super().read_row_groups(*arguments, **options))
+
+    def iter_batches(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        """Yield rows, as pa.RecordBatches."""
+        yield from map(self._with_zones, super().iter_batches(*arguments, **options))
+
+    def _with_zones(self, rows: Any) -> Any:
+        return rows.cast(pa.schema([self.schema_arrow.field(name) for name in rows.schema.names]))
+
+
+def _with_zones(data_type: Any, physical_types: Iterator[str]) -> Any:
+    """Return a type with UTC as the zone of its INT96 leaves. physical_types: of its leaves, and of those that follow.
+
+    >>> _with_zones(pa.list_(pa.timestamp("us")), iter(["INT96"]))
+    ListType(list<item: timestamp[us, tz=UTC]>)
+    """
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _with_zones(data_type.storage_type, physical_types)
+    if not data_type.num_fields:
+        return pa.timestamp("us", "UTC") if next(physical_types) == "INT96" else data_type
+    parts = [data_type.field(number) for number in range(data_type.num_fields)]
+    parts = [part.with_type(_with_zones(part.type, physical_types)) for part in parts]
+    if pa.types.is_struct(data_type):
+        return pa.struct(parts)
+    return pa.map_(*parts[0].type) if pa.types.is_map(data_type) else pa.list_(parts[0])
 
 
 def _check_footer(file: Any, stream: BinaryIO) -> None:
