@@ -91,6 +91,7 @@ class Plan(Reading):
     changes: ChangeForm | None = None  # None: changed rows are not written
     shown: ShownValues = field(default_factory=ShownValues)  # in reports
     feed_settings: Mapping[str, Any] = field(default_factory=dict)  # by which the feed is read, for the manifest
+    rewrites: bool = False  # all partitions are written, whether they have mutations or not
     units: tuple[MergeUnit, ...] = ()  # one for each group; of a partitioned master, those of touched partitions
 
     @property
@@ -107,7 +108,8 @@ class Plan(Reading):
     def touches_all(self) -> bool:
         """Return whether all partitions are written: the feed decides about all records, or files change their form."""
         moved = self.master is not None and fields_move(self.master.spec, self.rows.spec)
-        return self.register.full or self.truncates or self.operation == "insert_overwrite_table" or moved
+        everything = self.operation == "insert_overwrite_table"
+        return self.rewrites or self.register.full or self.truncates or everything or moved
 
     def truncated(self, order: Any) -> "Plan":
         """Return the plan with a truncate. order: its order value; None: there is none."""

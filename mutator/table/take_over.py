@@ -109,7 +109,8 @@ def _as_parquet(work: str, config: Config, path: str, open_runner: OpenRunner) -
         with open_runner(plan.bytes_to_read) as (runner, choice):
             return engine_of(runner, choice)(plan, staging)
 
-    return merge.carry_out(merge.prepare(_merged(config), path, [], work), merge_on)[0]
+    prepared = merge.prepare(_merged(config), path, [], work)
+    return merge.carry_out(replace(prepared, plan=replace(prepared.plan, rewrites=True)), merge_on)[0]
 
 
 def _merged(config: Config) -> Config:

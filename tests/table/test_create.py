@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import mutator
@@ -75,6 +76,25 @@ def test_lists_of_settings_keep_their_elements(tmp_path):
     assert sorted(table.scan(["1"]).to_arrow()["1"].to_pylist()) == sorted(merged["1"].to_pylist()) == [6, 7]
     assert Table(table.path).describe().key == ["price, EUR", "1"]
     assert not table.verify().differences
+
+
+@pytest.mark.parametrize("file_format", ["orc", "avro", "csv", "parquet"])
+def test_all_partitions_of_a_dataset_become_files_of_tables(tmp_path, file_format):
+    """Even without a mutation: they have another format, or timestamps of another unit."""
+    times = pa.array([1000, 2000, 3000], pa.timestamp("ns"))
+    rows = pa.table({"id": [1, 2, 3], "at": [1, 1, 1], "day": ["a", "b", "b"], "t": times})
+    rows = rows.drop_columns("t") if file_format == "avro" else rows
+    own = {"key": "id", "order_by": "at", "output_format": file_format, "nanos": "keep"}
+    path = {"partitioned_by": "day", "partition_columns": "file"}
+    mutator.merge(master=rows.slice(0, 0), feed=rows, output=str(tmp_path / "out"), **own, **path)
+
+    table = Table.create(str(tmp_path / "t"), dataset=str(tmp_path / "out"), key="id", order_by="at")
+
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [1, 2, 3]
+    assert not table.verify().differences
+    files = [pq.read_schema(path) for path in (tmp_path / "t").rglob("*.rows")]
+    assert len(files) == 2
+    assert all(schema.field("t").type == pa.timestamp("us") for schema in files if "t" in schema.names)
 
 
 def test_fields_of_a_dataset_called_like_ordinals_stay_names(tmp_path):
