@@ -1,10 +1,13 @@
 """Compare the rows of a run with the specification in the manifest of its master."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from mutator.dataset.partition_index import SPEC
+from mutator.dataset.partition_index import SPEC, stored_fields
 from mutator.dataset.state import State
 from mutator.errors import error
+from mutator.formats.files.file_format import FileSchema
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.survey import Survey
 from mutator.rules.key_hash import HASH_NAME
 
@@ -20,10 +23,37 @@ def check_spec(survey: Survey, known: State, spec: dict[str, Any]) -> None:
         if name == SPEC and before is None:
             continue  # a master without partitions becomes a partitioned one
         if before != now and not (name == "width" and before is None):
+            if name == SPEC and before and now and {**before, "types": None} == {**now, "types": None}:
+                _check_types(survey, [one.source for one in stored_fields(known.spec)])
             shown = "partitioning" if survey.versioned and name == SPEC else name
             raise error(kind, path=survey.master_path, name=shown, before=_shown(before), now=_shown(now))
     if known.commit.hash not in ("", HASH_NAME):
         raise error(kind, path=survey.master_path, name="the key hash", before=known.commit.hash, now=HASH_NAME)
+
+
+def _check_types(survey: Survey, names: Sequence[Any]) -> None:
+    """Raise DataError for a partition field that has another type in a feed file, or in the schema of the user.
+
+    names: of the partition fields.
+    """
+    feed = [(one.path, one.file_schema) for one in survey.feed if FILE_FORMATS[one.file_format].typed]
+    before = _types(survey.dataset_schema, names)
+    for path, found in feed if survey.output_schema is None else [survey.output_schema]:
+        for name, data_type in _types(found, names).items():
+            if before.get(name, data_type) != data_type:
+                raise error(
+                    "schema.type",
+                    field=name,
+                    one=data_type,
+                    path=path,
+                    other=before[name],
+                    other_path=survey.master_path,
+                    why="the type of a partition field stays, because its text names the directories",
+                )
+
+
+def _types(found: FileSchema | None, names: Sequence[Any]) -> dict[Any, Any]:
+    return {} if found is None else {one.name: one.type for one in found.schema if one.name in names}
 
 
 def _pattern(text: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ VALUES: dict[str, Any] = {
     "flag": pa.array([True, False, None, True, True] * 2),
     "bytes": pa.array([b"\xff\x00", b"ok", None, b"a=b", b"/"] * 2, pa.binary()),
 }
+DAYS = [datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)]
 ROWS = pa.table({"id": pa.array(range(10)), **VALUES, "at": pa.array([1] * 10)})
 KEY = {"id.field.ordinals": "id", "temporal.ordering.field.ordinal": "at", "op.code.field.ordinal": "op"}
 KEY |= {"max.delete.fraction": "1", "num.reducer": "2"}
@@ -198,6 +200,20 @@ def test_a_diff_sees_that_equal_files_are_in_other_partitions(tmp_path, file_for
     assert found["path"] == ({"changed": 2, "moved": 2} if scope == "table" else {"added": 2, "removed": 2})
 
 
+@pytest.mark.parametrize("columns", ["path", "file"])
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_diff_sees_another_type_of_a_field_in_the_path(tmp_path, file_format, columns):
+    rows = pa.table({"id": [1], "day": ["2026-01-01"], "at": [1]})
+    for name, day in (("text", rows.column("day")), ("days", pa.array(DAYS[:1]))):
+        own = rows.set_column(1, "day", day)
+        put(tmp_path / f"of_{name}", file_format, own)
+        none = fed(tmp_path / f"none_{name}", file_format, own.slice(0, 0), [])
+        more = {"partitioned_by": "day", "partition_columns": columns}
+        run(tmp_path / f"of_{name}", none, tmp_path / name, **more)
+    with pytest.raises(mutator.DataError, match="field day is"):
+        mutator.diff(str(tmp_path / "text"), str(tmp_path / "days"))
+
+
 def test_a_derived_or_renamed_partition_field_stays_in_the_files(tmp_path):
     put(tmp_path / "master", "parquet", ROWS)
     feed = fed(tmp_path / "feed", "parquet", ROWS.slice(0, 1), ["U"])
@@ -315,6 +331,73 @@ def test_values_in_the_directories_of_a_first_master_may_be_written_otherwise(tm
     put(tmp_path / "master" / f"{name}={directories[0]}" / "shop=2", file_format, rows.slice(0, 1))
     with pytest.raises(mutator.ConfigError, match="it has a row of shop=1"):  # the field is in the file
         run(tmp_path / "master", feed, tmp_path / "other", partitioned_by=f"{name},shop")
+
+
+def days_of(path: Path, file_format: str) -> Path:
+    """Write records 0 and 1 as Hive does, partitioned by days."""
+    for number in (0, 1):
+        rows = pa.table({"id": [number], "at": [1]})
+        put(path / "master" / f"day=2026-01-0{number + 1}", file_format, rows)
+    return path / "master"
+
+
+def schema_of_days(path: Path) -> str:
+    fields = [{"name": name, "type": "long"} for name in ("id", "at")]
+    day = {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}], "default": None}
+    (path / "days.avsc").write_text(json.dumps({"type": "record", "name": "r", "fields": [*fields, day]}))
+    return str(path / "days.avsc")
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_the_wanted_schema_has_the_types_of_fields_in_paths(tmp_path, file_format):
+    (tmp_path / "feed.csv").write_text("id,at,op,day\n0,2,U,2026-01-01\n")
+    more = {"partitioned_by": "day", "output_format": file_format}
+    master = days_of(tmp_path, file_format)
+    run(master, tmp_path / "feed.csv", tmp_path / "out", output_schema=schema_of_days(tmp_path), **more)
+    assert rows_of(tmp_path / "out").column("day").to_pylist() == DAYS
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_value_in_a_path_that_does_not_fit_the_feed_is_named(tmp_path, file_format):
+    feed = fed(tmp_path / "feed", file_format, pa.table({"id": [0], "day": [7], "at": [1]}), ["U"])
+    with pytest.raises(mutator.DataError) as caught:
+        run(days_of(tmp_path, file_format), feed, tmp_path / "out", partitioned_by="day")
+    what = f"day=2026-01-01/rows.{file_format}: its directory has the value '2026-01-01' of field day, which is not of "
+    assert what + "type int64; correct the type in the feed, or set output.schema" in str(caught.value)
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize("day", [None, pa.nulls(1)])
+def test_deletes_without_the_partition_do_not_decide_its_type(tmp_path, file_format, day):
+    if day is not None and file_format == "orc":
+        pytest.skip("ORC has no type without values")
+    master, rows = days_of(tmp_path, file_format), pa.table({"id": [0], "at": [1]})
+    gone = fed(tmp_path / "gone", file_format, rows if day is None else rows.append_column("day", day), ["D"])
+    with pytest.raises(mutator.DataError, match=r"no feed file has a type for them; set output\.schema"):
+        run(master, gone, tmp_path / "none", partitioned_by="day")
+    run(master, gone, tmp_path / "one", partitioned_by="day", output_schema=schema_of_days(tmp_path))
+    one = rows.set_column(0, "id", pa.array([1])).append_column("day", pa.array(DAYS[1:]))
+    for name in ("a", "z"):  # older and newer than the other file
+        (fed(tmp_path / "fed", file_format, one, ["U"]) / f"rows.{file_format}").rename(gone / f"{name}.{file_format}")
+        run(master, gone, tmp_path / name, partitioned_by="day")
+        (gone / f"{name}.{file_format}").unlink()
+    run(tmp_path / "z", gone, tmp_path / "again")
+    for name in ("one", "a", "z", "again"):
+        assert rows_of(tmp_path / name).column("day").to_pylist() == DAYS[1:]
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_another_type_of_a_partition_field_names_the_feed_file(tmp_path, file_format):
+    rows = pa.table({"id": [0], "day": DAYS[:1], "at": [1]})
+    put(tmp_path / "master", file_format, rows)
+    feed = fed(tmp_path / "feed", file_format, rows, ["U"])
+    run(tmp_path / "master", feed, tmp_path / "one", partitioned_by="day")
+    times = rows.set_column(1, "day", pa.array([datetime.datetime(2026, 1, 1, 5)], pa.timestamp("us")))  # noqa: DTZ001
+    with pytest.raises(mutator.DataError) as caught:
+        run(tmp_path / "one", fed(tmp_path / "times", file_format, times, ["U"], at=3), tmp_path / "two")
+    assert f"times/rows.{file_format} and date32[day] in " in str(caught.value)
+    assert "the type of a partition field stays" in str(caught.value)
+    assert "adopt" not in str(caught.value)
 
 
 @pytest.mark.parametrize("file_format", FORMATS)

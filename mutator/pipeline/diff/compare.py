@@ -28,6 +28,7 @@ from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.errors.display import OUT
 from mutator.formats.blocks.changed_rows import ROW
+from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.accounting import check_unique, sum_of_receipts
 from mutator.pipeline.diff.records import Diff, read_diff
 from mutator.pipeline.kept_out import shown_samples, values_kept_out
@@ -203,9 +204,9 @@ def _difference(
     tables: Sequence[TableInput],
 ) -> Diff:
     before, after = _known(old), _known(new)
-    equal = frozenset(_contents(before)) & frozenset(_contents(after))
+    equal = frozenset(_contents(before).values()) & frozenset(_contents(after).values())
     feed = _files(new, after, equal)
-    same = not feed and before is not None and equal.issuperset(_contents(before))
+    same = not feed and before is not None and equal.issuperset(_contents(before).values())
     if same or located(old) == located(new):
         return Diff(old, new, {}, skipped=_skipped(before, equal))
     survey = survey_inputs(config, old, feed, tables, Known(after))
@@ -295,8 +296,10 @@ def without_files(plan: Plan, known: State | None, contents: frozenset[_Content]
     if known is None or not contents:
         return plan
 
+    own = _contents(known)
+
     def is_read(part: FileEntry | None) -> bool:
-        return part is None or _content(part, known.spec) not in contents
+        return part is None or own.get(part.path) not in contents
 
     def kept(splits: Iterable[Split]) -> tuple[Split, ...]:
         return tuple(split for split in splits if is_read(plan.inputs[split.input].source.part))
@@ -322,27 +325,39 @@ def _known(path: str) -> State | None:
     return known
 
 
-# What a file has: its checksum, and the values of the fields in its path.
-_Content = tuple[str, frozenset[tuple[str, str | None]]]
+# What a file has: its checksum, and the values of the fields in its path with their types.
+_Content = tuple[str, frozenset[tuple[str, str | None, Any]]]
 
 
-def _content(part: FileEntry, spec: Mapping[str, Any]) -> _Content:
-    in_path = form_of(spec, part.form).get(IN_PATH, ())
-    return part.checksum, frozenset((name, part.partition[name]) for name in in_path)
+def _contents(known: State | None) -> dict[str, _Content]:
+    """Return what each data file of a dataset has, by its path."""
+    types, found = dict[int, dict[str, Any]](), dict[str, _Content]()
+    if known is None:
+        return found
+    for part in known.files:
+        if part.form not in types:
+            types[part.form] = _path_types(form_of(known.spec, part.form))
+        in_path = ((name, part.partition[name], data_type) for name, data_type in types[part.form].items())
+        found[part.path] = (part.checksum, frozenset(in_path))
+    return found
 
 
-def _contents(known: State | None) -> list[_Content]:
-    return [_content(part, known.spec) for part in known.files] if known is not None else []
+def _path_types(form: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the types of the fields in the paths of files. form: their specification."""
+    if IN_PATH not in form:
+        return {}
+    schema = FILE_FORMATS[form["format"]].stored(form).schema
+    return {name: schema.field(name).type for name in form[IN_PATH]}
 
 
 def _skipped(known: State | None, equal: frozenset[_Content]) -> int:
-    return sum(one in equal for one in _contents(known))
+    return sum(one in equal for one in _contents(known).values())
 
 
 def _files(path: str, known: State | None, equal: frozenset[_Content]) -> list[str]:
     """Return the data files of a dataset that must be read."""
     if known is not None:
-        return [f"{path.rstrip('/')}/{part.path}" for part in known.files if _content(part, known.spec) not in equal]
+        return [f"{path.rstrip('/')}/{name}" for name, content in _contents(known).items() if content not in equal]
     storage, full = located(path)
     entry = storage.stat(full)
     if entry is None or entry.type != "directory":

@@ -1,7 +1,7 @@
 """Files with fields in the names of their directories alone, as Hive and Spark write them: Parquet, ORC and Avro.
 
-Such a field of a master is read as the feed has it. Its values are text, so it is text if no file has its type. Those
-of a feed file are not read: a file is known again by its name and bytes, which would not identify its rows.
+Such a field of a master has the type that ``output.schema`` or else the feed has; a feed of text has text. Those of a
+feed file are not read: a file is known again by its name and bytes, which would not identify its rows.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,29 +13,56 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.dataset.partition_index import IN_PATH
-from mutator.dataset.state import State
-from mutator.formats.content import PathValues
+from mutator.errors import error
+from mutator.errors.parts import setting
+from mutator.formats.content import NotReadable, PathValues
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
+from mutator.formats.files.path_fields import path_column
 from mutator.plan.inspect.source import Source
 from mutator.rules.partition_paths import values_of
+from mutator.rules.schema_evolution import widened
 
 
 def with_path_fields(
-    config: Config, known: State | None, master: Sequence[Source], feed: Sequence[Source], *, managed: bool
+    config: Config, known: State | None, master: Sequence[Source], feed: Sequence[Source], output: FileSchema | None
 ) -> tuple[Source, ...]:
-    """Return the files of a master, with the fields in their paths.
+    """Return the files of a master without a manifest, or of an adopted one, with the fields in their paths.
 
-    known: the manifest of the master. managed: it is in force; an adopted master has files with its fields. Of a master
-    without a manifest, only partition fields of the configuration and fields of the feed are read from paths.
+    known: the manifest of the adopted one. output: the schema that the user names. Only partition fields of the
+    configuration or of the manifest and fields of the feed are read from paths. Raises DataError for a value that its
+    type cannot have, and for a field without a type.
     """
-    types = {} if known is None else _stored_types(known)
-    if not managed:
-        wanted = {field.name for field in config.rows.key.partitions if field.transform == "identity"}
-        wanted |= set(known.spec.get(IN_PATH, ()) if known is not None else ())
-        wanted |= {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
-        master = [_with_fields(source, wanted, {**_types(feed), **types}) for source in master]
-    return tuple(master)
+    wanted = {field.name for field in config.rows.key.partitions if field.transform == "identity"}
+    wanted |= set(known.spec.get(IN_PATH, ()) if known is not None else ())
+    wanted |= {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
+    types = _types(feed) | ({} if known is None else _stored_types(known))
+    types |= {} if output is None else {field.name: field.type for field in output.schema}
+    found = tuple(_with_fields(source, wanted, types) for source in master)
+    _check_values(found)
+    as_text = {name for one in feed if not _is_typed(one) and one.file_schema for name in one.file_schema.schema.names}
+    untyped = {name: one.path for one in found for name, _ in one.in_path if name not in types.keys() | as_text}
+    for name, path in untyped.items() if feed else ():
+        what = f"field {name} has values in the names of directories alone, and no feed file has a type for them"
+        cure = (
+            f"set {setting('output.schema')} to an Avro schema with the field, or merge a feed file with values of it"
+        )
+        raise error("format", path=path, what=what, cure=cure)
+    return found
+
+
+def _check_values(sources: Sequence[Source]) -> None:
+    """Raise DataError for a value in a path that the type of its field cannot have."""
+    values = {pair: source for source in sources for pair in source.in_path}
+    for (name, text), source in values.items():
+        assert source.file_schema is not None
+        try:
+            path_column(name, text, source.file_schema.schema.field(name).type, 0)
+        except NotReadable as fault:
+            cure = (
+                f"correct the type in the feed, or set {setting('output.schema')} to an Avro schema with another type"
+            )
+            raise error("format", path=source.path, what=fault, cure=cure) from None
 
 
 def as_dataset(
@@ -47,12 +74,14 @@ def as_dataset(
     """
     types = {} if known is None else _stored_types(known)
     types |= {**_types(master), **({} if other is None else _stored_types(other))}
-    return [_with_fields(source, types.keys(), types) for source in feed]
+    found = [_with_fields(source, types.keys(), types) for source in feed]
+    _check_values(found)
+    return found
 
 
 def only_in_paths(sources: Sequence[Source]) -> list[str]:
     """Return the fields that typed files have in the names of their directories alone."""
-    typed = [one for one in sources if FILE_FORMATS[one.file_format].typed and one.file_schema is not None]
+    typed = [one for one in sources if _is_typed(one) and one.file_schema is not None]
     names = [
         name
         for one in typed
@@ -63,9 +92,17 @@ def only_in_paths(sources: Sequence[Source]) -> list[str]:
 
 
 def _types(sources: Sequence[Source]) -> dict[str, Any]:
-    """Return the types of the fields of typed files."""
-    typed = [one.file_schema for one in sources if FILE_FORMATS[one.file_format].typed and one.file_schema is not None]
-    return {field.name: field.type for one in typed for field in one.schema}
+    """Return the types that fit all values of the fields of typed files; without fields that have no values."""
+    found = dict[str, Any]()
+    for one in sources:
+        for field in one.file_schema.schema if one.file_schema is not None and _is_typed(one) else ():
+            if not pa.types.is_null(field.type):
+                found[field.name] = widened(found.get(field.name, field.type), field.type) or field.type
+    return found
+
+
+def _is_typed(source: Source) -> bool:
+    return FILE_FORMATS[source.file_format].typed
 
 
 def _stored_types(known: State) -> dict[str, Any]:
@@ -75,7 +112,7 @@ def _stored_types(known: State) -> dict[str, Any]:
 
 def _with_fields(source: Source, wanted: Collection[str], types: Mapping[str, Any]) -> Source:
     own = source.file_schema
-    if own is None or not FILE_FORMATS[source.file_format].typed:
+    if own is None or not _is_typed(source):
         return source
     values = tuple(
         (name, text) for name, text in _values(source.path) if name in wanted and name not in own.schema.names

@@ -144,13 +144,10 @@ def survey_feed(
             schemas.insert(0, Source(output[0], "", 0, file_schema=output[1]))
         known_master, found = with_tables(tables, schemas, survey.master, found, config.rows.key.ids)
         survey = replace(survey, master=known_master)
-    adopted_as = (
-        known if known is not None else _adopted(storage_for(master), master) if config.inputs.master_adopt else None
-    )
-    survey = replace(
-        survey, master=with_path_fields(config, adopted_as, survey.master, found, managed=known is not None)
-    )
     wanted = None if output is None else output[1]
+    if known is None:
+        adopted_as = _adopted(storage_for(master), master) if config.inputs.master_adopt else None
+        survey = replace(survey, master=with_path_fields(config, adopted_as, survey.master, found, wanted))
     keeps_names = survey.versioned or survey.partitioned is not None
     if dataset is not None:
         found = as_dataset(known, survey.master, found, dataset.state)

@@ -246,17 +246,19 @@ def _with_fields(base: SchemaVersion, tables: Sequence[SchemaVersion]) -> Schema
 
 
 def with_deletes_marked(
-    config: Config, survey: Survey, op: str | None, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+    config: Config, survey: Survey, fields: RunFields, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
 ) -> list[SchemaVersion]:
     """Return the versions of a feed; those of files that have only deletes, and lack fields of others, as partial.
 
-    A file is read only if the result would otherwise have its fields. op: the name of the op code.
+    A file is read only if the result would otherwise have its fields, or if it lacks a field that only upserts need.
     """
-    feed = list(feed)
-    if op is None or survey.output_schema is not None:
+    feed, op = list(feed), fields.op
+    if op is None:
         return feed
     sources = {source.path: source for source in survey.feed}
-    known = {name for version in (*master, *feed) if not version.partial for name in version.schema.names}
+    expected = set(fields.needed(deletes=False)) - set(fields.needed(deletes=True))
+    of_all = {name for version in (*master, *feed) if not version.partial for name in version.schema.names}
+    known = expected if survey.output_schema is not None else expected | of_all
     for number in reversed(range(len(feed))):
         version, source = feed[number], sources[feed[number].path]
         if version.partial or op not in version.schema.names:
@@ -265,7 +267,7 @@ def with_deletes_marked(
         if lacks_fields and _has_only_deletes(config, source, op):
             feed[number] = replace(version, partial=True)
         elif not source.is_table:
-            break
+            known = expected  # the fields of older files do not count
     return feed
 
 

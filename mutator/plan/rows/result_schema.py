@@ -92,7 +92,7 @@ def resolve_schema(
     """
 
     def check(version: SchemaVersion) -> None:
-        schemas.check_key(version, run.fields.needed(deletes=version.partial and run.fields.op is None))
+        schemas.check_key(version, run.fields.needed(deletes=version.partial))
 
     check_each(check, run.versions)
     cut = None if run.config.rows.ops.keep else run.fields.op

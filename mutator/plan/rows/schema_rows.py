@@ -66,7 +66,7 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
     newest = base_version(survey, master, feed, checked)
     fields = run_fields(config, newest, survey)
     named = [with_feed_names(version, newest, fields) for version in master]
-    feed = with_deletes_marked(config, survey, fields.op, named, feed)
+    feed = with_deletes_marked(config, survey, fields, named, feed)
     base = base_version(survey, named, feed, checked)
     check_first_rows(config, survey, fields, (base, *master), feed)
     check_names(config, fields, (base, *master), feed)
