@@ -41,6 +41,9 @@ from mutator.rules.order_units import Future, Units, joined, joined_futures
 Splits = Mapping[tuple[int, int], SplitReceipt]  # (input, number of the split) -> its receipt
 
 
+OpCodePlace = tuple[tuple[int, int], int]  # first split with a code: numbers of input and split, lines before it
+
+
 @dataclass(frozen=True)
 class Result:
     """The sums of all receipts of a merge."""
@@ -63,6 +66,7 @@ class Result:
     absent: Sequence[tuple[Any, Key]] = ()  # order values and keys of the newest records that a full snapshot lacks
     late: LateOrders | None = None
     op_codes: Mapping[bytes, int] = field(default_factory=dict)  # of the feed, without those of deletes
+    op_code_places: Mapping[bytes, OpCodePlace] = field(default_factory=dict)
     units: Mapping[str, Units] = field(default_factory=dict)  # side -> units of its order values
     future: Future | None = None  # order values of the feed in the future, or above ``order.max``
     read: Sequence[FileRows] = ()  # of each feed file that was read
@@ -101,7 +105,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         files += [part for part in kept if part.is_data]
         beside += [part for part in kept if not part.is_data]
         taken_over += kept
-    op_codes = _op_codes(plan, splits)
+    op_codes, op_code_places = _op_codes(plan, splits)
     truncate = _truncate(plan, counts, splits)
     counts["feed no mutations"] = sum(receipt.no_mutations for receipt in splits.values())
     checked = frozenset(path for receipt in merges for path in receipt.checked)
@@ -125,6 +129,7 @@ def add_up(plan: Plan, receipts: Receipts) -> Result:
         absent=heapq.nlargest(SAMPLES, [one for receipt in tallies for one in receipt.absent]),
         late=_late_orders(tallies),
         op_codes=op_codes,
+        op_code_places=op_code_places,
         units={
             "feed": joined(receipt.units for receipt in splits.values()),
             "master": joined(receipt.units for receipt in tallies),
@@ -273,13 +278,16 @@ def _late_orders(tallies: Sequence[MergeReceipt]) -> LateOrders | None:
     return reduce(LateOrders.joined, found) if found else None
 
 
-def _op_codes(plan: Reading, splits: Splits) -> Counter[bytes]:
-    found = Counter[bytes]()
-    for (index, _), receipt in splits.items():
+def _op_codes(plan: Reading, splits: Splits) -> tuple[Counter[bytes], dict[bytes, OpCodePlace]]:
+    """Return the counts of the feed's op codes, and the place of each."""
+    counts, first, lines = Counter[bytes](), dict[bytes, OpCodePlace](), Counter[int]()
+    for (index, number), receipt in sorted(splits.items()):
         if plan.inputs[index].side == "feed":
             for code, count in receipt.codes:
-                found[code] += count
-    return found
+                counts[code] += count
+                first.setdefault(code, ((index, number), lines[index]))
+            lines[index] += receipt.lines
+    return counts, first
 
 
 def _by_partition(merges: Sequence[MergeReceipt], lost: Sequence[FileEntry]) -> dict[str, Counter[str]]:

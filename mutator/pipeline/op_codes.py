@@ -5,14 +5,20 @@ properties file, an unknown code is an upsert, as there, and the report has a wa
 """
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import replace
 
-from mutator.errors import error
-from mutator.errors.display import counted
+import pyarrow as pa
+
+from mutator.engine.split_content import SplitContent
+from mutator.errors import MutatorError, error
+from mutator.errors.display import counted, without_secrets
 from mutator.errors.parts import option, setting
+from mutator.formats.content import NotReadable, Reject
 from mutator.pipeline.accounting import Result
 from mutator.plan.reading import Reading
 from mutator.plan.run_plan import Plan
-from mutator.rules.envelope import OpCodeField
+from mutator.rules.envelope import UNKNOWN_CODE, OpCodeField
 from mutator.rules.op_codes import (
     MOST_CODES,
     SHOWN_BYTES,
@@ -22,6 +28,7 @@ from mutator.rules.op_codes import (
     looks_like_upsert,
     most_frequent,
 )
+from mutator.storage.compression import CorruptStream
 
 _NO_UPSERTS = {"before": "op.before", "truncate": "op.truncate"}  # meaning of a code -> error
 
@@ -36,7 +43,7 @@ def check_op_codes(plan: Plan, result: Result) -> None:
         raise error(
             "op.deletes",
             rows=counted(sum(codes.deletes.values()), "row"),
-            codes=counted_codes(codes.deletes),
+            codes=_with_place(plan, result, codes.deletes),
             known=listed_codes(envelope.delete_codes),
             cure=_cure(envelope.delete_codes, codes.deletes),
         )
@@ -44,13 +51,31 @@ def check_op_codes(plan: Plan, result: Result) -> None:
         if found := codes.meaning(meaning):
             cure = _named("ignore.op.code", {*envelope.ignore_codes, *found})
             known = listed_codes({*codes.counts} - {*found})
-            raise error(kind, field=field, codes=counted_codes(found), cure=cure, upserts=known)
+            raise error(kind, field=field, codes=_with_place(plan, result, found), cure=cure, upserts=known)
     if len(codes.counts) > MOST_CODES:
         shown = counted_codes(dict(most_frequent(codes.counts)[:3]))
         raise error("op.codes", field=field, most=MOST_CODES, codes=shown)
     if codes.unknown and not plan.limits.unknown_op_codes:
         upserts = _named("upsert.op.code", codes.counts)
-        raise error("op.unknown", field=field, codes=counted_codes(codes.unknown), upserts=upserts)
+        raise error("op.unknown", field=field, codes=_with_place(plan, result, codes.unknown), upserts=upserts)
+
+
+def _with_place(plan: Plan, result: Result, codes: Collection[bytes]) -> str:
+    """Return codes with their counts, and the first row with one of them, for which its split is read again."""
+    where, lines = min(result.op_code_places[code] for code in codes)
+    file = plan.inputs[where[0]]
+    split = next(one for one in plan.splits if (one.input, one.number) == where)
+    others = frozenset(result.op_codes.keys() - codes)
+    layout = plan.rows.layouts[file.layout]
+    assert isinstance(layout.envelope, OpCodeField)
+    layout = replace(layout, envelope=replace(layout.envelope, upsert_codes=others, ignore_codes=frozenset()))
+    place = without_secrets(file.source.shown_path)
+    with suppress(MutatorError, NotReadable, CorruptStream, pa.ArrowException):  # it has changed since
+        for row in plan.block_type.records(SplitContent(plan, split, file), layout):
+            if isinstance(row, Reject) and f"(op code) {UNKNOWN_CODE}" in row.reason:
+                place += f": {file.source.position(row.offset, row.line + lines)}"
+                break
+    return f"{counted_codes({code: result.op_codes[code] for code in codes})}, first in {place}"
 
 
 def op_code_warnings(plan: Reading, result: Result) -> Iterator[str]:

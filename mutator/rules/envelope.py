@@ -30,7 +30,7 @@ from mutator.rules.op_codes import is_truncate, presence
 
 UPSERT, DELETE, TRUNCATE, IGNORED, REJECTED = range(5)  # kinds of operations
 
-_DELETE_IN_MASTER, _UNKNOWN = "marks a delete in the master", "is not a known code"
+_DELETE_IN_MASTER, UNKNOWN_CODE = "marks a delete in the master", "is not a known code"
 _BYTES = [bytes([byte]) for byte in range(256)]
 
 
@@ -193,7 +193,7 @@ class OpCodeField(Envelope):
             return self._reject(_DELETE_IN_MASTER) if self.in_master else Operation(DELETE)
         if self.upsert_codes is None:
             return Operation(UPSERT if self.in_master or not is_truncate(code, self.field) else IGNORED, code)
-        return Operation(UPSERT, code) if code in self.upsert_codes else self._reject(_UNKNOWN)
+        return Operation(UPSERT, code) if code in self.upsert_codes else self._reject(UNKNOWN_CODE)
 
     def _reject(self, why: str) -> Operation:
         return Operation(REJECTED, None, f"field {self.field} (op code) {why}")

@@ -156,9 +156,9 @@ def coded(*codes):
 def test_a_delete_code_that_never_matches(job, code):
     job.put("ups_1.txt", coded("U", code, code, "I"))
     message = (
-        f"op codes of the feed look like deletes, '{code}' (2), but deleted.op.code is D, so 2 rows would be upserts: "
-        f"use -D 'deleted.op.code={','.join(sorted(['D', code]))}'; or, if they are upserts, name the codes of all "
-        "upserts with upsert.op.code"
+        f"op codes of the feed look like deletes, '{code}' (2), first in {job.feed}/ups_1.txt: line 2, byte 11, but "
+        f"deleted.op.code is D, so 2 rows would be upserts: use -D 'deleted.op.code={','.join(sorted(['D', code]))}'; "
+        "or, if they are upserts, name the codes of all upserts with upsert.op.code"
     )
 
     assert job.refused(DataError, settings=WITH_CODES) == message
@@ -178,7 +178,8 @@ def test_delete_codes_in_the_last_of_many_rows(job):
 
     job.refused(
         DataError,
-        "op codes of the feed look like deletes, ' D' (3), 'X' (3), but deleted.op.code is D,x, so 6 rows would be",
+        f"look like deletes, ' D' (3), 'X' (3), first in {job.feed}/ups_0.txt: line 4002, byte 54904, but ",
+        "deleted.op.code is D,x, so 6 rows would be",
         "use -D 'deleted.op.code=D,X,x', and have the feed delivered without blanks in its op codes; or",
         settings={**WITH_CODES, "deleted.op.code": "D,x", "split.bytes": "10000", "num.reducer": "3"},
     )
@@ -214,7 +215,8 @@ def test_op_codes_that_no_tool_has(job, codes, shown):
     as_published = replace(config, source=replace(config.source, as_published=True))
 
     if shown is not None:
-        job.refused(DataError, f"field 3 has op codes that are not known: {shown}. Name those", settings=WITH_CODES)
+        place = f"first in {job.feed}/ups_1.txt: line "
+        job.refused(DataError, f"op codes that are not known: {shown}, {place}", ". Name those", settings=WITH_CODES)
     warnings = job.run(as_published).warnings
     assert sum(shown is not None and shown in line for line in warnings) == (shown is not None)
     assert any("op.code" in line for line in warnings) == (shown is not None)
@@ -250,6 +252,8 @@ def test_op_codes_of_no_upserts(tmp_path, engine, file_format, codes, kind):
         work.run({"reject.policy": "quarantine", "max.reject.fraction": "1"})
     assert fault.value.kind == kind
     assert f"'{codes[0]}' (" in str(fault.value)
+    ending, first = {None: ("txt", "line 1, byte 0"), "csv": ("csv", "row 2")}.get(file_format, (file_format, ""))
+    assert f", first in {work.path}/feed/f_1.{ending}: {first}" in str(fault.value)
     assert kind != "op.truncate" or "'T' (2)" in str(fault.value)  # it has no ID, as tools write it, and is no reject
     report = work.run({"ignore.op.code": codes[0]})
     counts = report.counts
@@ -268,7 +272,9 @@ def test_op_codes_of_fields_with_names(tmp_path, file_format, engine):
         "feed/f_1", pa.table({"id": ["a", "b", "c"], "v": ["x", "y", "z"], "op": ["I", "delete", "U"]}), file_format
     )
 
-    with pytest.raises(DataError, match=r"look like deletes, 'delete' \(1\), .* so 1 row would be upserts: use"):
+    with pytest.raises(
+        DataError, match=r"look like deletes, 'delete' \(1\), first in .*, so 1 row would be upserts: use"
+    ):
         work.run()
     assert work.run({"deleted.op.code": "delete"}).counts["feed delete of unknown"] == 1
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mutator.config import Config
 from mutator.dataset.partition_index import IN_PATH
+from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.formats.content import NotReadable, PathValues
