@@ -133,7 +133,8 @@ def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None
     roles = {field, *_fields_of(layout, layout.id_fields)}
     others = {name: Facts(values) for name, values in rows.columns.items() if name not in roles}
     times = time_fields(others, layout.order_type)
-    if len(times) == 1 and known is None and len(facts.invalid(layout.order_type).values) == len(facts.values):
+    has_no_times = len(facts.invalid(layout.order_type).values) == len(facts.values) > 1  # one row may be a bad one
+    if len(times) == 1 and known is None and has_no_times:
         return (
             f"field {field} has no times, and field {times[0]} has: set "
             f"{setting(f'temporal.ordering.field.ordinal={times[0]}')}"

@@ -127,6 +127,8 @@ def test_the_hint_of_a_single_row(job):
     job.refused(
         DataError, "In the first row of ups.txt, 1 of 1 order values is the date '31.01.2026', which", settings=settings
     )
+    job.put("ups.txt", b"b,2026-01-31,x\n")  # it may be a bad row of the right field
+    assert "has no times" not in job.refused(DataError, settings=settings)
 
 
 DAY, GOOD = b"2026-02-01T00:00:00", [b"50"] * 20

@@ -133,6 +133,18 @@ def test_bad_files_are_set_aside_and_the_good_ones_merged(place: Place, capsys: 
     assert out.count("problem: a feed file was set aside at ") == len(BAD)
 
 
+def test_a_hint_on_one_file_is_not_the_reason_of_another(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.arrive(GOOD, f"{HEAD}1,1,a\n")
+    place.arrive("day_2.csv", f"{HEAD}2,31.01.2026,b\n3,01.02.2026,b\n")
+    place.arrive("wide_2.csv", f"{HEAD}2,2,b,b\n")
+
+    why = {one["name"]: one["why"] for one in json.loads(place.said(capsys, "run", "--json")[1])["failed_files"]}
+
+    assert "In the first 2 rows of day_2.csv, 2 of 2 order values" in why["day_2.csv"]
+    assert "day_2.csv" not in why["wide_2.csv"]
+    assert "should have 3" in why["wide_2.csv"]
+
+
 def test_status_history_report_and_metrics_show_what_was_set_aside(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

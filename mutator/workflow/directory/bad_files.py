@@ -115,11 +115,26 @@ def blamed(fault: MutatorError, directory: str, names: Collection[str], config: 
     path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(?=(.*))")
     lines = [line for text in (str(fault), plain(fault.fields.get("others", ""))) if text for line in text.split("\n")]
     of_lines = [_last_name(path.finditer(line), shown, anywhere) for line in lines]
+    found = {name for name in of_lines if name is not None}
     return {
-        name: "\n".join(line for line, own in zip(lines, of_lines, strict=True) if own in (None, name))
+        name: "\n".join(
+            line if own else _without_hints(line, found - {name})
+            for line, own in zip(lines, of_lines, strict=True)
+            if own in (None, name)
+        )
         for name in dict.fromkeys(of_lines)
         if name is not None
     }
+
+
+def _without_hints(line: str, names: Iterable[str]) -> str:
+    """Return a line without its sentences on some files.
+
+    >>> _without_hints("In the first row of a.csv, 1 is text. Fix the row; or leave it out", {"a.csv"})
+    'Fix the row; or leave it out'
+    """
+    name = re.compile("|".join(rf"(?<!\S){re.escape(one_line(name))}(?=[\s,:])" for name in names) or "(?!)")
+    return ". ".join(sentence for sentence in line.split(". ") if not name.search(sentence))
 
 
 def _last_name(paths: Iterable[re.Match[str]], shown: Mapping[str, str], anywhere: bool) -> str | None:
