@@ -319,6 +319,34 @@ def test_watch_goes_on_after_a_bad_file(
     assert place.names("archive") == {"ups_3.csv"}
 
 
+def test_watch_tries_a_file_again_when_its_table_is_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when another writer adds a version."""
+    place, slept = Place(tmp_path / "base", "table"), []
+    table = str(place.path / "table")
+    place.arrive(GOOD, f"{HEAD}1,1,a\n")
+    assert place.said(capsys, "run")[0] == 0
+    place.arrive("ups_2.csv", f"{HEAD}4,soon,d\n")
+    (tmp_path / "other.csv").write_text(f"{HEAD}7,1,x\n")
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            assert (
+                main(["table", "apply", table, "--feed", str(tmp_path / "other.csv"), "-q", "--runner", "local"]) == 0
+            )
+        if len(slept) == 6:
+            assert main(["table", "restore", table, "--to", "1", "-q"]) == 0
+        if len(slept) == 9:
+            place.arrive("ups_3.csv", f"{HEAD}3,3,c\n")
+        assert len(slept) < 40, "it does not merge the file"
+
+    monkeypatch.setattr(workflow_runs, "time", SimpleNamespace(sleep=sleep))
+
+    assert place.said(capsys, "watch", "--interval", "0.5", "--runs", "1")[2].count("error: 1 feed row cannot be") == 2
+
+
 @pytest.mark.parametrize("change", ["none", "file", "version"])
 def test_a_run_that_could_merge_nothing_is_tried_again_when_anything_is_different(tmp_path: Path, change: str) -> None:
     text, tried = TextPlace(tmp_path / "base", BY_FIELD | {"op.code.in.master": "true"}), Tried()

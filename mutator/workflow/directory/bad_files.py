@@ -297,8 +297,8 @@ class Tried:
     """What a watch remembers of a run that could merge none of its feed files: it waits until others have arrived."""
 
     again: bool = False  # the last run found the same files, settings and master, and did nothing
+    version: int = 0  # that the run started from, or a later one up to which the target was as it was then
     _config: Config | None = None
-    _version: int = 0
     _files: frozenset[tuple[str, int, float, str]] = frozenset()
 
     @property
@@ -306,16 +306,21 @@ class Tried:
         """Whether the last run that did something could merge none of its feed files."""
         return self._config is not None
 
-    def look(self, config: Config, version: int, ready: Iterable[ReadyFile]) -> bool:
-        """Return whether a run with these settings, from this version and with these files could only fail again."""
-        self.again = (self._config, self._version, self._files) == (config, version, _identities(ready))
-        if not self.again:
+    def look(self, config: Config, version: int | None, ready: Iterable[ReadyFile]) -> bool:
+        """Return whether a run with these settings and files could only fail again.
+
+        version: up to which the target is as it was; None if it is another.
+        """
+        self.again = version is not None and (self._config, self._files) == (config, _identities(ready))
+        if version is None or not self.again:
             self._config, self._files = None, frozenset()
+        else:
+            self.version = version
         return self.again
 
     def note(self, config: Config, version: int, ready: Iterable[ReadyFile]) -> None:
         """Remember a run that could merge none of its feed files. version: that it started from."""
-        self._config, self._version, self._files = config, version, _identities(ready)
+        self._config, self.version, self._files = config, version, _identities(ready)
 
 
 def _identities(ready: Iterable[ReadyFile]) -> frozenset[tuple[str, int, float, str]]:

@@ -42,10 +42,10 @@ def run(target: Target, *, sleep: Callable[[float], None] = time.sleep, tried: T
         recovered = recover(target)
         target.check(recovered.problems)
         one, actions = Run(target), tuple(recovered.actions)
-        # Other writers may add versions to a table all the time.
-        version = one.before.number if target.table is None else 0
-        if tried is not None and tried.failed and tried.look(config, version, one.arrivals().ready):
-            return _outcome(one, actions)
+        if tried is not None and tried.failed:
+            same = target.same_until(tried.version)
+            if tried.look(config, same, one.arrivals().ready):
+                return _outcome(one, actions)
         with noted(base, one.id, lambda: one.feed.names):
             found = one.arrivals()
             if not found.ready and found.seconds is not None and found.seconds <= PATIENCE:
@@ -54,7 +54,7 @@ def run(target: Target, *, sleep: Callable[[float], None] = time.sleep, tried: T
                 return do_phases(one, actions)
             except MutatorError:
                 if tried is not None and one.feed.all_bad:
-                    tried.note(config, version, one.feed.ready)
+                    tried.note(config, one.before.number, one.feed.ready)
                 raise
 
 

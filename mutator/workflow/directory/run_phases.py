@@ -88,6 +88,10 @@ class Target(ABC):
     def version_of(self, run: str, since: int) -> Commit | None:
         """Return the version that a run committed; None without one."""
 
+    def same_until(self, since: int) -> int | None:
+        """Return a version up to which a run would merge as it did after an earlier one; None if there is none."""
+        return since if self.newest().number == since else None
+
     @abstractmethod
     def claimed(self) -> Collection[Arrived]:
         """Return the feed files that versions have claimed; called on a storage where files are not moved."""

@@ -130,6 +130,14 @@ class TableTarget(Target):
         yield from log.after(since, newest)
         yield from log.following(newest)
 
+    def same_until(self, since: int) -> int | None:
+        """Return the newest version, unless one since was a restore: other writers may add versions all the time."""
+        for one in self._versions(since):
+            if one.restored is not None:
+                return None
+            since = one.number
+        return since
+
     def claimed(self) -> Collection[Arrived]:
         """Return the feed files that versions have claimed."""
         return self._claims().files
