@@ -110,13 +110,14 @@ def _clean(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.clean import DEAD, GRACE
     from mutator.table.table import Table
 
-    report = Table(arguments.table).clean(
-        keep_versions=arguments.keep_versions,
-        older_than=arguments.older_than,
-        grace=arguments.grace or GRACE,
-        dead_after=arguments.dead_after or DEAD,
-        dry_run=arguments.dry_run,
-    )
+    with committing(arguments, "cleaning"):
+        report = Table(arguments.table).clean(
+            keep_versions=arguments.keep_versions,
+            older_than=arguments.older_than,
+            grace=arguments.grace or GRACE,
+            dead_after=arguments.dead_after or DEAD,
+            dry_run=arguments.dry_run,
+        )
     yield CommandReport(options.shown(report, arguments))
 
 

@@ -62,6 +62,7 @@ APPLY = "--feed f_2.csv --runner local"
         ("compact t --all --runner local", 0, "the compaction was committed"),
         ("restore t --to 1", 0, "the restore was committed"),
         ("tag t first", 0, "the tag was committed"),
+        ("clean t --keep-versions 1", 0, "the cleaning was committed"),
         (f"apply t {APPLY} --html page.html", 143, f"the merge was committed; page.html {LOG}"),
         (f"apply t {APPLY} --metrics m.prom", 0, "the merge was committed"),
         (f"apply t {APPLY} --lineage e.jsonl", 0, "the merge was committed"),
@@ -94,6 +95,7 @@ MERGES = ("apply", "insert-overwrite", "insert-overwrite-table")
         ("compact t --all --runner local", {"version": 3}),
         ("restore t --to 1", {"version": 3}),
         ("tag t first", {"version": 3, "tagged": 2}),
+        ("clean t --keep-versions 1", {"version": 3, "earliest_version": 2}),
     ],
 )
 def test_a_command_that_a_signal_cannot_stop_prints_its_answer(place, monkeypatch, capsys, words, members):
