@@ -46,6 +46,19 @@ def test_a_delete_is_read_as_one_without_any_option(tmp_path, capsys):
     assert explained(capsys, tmp_path, master, "b", "--before", first) == [("delete", "deleted", "2")]
 
 
+def test_a_file_that_is_not_merged_yet_is_named(tmp_path, capsys):
+    master = merged(tmp_path, 1, ["U,a,1,x"], *SETTINGS)
+    (tmp_path / "feed2").mkdir()
+    (tmp_path / "feed2" / "f2.txt").write_text("U,a,2,y\n")
+    capsys.readouterr()
+
+    assert (
+        cli.main(["explain", str(master), "a", "--feed", str(tmp_path / "feed2"), "--feed", str(tmp_path / "feed1")])
+        == 0
+    )
+    assert "f2.txt: not recorded as merged; mutator diff --feed shows" in capsys.readouterr().out
+
+
 def test_an_earlier_master_that_does_not_exist(tmp_path, capsys):
     master = merged(tmp_path, 1, ["U,a,1,x"], *SETTINGS)
 

@@ -53,6 +53,8 @@ def test_feed_files_are_read_with_the_settings_of_their_apply(tmp_path, capsys):
 
     assert said(found) == [(1, "apply", ["inserted"]), (2, "apply", ["superseded", "deleted"])]
     assert found["unknown"] == []
+    later = explained(capsys, table.path, "7", *where, "--feed", feed(tmp_path, 3, "7,9,U,1"))
+    assert later["unknown"] == ["p_3.csv: not recorded as merged; mutator diff --feed shows what a run would change"]
     assert said(explained(capsys, table.path, "7", *where, "-D", "deleted.op.code=D")) == said(found)
     kept = [
         json.loads(path.read_text())["settings"] for path in sorted((tmp_path / "own/_mutator/table/log").glob("*"))

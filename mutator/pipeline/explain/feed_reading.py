@@ -1,6 +1,6 @@
 """Feed files that were merged: found where a user says that they are, and read as a run would read them now."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from mutator.config import Config
@@ -14,6 +14,7 @@ from mutator.plan.reading import Chunks, Reading
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
+from mutator.rules.file_names import first_few
 from mutator.storage import Entry, absolute
 
 _CHUNK = 64 << 20
@@ -39,6 +40,13 @@ class GivenFiles:
                 except MutatorError:
                     continue
         return None, why or _NOT_FOUND
+
+    def not_merged(self, merged: Iterable[FeedFile]) -> list[str]:
+        """Return a note on the files that differ from all merged ones in name or size."""
+        known = {(part.name, part.bytes) for part in merged}
+        others = [entry.name for entry in self.entries if (entry.name, entry.bytes) not in known]
+        why = "not recorded as merged; mutator diff --feed shows what a run would change"
+        return [f"{first_few(others)}: {why}"] if others else []
 
 
 def files_at(feed: Sequence[str], config: Config) -> GivenFiles:

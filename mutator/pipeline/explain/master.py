@@ -1,6 +1,7 @@
 """The runs of a master whose key is explained: its manifest lists their feed files, and a user says where they are."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 
@@ -32,7 +33,9 @@ def explain_master(
     runs are followed. unrecorded: how feed files are read of runs whose settings the manifest lacks; None: that is not
     known. Raises MutatorError for a master or a key that cannot be used, and for such a run if that is not known.
     """
-    return explain(_Master(path, key, config, feed, before, unrecorded))
+    place = _Master(path, key, config, feed, before, unrecorded)
+    found, known = explain(place), place.key.known
+    return found if known is None else replace(found, unknown=[*found.unknown, *place.files.not_merged(known.feed)])
 
 
 class _Master(ExplainedPlace):
@@ -45,8 +48,8 @@ class _Master(ExplainedPlace):
         before: str | None,
         unrecorded: Config | None,
     ) -> None:
-        self._files, self._unrecorded = files_at(feed, config), unrecorded
-        self._samples = [entry.path for entry in self._files.entries]
+        self.files, self._unrecorded = files_at(feed, config), unrecorded
+        self._samples = [entry.path for entry in self.files.entries]
         super().__init__(path, "master", None, config, key_of_master(config, path, key, self._samples, path))
         self._before, self._earlier = before, None
         if before is not None:
@@ -100,7 +103,7 @@ class _Master(ExplainedPlace):
         return self._now if known is not None and version.committed == known.commit.committed else (None, None)
 
     def find(self, version: Commit, part: FeedFile) -> tuple[str | None, str | None]:
-        return self._files.find(part)
+        return self.files.find(part)
 
     def config_of(self, version: Commit, paths: Sequence[str]) -> Config | None:
         assert self.key.known is not None
