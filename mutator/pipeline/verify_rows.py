@@ -161,7 +161,8 @@ def _read_tombstones(plan: Reading, scope: str | None, filters: FileFilters, spl
     directory = one.source.part.directory
     for number, table in enumerate(tombstones(plan, split, one)):
         hashes, keys, within = table.column("hash").to_numpy(), key_columns(table), directory
-        states = _TOMBSTONE + np.where(filters.excluded(one, hashes, keys[0]), _UNFILTERED, 0)
+        states = _TOMBSTONE + np.where(_in_bucket(plan, one, hashes), 0, _MISPLACED)
+        states += np.where(filters.excluded(one, hashes, keys[0]), _UNFILTERED, 0)
         yield from _elements(plan, split, number, hashes, keys, states, within if scope == "partition" else "")
     yield receipt_of(plan, split, receipt)
 
@@ -252,8 +253,10 @@ def check_keys(plan: Reading, partition: int, elements: Iterable[Any]) -> MergeR
     first = np.zeros(len(rows), np.int64)
     first[number[::-1]] = np.arange(len(number))[::-1]
     where = "bucket" if plan.master_buckets is not None else "partition or bucket"
+    misplaced = states & (_MISPLACED | _TOMBSTONE)
     faults = {
-        f"record in the file of another {where}": np.flatnonzero(states & _MISPLACED),
+        f"record in the file of another {where}": np.flatnonzero(misplaced == _MISPLACED),
+        "tombstone in the file of another bucket": np.flatnonzero(misplaced == _MISPLACED | _TOMBSTONE),
         "key with more than one row": first[rows > 1],
         "key with both a row and a tombstone": first[(rows > 0) & (removed > 0)],
         "key with more than one tombstone": first[removed > 1],

@@ -424,6 +424,18 @@ def test_lost_row_whose_sequence_remains_is_found(plain, made, tmp_path):
     assert any(path in problem and "fewer rows" in problem for problem in plain(copy).problems)
 
 
+def test_tombstones_of_another_bucket_are_found(plain, copy):
+    """A run would not meet them, and bring deleted records back."""
+    known = known_of(copy)
+    beside = [replace(one, bucket=1 - one.bucket) if one.role == "tombstones" else one for one in known.beside]
+    write_manifest(copy, replace(known, beside=tuple(beside)))
+    count = sum(one.rows for one in beside if one.role == "tombstones")
+
+    (problem,) = plain(copy).problems
+    assert problem.startswith(f"{count} tombstone")
+    assert "in the file of another bucket, for example " in problem
+
+
 def test_file_without_a_bucket_among_buckets_is_found(plain, copy):
     """A run could not know which bucket to merge it with."""
     known = known_of(copy)
