@@ -1,7 +1,8 @@
 """Export a version of a table as a dataset like one that ``mutator run`` writes.
 
 An export records which table and version it is of, and a fingerprint of each bucket. So a later export to the same
-directory keeps the files of the buckets that did not change.
+directory keeps the files of the buckets that did not change. As in runs, a fraction of them is compared with their
+checksums; a bucket with a damaged file is written again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 
 from mutator.config import Config
 from mutator.dataset import checksummed_json
-from mutator.dataset.checksum import whole
+from mutator.dataset.checksum import difference, whole
 from mutator.dataset.commit import publish as publishing
 from mutator.dataset.commit.staging import has_manifest, output_directory, sweep
 from mutator.dataset.commits import time_text
-from mutator.dataset.directory import read_manifest
+from mutator.dataset.directory import due_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import DIRECTORY, TABLE, copy_path, rows_of
 from mutator.dataset.partition_index import EARLIER, form_of
@@ -109,7 +110,7 @@ def export(
     plan = replace(
         plan, run=new_run_id(time.time()), rows=_rows(plan, columns or config.output.partition_columns, earlier)
     )
-    found = _Export(snapshot, plan, table, path, earlier, open_runner)
+    found = _Export(snapshot, plan, table, path, earlier, config.effort.verify_fraction, open_runner)
     if earlier is not None and found.is_unchanged():
         parts = 0, len(earlier.state.parts()), 0
         made, litter = earlier.state, sweep(path)
@@ -144,8 +145,10 @@ class _Export:
         table: str,
         output: str,
         earlier: _Earlier | None,
+        fraction: float,
         open_runner: OpenRunner,
     ) -> None:
+        """fraction: of the earlier export's bytes, whose checksums are compared."""
         self._snapshot, self._plan, self._table, self._output = snapshot, plan, table, output
         self._open_runner = open_runner
         masks, forms = OfFiles(snapshot), EarlierForms(snapshot.state, snapshot.table)
@@ -154,6 +157,7 @@ class _Export:
         self._prints = {name: found for unit, found in prints.items() for name in _names(unit)}
         self._spec = {name: value for name, value in plan.rows.spec.items() if name != EARLIER}
         self._earlier = earlier
+        self._due = frozenset[str]() if earlier is None else due_files(earlier.manifest, fraction)
         self._same = self._kept_buckets()
         self.kept: set[str] = set()
 
@@ -188,18 +192,32 @@ class _Export:
         if before is None or form_of(before.state.spec) != form_of(self._spec):
             return {}
         same = {name: list[FileEntry]() for name, found in self._prints.items() if before.buckets.get(name) == found}
-        storage, lost = storage_for(self._output), set[str]()
+        lost = set[str]()
+        for part in self._damaged(before.state.parts()):
+            with_filter = (one for one in before.state.parts() if one.filter == part.path)
+            lost |= {name for one in (part, *with_filter) if (name := _name_of(one)) is not None}
         for part in before.state.parts():
-            name = _name_of(part)
-            if name in same:
+            if (name := _name_of(part)) in same:
                 same[name].append(part)
-                entry = storage.stat(posixpath.join(self._output, part.path))
-                if entry is None or entry.bytes != part.bytes:
-                    lost.add(name)
         for unit in self._units:
             if lost & set(_names(unit)) or not same.keys() >= set(_names(unit)):
                 lost |= set(_names(unit))  # all buckets of a unit are written together
         return {name: parts for name, parts in same.items() if name not in lost}
+
+    def _damaged(self, parts: Sequence[FileEntry]) -> list[FileEntry]:
+        """Return the files of the earlier export that are lost, or have another size, or a checksum that is due."""
+        storage, found, due = storage_for(self._output), list[FileEntry](), list[FileEntry]()
+        for part in parts:
+            entry = storage.stat(posixpath.join(self._output, part.path))
+            if entry is None or entry.bytes != part.bytes:
+                found.append(part)
+            elif part.path in self._due:
+                due.append(part)
+        if not due:
+            return found
+        with self._open_runner(sum(part.bytes for part in due)) as (runner, _):
+            differ = checked(each_on(runner)(due, partial(_differs, self._output)))
+        return found + [part for part, differs in zip(due, differ, strict=True) if differs]
 
     def _carried(self, directory: str) -> list[FileEntry]:
         """Return the files of unchanged buckets, linked into a directory unless that is the output itself."""
@@ -214,7 +232,7 @@ class _Export:
             storage.make_directories(sorted({posixpath.dirname(f"{directory}/{path}") for path in self.kept}))
             for path in sorted(self.kept):
                 link_or_copy(f"{self._output}/{path}", f"{directory}/{path}")
-        return parts
+        return [replace(part, checked=None) if part.path in self._due else part for part in parts]  # checked now
 
     def _record(self, staging: str) -> FileEntry:
         """Write what the dataset is an export of."""
@@ -254,6 +272,10 @@ _Unit = tuple[MergeUnit, Sequence[LiveExtent]]
 
 def _write(plan: Reading, snapshot: Snapshot, staging: str, units: Sequence[_Unit], number: int, attempt: int) -> Any:
     return guarded(write_units, plan, snapshot, staging, units, number, attempt)
+
+
+def _differs(output: str, part: FileEntry, number: int, attempt: int) -> Any:
+    return guarded(lambda: difference(posixpath.join(output, part.path), part.checksum) is not None)
 
 
 def _packed(units: Sequence[MergeUnit], extents: Mapping[MergeUnit, Sequence[LiveExtent]]) -> list[list[_Unit]]:

@@ -114,6 +114,24 @@ def test_a_lost_file_of_an_export_is_written_again(table: Table) -> None:
     assert not local_engine.verify("out").problems
 
 
+@pytest.mark.parametrize("change", [False, True])
+def test_a_damaged_file_of_an_export_is_written_again(tmp_path: Path, monkeypatch: Any, change: bool) -> None:
+    """Its size is right. As in runs, ``verify.fraction`` says how many files are compared at once."""
+    monkeypatch.chdir(tmp_path)
+    settings = {"key": "id", "order_by": "at", "op": "op", "header": "true", "verify.fraction": "1"}
+    table = Table.create("table", {**settings, "max.delete.fraction": "1"}, buckets=4)
+    merged(table, 1, *((f"k{number}", "x", 1, "I") for number in range(20))).export("out")
+    for number in range(2):
+        file = sorted(Path("out").glob("*.parquet"))[number]
+        content = file.read_bytes()
+        file.unlink()  # it may be a link to a file of the table
+        file.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
+        if change:
+            merged(table, number + 2, ("k3", "", number + 2, "D"))
+        table.export("out")
+        assert not local_engine.verify("out").problems
+
+
 def test_an_export_has_the_consumed_feed_files(table: Table) -> None:
     table.export("out")
     known = read_manifest(storage_for("/"), str(Path("out").absolute()))
