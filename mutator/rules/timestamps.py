@@ -14,7 +14,7 @@ TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # a second, by unit
 
 _DATE = rb"(\d{4})%b(\d\d)%b(\d\d)"
 _TIME = rb"(\d\d)%b(\d\d)(?:%b(\d\d)(?:[.,](\d+))?)?"
-_ZONE = rb" ?(?:[Zz]|UTC|([+-]\d\d):?(\d\d)?)"
+_ZONE = rb" ?(?:[Zz]|UTC|GMT|([+-]\d\d):?(\d\d)?)"
 _GRAMMAR = rb"%b(?:[Tt ]%b(?:%b)?)?\Z" % (_DATE, _TIME, _ZONE)
 _EXTENDED = re.compile(_GRAMMAR % (b"-", b"-", b":", b":"))
 _BASIC = re.compile(_GRAMMAR % (b"", b"", b"", b""))
@@ -27,12 +27,12 @@ def parse_timestamp(field: bytes) -> tuple[int, bytes]:
     """Read a timestamp to its seconds since 1970 in UTC and its fraction's digits, without trailing zeros.
 
     The fraction may have any number of digits. The zone is UTC where none is given, and a date alone is its midnight.
-    As BigQuery and Snowflake write them, the zone may be UTC, and there may be a space before it.
+    As BigQuery and Snowflake write them, the zone may be UTC or GMT, and there may be a space before it.
     Raises ValueError with the reason.
 
     >>> parse_timestamp(b"1970-01-01T00:00:01.250")
     (1, b'25')
-    >>> parse_timestamp(b"1970-01-01 00:00:01 UTC"), parse_timestamp(b"1970-01-01 01:00:01.000 +0100")
+    >>> parse_timestamp(b"1970-01-01 00:00:01 GMT"), parse_timestamp(b"1970-01-01 01:00:01.000 +0100")
     ((1, b''), (1, b''))
     """
     match = _EXTENDED.match(field) or _BASIC.match(field)

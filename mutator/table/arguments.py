@@ -112,7 +112,7 @@ def transaction_in(name: str, value: Any) -> None:
     """Raise ConfigError if an argument is no transaction of an application."""
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     is_right = is_pair and isinstance(value[0], str) and isinstance(value[1], int) and not isinstance(value[1], bool)
-    if value is not None and not (is_right and value[1] >= 0):
+    if value is not None and not (is_right and value[0] and value[1] >= 0):
         raise wrong(name, value, "the name of an application and a number from 0, such as ('orders', 7), or None")
 
 

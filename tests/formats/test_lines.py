@@ -118,6 +118,14 @@ def test_random_bytes_are_binary():
         ("", None),
         ("\n<?xml version='1.0'?>", "XML"),
         ("<!DOCTYPE HTML>", "HTML"),
+        ("<rows>\n  <row><id>1</id></row>\n</rows>\n", "XML"),
+        ("\ufeff<!-- made by x -->\n<s:rows at='1'><row/>", "XML"),
+        ('<row id="1"/>\n<row id="2"/>\n', "XML"),
+        ("<error>\nno such file\n</error>\n", "XML"),
+        ("<p>\n<b>a</b>\n</p>,7\n", None),  # a first field of HTML
+        ("<b>a</b>,7\n<b>b</b>,8\n", None),
+        ("<b>a</b>,7,<b>b</b>\n", None),
+        ("<id>\t<at>\n1\t2\n", None),
     ],
 )
 def test_markup(head, says):

@@ -73,7 +73,7 @@ def test_two_writers_with_one_transaction(table: mutator.Table, phase: str) -> N
 
 
 @pytest.mark.parametrize(
-    "txn", ["orders", ("orders",), (1, "orders"), ("orders", -1), ("orders", True), ("orders", 1.5)]
+    "txn", ["orders", ("orders",), (1, "orders"), ("orders", -1), ("orders", True), ("orders", 1.5), ("", 1)]
 )
 def test_a_wrong_transaction_is_named(table: mutator.Table, txn: Any) -> None:
     with pytest.raises(mutator.ConfigError, match=r"mutator.Table.apply\(\): txn is .*, but should be the name of an"):

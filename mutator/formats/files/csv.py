@@ -131,7 +131,7 @@ class CsvFiles:
             while at < len(rest):
                 last = ended and at + size >= len(rest)
                 piece = rest[at : at + size]
-                good, bad, why = _cut(piece, dialect, start=offset + at == 0, last=last)
+                good, bad, why = _cut(piece, dialect, last=last)
                 if good:
                     yield offset + at, piece[:good], None
                 if bad:
@@ -187,7 +187,8 @@ class CsvFiles:
             behind = np.where(marks > 0, body[marks - 1], NEWLINE)
             bad = np.where(opens, ~(first | np.isin(behind, around)), ~np.isin(data[marks + 1], around))
             rows = np.searchsorted(table.starts, marks[bad], side="right") - 1
-            stray[rows] = True
+            places, rows = marks[bad][rows >= 0], rows[rows >= 0]
+            stray[rows[places < table.ends[rows]]] = True  # other quotes are in headers
         good &= ~stray
 
         def reason(row: int) -> str:
@@ -237,10 +238,10 @@ def _of_one_reject(line: bytes, offset: int, number: int, names: Sequence[str], 
     return RowBatch(batch, np.zeros(0, np.int64), np.zeros(0, np.int64), [reject], 1, 0)
 
 
-def _cut(data: bytes, dialect: Dialect, *, start: bool, last: bool) -> tuple[int, int, str | None]:
+def _cut(data: bytes, dialect: Dialect, *, last: bool) -> tuple[int, int, str | None]:
     """Return the number of bytes of whole rows, of the bad line after them, and the reason why it is bad.
 
-    start: the data begins the file. last: the data ends it.
+    data: begins with a row. last: it ends the file.
     """
     body = np.frombuffer(data, np.uint8)
     marks = quote_marks(body, dialect.escape)
@@ -252,7 +253,7 @@ def _cut(data: bytes, dialect: Dialect, *, start: bool, last: bool) -> tuple[int
     ends = lines[~inside]
     behind = body[np.maximum(marks - 1, 0)]
     before = body[np.minimum(marks + 1, len(body) - 1)]
-    begins = (marks == 0) | (start & (marks == len(text.UTF8_BOM)) & data.startswith(text.UTF8_BOM))
+    begins = (marks == 0) | np.isin(marks, _after_boms(data))  # files that begin with one may be joined
     around = np.array([dialect.delimiter[0], NEWLINE, QUOTE, 13], np.uint8)
     known = marks + 1 < len(body)  # the byte after the last one is not known yet
     bad = np.where(opens, ~begins & ~np.isin(behind, around[:3]), known & ~np.isin(before, around))
@@ -269,6 +270,16 @@ def _cut(data: bytes, dialect: Dialect, *, start: bool, last: bool) -> tuple[int
     if line < 0 and not last:
         return row, 0, None
     return row, (line + 1 if line >= 0 else len(data)) - row, why
+
+
+def _after_boms(data: bytes) -> list[int]:
+    """Return the offsets after the byte order marks at the beginning of lines."""
+    found, at = list[int](), data.find(text.UTF8_BOM)
+    while at >= 0:
+        if at == 0 or data[at - 1] == NEWLINE:
+            found.append(at + len(text.UTF8_BOM))
+        at = data.find(text.UTF8_BOM, at + 1)
+    return found
 
 
 def headerless_schema(count: int, names: Sequence[str]) -> Any:

@@ -43,6 +43,12 @@ _WORD = re.compile(rb"[\w\x80-\xff]+")  # also of letters beyond ASCII
 _NAME = re.compile(rb"[a-zA-Z\x80-\xff]{2}")
 AROUND_NAMES = b"\"' \t"  # quotes and blanks
 _MARKUP = re.compile(rb"\s*<(?:(\?xml\b)|!doctype html\b|html\b)", re.IGNORECASE)
+# The first tag of XML: before another tag, or around one value. Rows may begin with a tag, too.
+_TAG = re.compile(
+    rb"\s*(?:<!--.*?-->\s*)?<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?"
+    rb"(?:/?>(?:\s*\n\s*)?<(?!/)|>[^<]*</\1\s*>(?:\s*\n\s*)?(?:<|\Z))",
+    re.DOTALL,
+)
 
 
 def wide_encoding(head: bytes) -> str | None:
@@ -97,6 +103,8 @@ def markup(head: bytes) -> str | None:
     head = head.removeprefix(UTF8_BOM)
     if tag := _MARKUP.match(head):
         return "XML" if tag[1] else "HTML"
+    if (tag := _TAG.match(head)) and not re.search(rb"</%b\s*>[^\S\n]*[^\s<]" % re.escape(tag[1]), head):
+        return "XML"
     text = head.decode("utf-8", "replace")
     if not _JSON.match(text):
         return None

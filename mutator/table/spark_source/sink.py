@@ -125,7 +125,7 @@ def transaction_of(options: Mapping[str, str]) -> tuple[str, int] | None:
     application, number = options.get("txnappid"), options.get("txnversion")
     if application is None and number is None:
         return None
-    if application is None or number is None or not number.isdecimal():
+    if not application or number is None or not number.isdecimal():
         raise error("table.frame.option", option="txnAppId or txnVersion", known="a name, and a whole number, or none")
     return application, int(number)
 
