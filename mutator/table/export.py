@@ -157,7 +157,7 @@ class _Export:
         self._prints = {name: found for unit, found in prints.items() for name in _names(unit)}
         self._spec = {name: value for name, value in plan.rows.spec.items() if name != EARLIER}
         self._earlier = earlier
-        self._due = frozenset[str]() if earlier is None else due_files(earlier.manifest, fraction)
+        self._due = frozenset[str]() if earlier is None else due_files(earlier.state, fraction)
         self._same = self._kept_buckets()
         self.kept: set[str] = set()
 
