@@ -27,7 +27,7 @@ from mutator.bridge.digests import changed_partitions, digests_of
 from mutator.bridge.importing import export, export_no_rows, text_copy
 from mutator.bridge.recovery import BridgeState, StateEntry, TextBase, consumed, fields_of, remove_older, settle
 from mutator.bridge.text_dataset import TEXT, WrittenDataset, output_dialect, text_ranges
-from mutator.config import Config
+from mutator.config.settings import Config, TextSpec
 from mutator.dataset.commit.publish import check_apart
 from mutator.dataset.commit.staging import staging
 from mutator.dataset.manifest import DIRECTORY
@@ -151,11 +151,8 @@ def run(
             with suppress(MutatorError):  # the state is forgotten, so its errors do not matter
                 settle(table, text)
             text.state.clear()
-            entry, why, config = (
-                None,
-                "master.adopt says so",
-                replace(config, inputs=replace(config.inputs, master_adopt=False)),
-            )
+            config = replace(config, inputs=replace(config.inputs, master_adopt=False))
+            entry, why = None, "master.adopt says so"
         else:
             entry, why = settle(table, text)
         _log.info("found %s", f"no text copy to use: {why}" if entry is None else f"the text copy {entry.text}")
@@ -184,7 +181,7 @@ def _text_base(table: BridgeTable, base: str) -> TextBase:
 def _export(trip: _RoundTrip) -> tuple[WrittenDataset, StateEntry]:
     """Export the table, once the merge is known to be possible."""
     table, base = trip.table, trip.base
-    delimiter = one_byte(trip.config)
+    delimiter = one_byte(trip.config.rows.text)
     entries, files = base.state.entries(), table.files()
     name = f"export-{base.run}"
     feed = consumed(base, entries, files)
@@ -204,9 +201,9 @@ def _export(trip: _RoundTrip) -> tuple[WrittenDataset, StateEntry]:
     return exported, entry
 
 
-def one_byte(config: Config) -> bytes:
+def one_byte(text: TextSpec) -> bytes:
     """Return the delimiter of a text copy. Raises ConfigError where it is not one byte."""
-    delimiter = config.rows.text.delimiter
+    delimiter = text.delimiter
     literal = delimiter.literal
     if literal is None or not separates(literal):
         what = f"{delimiter.text} cannot separate the fields of a text copy; set it to one byte that is not a "

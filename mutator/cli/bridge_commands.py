@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mutator.bridge.contract import BridgeTable
     from mutator.bridge.text_dataset import WrittenDataset
-    from mutator.config import Config
+    from mutator.config.settings import EffortSpec, OutputSpec
     from mutator.engine.runner import Runner
     from mutator.plan.runner_choice import RunnerChoice
 
@@ -41,7 +41,7 @@ def _table(path_option: str, path_help: str) -> Option:
 
 @contextmanager
 def _opened(
-    arguments: argparse.Namespace, config: Config, feed: Sequence[str] = ()
+    arguments: argparse.Namespace, output: OutputSpec, effort: EffortSpec, feed: Sequence[str] = ()
 ) -> Iterator[tuple[BridgeTable, Runner, RunnerChoice]]:
     """Yield the table, and the runner of its tasks. feed: the paths that the command reads beside it."""
     from mutator.bridge import PathTable
@@ -49,10 +49,10 @@ def _opened(
     from mutator.plan.runner_choice import RunnerChoice
 
     if arguments.table is None:
-        with options.open_runner(config.effort.runner, [arguments.path, *feed], _NAME, arguments) as (runner, choice):
-            yield PathTable(arguments.path, each_on(runner), config.output.codec), runner, choice
+        with options.open_runner(effort.runner, [arguments.path, *feed], _NAME, arguments) as (runner, choice):
+            yield PathTable(arguments.path, each_on(runner), output.codec), runner, choice
         return
-    with _metastore(config, arguments) as spark:
+    with _metastore(effort, arguments) as spark:
         from mutator.bridge.hive import MetastoreTable
         from mutator.engine.spark.spark_runner import SparkRunner
 
@@ -60,9 +60,9 @@ def _opened(
         yield MetastoreTable(spark, arguments.table), SparkRunner(spark.sparkContext), choice
 
 
-def _metastore(config: Config, arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
+def _metastore(effort: EffortSpec, arguments: argparse.Namespace) -> AbstractContextManager[SparkSession]:
     """Return a session that knows the metastore."""
-    if config.effort.runner == "local":
+    if effort.runner == "local":
         raise error("usage", what="a table of the metastore needs Spark: leave out --runner local, or name its path")
     from mutator.engine.spark.session import spark_session
 
@@ -75,9 +75,9 @@ def _export(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
     started = time.monotonic()
     config = options.config_without_id(arguments)
-    delimiter = one_byte(config)
+    delimiter = one_byte(config.rows.text)
     run = new_run_id(time.time())
-    with _opened(arguments, config) as (table, _, _):
+    with _opened(arguments, config.output, config.effort) as (table, _, _):
         exported = export(table, arguments.to, run, delimiter=delimiter)
     names = {"run": run, "table": table.given, "kind": table.format, "text": without_secrets(arguments.to)}
     shape = {"fields": len(table.schema), "partitioned_by": list(table.partition_fields)}
@@ -100,7 +100,7 @@ def _import(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         with options.open_runner(config.effort.runner, [source], _NAME, arguments) as (runner, _):
             imported = import_to_path(source, arguments.path, arguments.format, run, each_on(runner), codec=codec)
     else:
-        with _metastore(config, arguments) as spark:
+        with _metastore(config.effort, arguments) as spark:
             from mutator.bridge.hive import import_to_table
 
             imported = import_to_table(spark, source, arguments.table, arguments.format, run)
@@ -126,7 +126,7 @@ def _round_trip(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.pipeline.runners import engine_of
 
     config = options.loaded(arguments)
-    with _opened(arguments, config, arguments.feed) as (table, runner, choice):
+    with _opened(arguments, config.output, config.effort, arguments.feed) as (table, runner, choice):
         report = run(
             table,
             arguments.text,

@@ -100,7 +100,7 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
     storage, path = located_to_write(table)
     snapshot: Snapshot = open_snapshot(storage.resolve(path))
     config = question.config_of(partial(recorded_settings, snapshot), SOURCE)
-    given = files_at(question.feed, config)
+    given = files_at(question.feed, config.inputs)
     opened = None if base is None else open_base(question.place)
 
     def find(run: str | None, part: FeedFile) -> tuple[str | None, str | None]:

@@ -126,7 +126,7 @@ def _compared(
         old, found = _path(at[0], temporary, "old")
         how: dict[str, Any] = {"rows": rows, "scratch": temporary.path}
         if is_feed:
-            check_feed(config, at[1:])
+            check_feed(config.rows, config.inputs, at[1:])
             paths, of_feed = all_written(at[1:], temporary)
             made = compare_feed(config, old, paths, merge, tables=(*found, *of_feed), **how)
         else:

@@ -13,40 +13,6 @@ reference      the settings as a table, as text and as a JSON schema
 """
 
 from mutator.config.reader import load, parse
-from mutator.config.settings import (
-    BaseSpec,
-    Config,
-    EffortSpec,
-    InputSpec,
-    KeySpec,
-    LimitSpec,
-    OperationSpec,
-    OpSpec,
-    OrderSpec,
-    OutputSpec,
-    RetentionSpec,
-    RowSpec,
-    SourceSpec,
-    TextSpec,
-    WordingSpec,
-)
+from mutator.config.settings import Config
 
-__all__ = [
-    "BaseSpec",
-    "Config",
-    "EffortSpec",
-    "InputSpec",
-    "KeySpec",
-    "LimitSpec",
-    "OpSpec",
-    "OperationSpec",
-    "OrderSpec",
-    "OutputSpec",
-    "RetentionSpec",
-    "RowSpec",
-    "SourceSpec",
-    "TextSpec",
-    "WordingSpec",
-    "load",
-    "parse",
-]
+__all__ = ["Config", "load", "parse"]

@@ -2,16 +2,15 @@
 later, and values that a run kept out stay out.
 
 >>> from mutator.config import parse
->>> feed_settings(parse({"key": "id", "op": ["op"], "num.reducer": 8}))
+>>> feed_settings(parse({"key": "id", "op": ["op"], "num.reducer": 8}).given)
 {'id.field.ordinals': 'id', 'op.code.field.ordinal': ['op']}
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, published
 from mutator.config.definitions.rows import ROWS
-from mutator.config.settings import Config
 from mutator.config.sources import shown
 
 SHOWN_FIELDS = "report.fields"
@@ -27,14 +26,14 @@ _OF_FEEDS = {
 }
 
 
-def feed_settings(config: Config) -> dict[str, Any]:
-    """Return the given settings that decide how a feed is read, merged and shown, by their published names.
+def feed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the given settings that decide how a feed is read, merged and shown, by their published names.
 
     Values are text, or lists of texts and numbers, as JSON has them.
     """
     return {
         name: list(value) if isinstance(value, list | tuple) else shown(value)
-        for name, value in config.source.given.items()
+        for name, value in given.items()
         if name in _OF_FEEDS or name.startswith(DEFAULT_OF_FIELD)
     }
 

@@ -57,7 +57,7 @@ def load(
     config = completed(settings, {} if recorded is None else recorded(settings), where, overridden, source)
     is_properties = path is not None and Path(path).suffix != ".toml"
     as_published = is_properties and all(map(_is_published, settings))
-    return replace(config, source=replace(config.source, as_published=as_published))
+    return replace(config, rows=replace(config.rows, ops=replace(config.rows.ops, as_published=as_published)))
 
 
 def completed(
@@ -76,11 +76,9 @@ def completed(
     found = ", ".join(setting(f"{key}={_shortened(one_line(shown(value)))}") for key, value in recorded.items())
     if not found:
         return config
-    return replace(
-        config,
-        wording=replace(config.wording, noted=(f"not set, so as {source}: {found}",)),
-        source=replace(config.source, recorded=frozenset(map(published, recorded))),
-    )
+    ops = replace(config.rows.ops, recorded="op.code.field.ordinal" in map(published, recorded))
+    wording = replace(config.wording, noted=(f"not set, so as {source}: {found}",))
+    return replace(config, rows=replace(config.rows, ops=ops), wording=wording)
 
 
 def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:
@@ -111,7 +109,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
     wording = replace(config.wording, warned=(*warnings, *found), audience=Audience(in_messages))
-    return replace(config, wording=wording, source=replace(config.source, given=given))
+    return replace(config, wording=wording, given=given)
 
 
 def _is_published(key: str) -> bool:

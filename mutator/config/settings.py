@@ -75,6 +75,10 @@ class OpSpec:
     in_master: bool | None = _setting("op.code.in.master")  # None: inferred from the master's width
     delete_prefix: str | None = _setting("deleted.record.file.prefix")
     delete_pattern: re.Pattern[str] | None = _setting("deleted.record.file.pattern")
+    recorded: bool = False  # the user did not give the field: the master or the table has recorded it
+    # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
+    # then upserts, as the original job has it.
+    as_published: bool = False
 
     @property
     def marks_deletes(self) -> bool:
@@ -111,6 +115,16 @@ class RowSpec:
     ops: OpSpec = field(default_factory=OpSpec)
     text: TextSpec = field(default_factory=TextSpec)
 
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The fields of the ID, of the order value and of the op code, as far as they are set."""
+        return (*self.key.ids, *(one for one in (self.order.field, self.ops.field) if one is not None))
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Those of the fields that are given by name."""
+        return tuple(one for one in self.fields if isinstance(one, str))
+
 
 @dataclass(frozen=True)
 class InputSpec:
@@ -134,7 +148,6 @@ class OperationSpec:
     name: str = _setting("write.operation")  # apply | insert_overwrite | insert_overwrite_table
     sync_mode: str = _setting("sync.mode")
     replace_damaged: bool = _setting("replace.damaged")
-    allow_empty_feed: bool = _setting("allow.empty.feed")
 
     @property
     def full(self) -> bool:
@@ -184,6 +197,7 @@ class LimitSpec:
     max_delete_fraction: float = _setting("max.delete.fraction")  # of the master's records
     max_absence_fraction: float = _setting("max.absence.fraction")  # of these, which a full snapshot lacks
     allow_older_snapshot: bool = _setting("allow.older.snapshot")
+    allow_empty_feed: bool = _setting("allow.empty.feed")  # that replaces everything
     before_horizon: str = _setting("before.horizon")
 
 
@@ -211,7 +225,7 @@ class EffortSpec:
 
 
 @dataclass(frozen=True)
-class BaseSpec:
+class WorkflowSpec:
     """How a base directory claims feed files, and what it keeps."""
 
     claim_min_age: float = _setting("claim.min.age")  # seconds
@@ -240,19 +254,6 @@ class WordingSpec:
 
 
 @dataclass(frozen=True)
-class SourceSpec:
-    """Where the settings are from."""
-
-    # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
-    # then upserts, as the original job has it.
-    as_published: bool = False
-    # Published names of the settings that the master or the table has recorded, and the user has not given.
-    recorded: frozenset[str] = frozenset()
-    # The settings that the user gave, by their published names.
-    given: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Config:
     """A checked configuration."""
 
@@ -263,9 +264,10 @@ class Config:
     limits: LimitSpec = field(default_factory=LimitSpec)
     retention: RetentionSpec = field(default_factory=RetentionSpec)
     effort: EffortSpec = field(default_factory=EffortSpec)
-    base: BaseSpec = field(default_factory=BaseSpec)
+    workflow: WorkflowSpec = field(default_factory=WorkflowSpec)
     wording: WordingSpec = field(default_factory=WordingSpec)
-    source: SourceSpec = field(default_factory=SourceSpec, compare=False)
+    # The settings that the user gave, by their published names
+    given: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def read_by(self, audience: Audience) -> "Config":
         """Return the configuration with the audience of its messages."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import InputSpec, RowSpec
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.state import State
 from mutator.errors import error
@@ -64,13 +64,13 @@ class Dataset:
         """Whether its columns have types or names of their own, unlike those of delimited text."""
         return dataset_schema(self._known, self.path) is not None
 
-    def check_as_feed(self, config: Config, label: str) -> None:
+    def check_as_feed(self, rows: RowSpec, inputs: InputSpec, label: str) -> None:
         """Raise ConfigError if the data files cannot be read as feed files with these settings.
 
         label: the name of the dataset for messages.
         """
         if not self.has_types:
-            check_text_feed(self._known, config, label)
+            check_text_feed(self._known, rows, inputs, label)
 
     @property
     def files(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import InputSpec, RowSpec
 from mutator.dataset.file_content import FileContent
 from mutator.dataset.state import State
 from mutator.errors import error
@@ -29,31 +29,28 @@ def text_schema(known: State, sources: Sequence[Source]) -> Any:
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def check_text_feed(known: State, config: Config, label: str) -> None:
+def check_text_feed(known: State, rows: RowSpec, inputs: InputSpec, label: str) -> None:
     """Raise ConfigError if a merge would not read the rows of a dataset of delimited text as they were written.
 
     label: the name of the dataset for messages.
     """
-    if config.rows.order.by_file_name:
+    if rows.order.by_file_name:
         raise error("table.sequence", table=label)
     delimiter, op = _delimiter(known), known.spec["op code"]
-    if (delimiter.literal, delimiter.pattern) != (
-        config.rows.text.delimiter.literal,
-        config.rows.text.delimiter.pattern,
-    ):
-        what = f"the delimiter of its rows is {delimiter.text!r}, not {config.rows.text.delimiter.text!r}"
+    if (delimiter.literal, delimiter.pattern) != (rows.text.delimiter.literal, rows.text.delimiter.pattern):
+        what = f"the delimiter of its rows is {delimiter.text!r}, not {rows.text.delimiter.text!r}"
         regex = delimiter.text if delimiter.literal is None or len(delimiter.text) == 1 else rf"\Q{delimiter.text}\E"
         raise error("dataset.feed", dataset=label, what=what, cure=f"set delimiter={regex!r}")
-    if config.rows.text.header_lines:
-        what = f"its files have no header lines, so header={config.rows.text.header_lines} would skip rows"
+    if rows.text.header_lines:
+        what = f"its files have no header lines, so header={rows.text.header_lines} would skip rows"
         raise error(
             "dataset.feed", dataset=label, what=what, cure="leave header out, and give files with headers alone"
         )
-    if config.inputs.feed_format not in (None, "text"):
-        what = f"its rows are delimited text, not {config.inputs.feed_format}"
+    if inputs.feed_format not in (None, "text"):
+        what = f"its rows are delimited text, not {inputs.feed_format}"
         raise error("dataset.feed", dataset=label, what=what, cure="leave out input_format and feed_format")
-    if config.rows.ops.field is not None and op != config.rows.ops.field:
-        what = f"its rows have no op codes in field {config.rows.ops.field}"
+    if rows.ops.field is not None and op != rows.ops.field:
+        what = f"its rows have no op codes in field {rows.ops.field}"
         raise error("dataset.feed", dataset=label, what=what, cure="merge it alone, without op: its rows are upserts")
 
 

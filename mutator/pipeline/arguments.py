@@ -83,7 +83,7 @@ def settings_of_call(config: Any, settings: Mapping[str, Any]) -> CallSettings:
         if given:
             what = f"config is a Config already, and {_first(settings)} is given, too"
             raise error("argument.both", call=CALL, what=what, cure="give config as a mapping or the path of a file")
-        return CallSettings(config.source.given, CALL)
+        return CallSettings(config.given, CALL)
     if config is not None and not isinstance(config, str | os.PathLike | Mapping):
         raise wrong("config", config, "the path of a .properties or .toml file, a mapping of settings, or a Config")
     file = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from mutator.config import Config
+from mutator.config.settings import WordingSpec
 from mutator.engine.receipts import RejectSample
 from mutator.errors.display import OUT, hidden_values, without_quotes
 from mutator.errors.exceptions import said_to
@@ -40,12 +40,12 @@ def shown_samples(plan: Plan, rows: Sequence[RejectSample]) -> Sequence[RejectSa
 
 
 @contextmanager
-def values_kept_out(config: Config) -> Iterator[None]:
+def values_kept_out(wording: WordingSpec) -> Iterator[None]:
     """Leave the values of rows out of warnings and errors of the ``with`` block, unless all may be shown.
 
     Values are hidden where they enter a message; of the text of another program or a task, all that it quotes.
     """
-    if config.wording.report_fields.all:
+    if wording.report_fields.all:
         yield
         return
     with hidden_values(), said_to({QUOTES: lambda text: without_quotes(text, OUT)}):

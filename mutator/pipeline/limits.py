@@ -7,6 +7,7 @@ of a side that are rejected. A wrong setting makes such a result of good data.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mutator.config.settings import LimitSpec
 from mutator.dataset.state import State
 from mutator.engine.receipts import RejectSample
 from mutator.errors import MutatorError, error
@@ -19,7 +20,7 @@ from mutator.pipeline.hints import id_hint_for, reject_hints
 from mutator.pipeline.op_codes import check_op_codes
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import SAMPLES
-from mutator.plan.run_plan import Limits, Plan
+from mutator.plan.run_plan import Plan
 from mutator.rules.file_names import first_few
 from mutator.rules.op_codes import listed_codes
 from mutator.rules.order_units import joined, several_units
@@ -37,7 +38,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
         hints = reject_hints(plan, survey, side, samples[:SAMPLES])
         try:
             rejected, rows = counts[f"{side} rejected"], counts[f"{side} rows"]
-            check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, samples, hints)
+            check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, samples, hints, plan.rejects_delete)
         except MutatorError as fault:
             raise with_standard(fault, plan.rows.standard) from None
     check_op_codes(plan, result)
@@ -49,7 +50,7 @@ def check(plan: Plan, survey: Survey, result: Result) -> None:
     _check_overwrite(plan, result)
     _check_deletes(plan, result)
     below = counts["below horizon"]
-    if below and not plan.limits.inserts_below_horizon:
+    if below and plan.limits.before_horizon == "fail":
         shown = "; ".join(key_text(key) for key in result.samples["below horizon"])
         horizon = plan.shown.order_text(order_text(plan.rows.order_type, plan.horizon))
         raise error("horizon", count=f"{below:,}", horizon=horizon, samples=shown)
@@ -71,7 +72,7 @@ def exceeds(count: int, rows: int, fraction: float) -> bool:
 
 def _check_order_units(plan: Plan, result: Result) -> None:
     """Raise DataError if the order values of the feed, and of the records that it met, are times in several units."""
-    if plan.limits.several_units or plan.by_file_name:
+    if plan.accepts_units or plan.by_file_name:
         return
     units = several_units(joined(result.units.values()))
     if not units:
@@ -98,7 +99,7 @@ def _check_order_max(plan: Plan, result: Result) -> None:
 
 def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
     """Raise DataError if too many rows of the master, or of a snapshot, have the ID of another one."""
-    counts, fraction = result.counts, plan.limits.duplicate_fraction
+    counts, fraction = result.counts, plan.limits.max_duplicate_fraction
     sides = [("master", counts["master duplicate"], survey.master)]
     if plan.register.full:  # the feed is a snapshot, which has each record once
         sides.append(("feed", counts["feed superseded"], survey.feed))
@@ -118,7 +119,7 @@ def _check_duplicates(plan: Plan, survey: Survey, result: Result) -> None:
 
 
 def _check_deletes(plan: Plan, result: Result) -> None:
-    counts, fraction = result.counts, plan.limits.deleted_fraction
+    counts, fraction = result.counts, plan.limits.max_delete_fraction
     removed = counts["master removed"] + counts["master deleted by absence"] + counts["master truncated"]
     live = removed + counts["master kept"] + counts["master replaced"]
     if exceeds(removed, live, fraction):  # which below 1 is also all of it
@@ -130,12 +131,12 @@ def _check_deletes(plan: Plan, result: Result) -> None:
             hint=_delete_hint(plan, counts),
         )
     absent = counts["master deleted by absence"]
-    if plan.register.full and exceeds(absent, live, plan.limits.absent_fraction):
+    if plan.register.full and exceeds(absent, live, plan.limits.max_absence_fraction):
         raise error(
             "absence",
             absent=f"{absent:,}",
             records=counted(live, "record"),
-            fraction=f"{plan.limits.absent_fraction:g}",
+            fraction=f"{plan.limits.max_absence_fraction:g}",
             hint=_delete_hint(plan, counts),
         )
 
@@ -158,20 +159,21 @@ def _delete_hint(plan: Plan, counts: Mapping[str, int]) -> str:
 def check_rejects(
     side: str,
     allowed: int,
-    limits: Limits,
+    limits: LimitSpec,
     count: int,
     rows: int,
     samples: Sequence[RejectSample],
     hints: Iterable[str] = (),
+    rejects_delete: bool = False,
 ) -> None:
     """Raise DataError if more rows of a side were rejected than allowed.
 
     allowed: rows that may be rejected. count: rejected rows. rows: all rows of the side. samples: the first rejected
     ones, and then the first one of each other file. hints: sentences on settings that may be the cause; not iterated
-    unless the error is raised, because they may read files.
+    unless the error is raised, because they may read files. rejects_delete: as in ``Plan``.
     """
     samples, others = samples[:SAMPLES], samples[SAMPLES:]
-    fraction = limits.reject_fraction
+    fraction = limits.max_reject_fraction
     if count <= allowed and not exceeds(count, rows, fraction):
         return
     single = count == 1
@@ -190,7 +192,7 @@ def check_rejects(
         switch = f"{setting('-D max.reject.fraction=1')} would leave {them} out of the result"
     what = f"{counted(count, f'{side} row')}{of_all} cannot be read as {noun}{limit}"
     what += "; the first are" if count > len(samples) else ""
-    if side == "feed" and limits.rejects_delete:
+    if side == "feed" and rejects_delete:
         switch = f"leaving {them} out would delete {'its record' if single else 'their records'}"
     fix = f"Fix the row{'' if single else 's'}, or a setting that does not fit {them}; {switch}"
     cure = ". ".join([*hints, fix])
@@ -213,7 +215,7 @@ def shown_rejects(samples: Sequence[RejectSample]) -> str:
 def _check_overwrite(plan: Plan, result: Result) -> None:
     """Raise DataError for a feed without rows that would delete everything, or that has rows after all."""
     rows, feed = result.counts["feed rows"], [one.source.path for one in plan.inputs if one.side == "feed"]
-    if plan.operation == "insert_overwrite_table" and not rows and not plan.limits.empty_feed:
+    if plan.operation == "insert_overwrite_table" and not rows and not plan.limits.allow_empty_feed:
         raise error("overwrite.empty", path=first_few(feed))
     if plan.expects_no_rows and rows:
         raise error("changed.empty", path=first_few(feed), after=counted(rows, "row"))
@@ -223,7 +225,7 @@ def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
     if not result.counts["feed rows"]:
         where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
         raise error("feed.empty", path=where)
-    if known is None or plan.limits.older_snapshot:
+    if known is None or plan.limits.allow_older_snapshot:
         return
     before = order_value(plan.rows.order_type, known.commit.snapshot) if known.commit.snapshot is not None else None
     bounds = [one for one in (before, result.highest) if one is not None]

@@ -126,13 +126,13 @@ def prepare(
     """
     times = StepTimes()
     path = _check_paths(master, feed, output)
-    with said_to(config.wording.audience.writers), values_kept_out(config):
+    with said_to(config.wording.audience.writers), values_kept_out(config.wording):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
         new_id, now = identity(survey.state)
         plan = make_plan(config, survey, run or new_id, now, engine)
-        plan = replace(plan, changes=change_form(config, plan.rows, now, version))
+        plan = replace(plan, changes=change_form(config.rows, config.output, plan.rows, now, version))
     times.end("plan")
     _log.info("planned %s: %s", plan.run, plan_text(plan))
     given = {
@@ -145,7 +145,7 @@ def prepare(
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[State, Report]:
     """Carry out a plan: merge, verify and publish."""
-    with said_to(prepared.config.wording.audience.writers), values_kept_out(prepared.config):
+    with said_to(prepared.config.wording.audience.writers), values_kept_out(prepared.config.wording):
         return _carried_out(prepared, merge_on, dry_run)
 
 

@@ -55,7 +55,7 @@ def check_op_codes(plan: Plan, result: Result) -> None:
     if len(codes.counts) > MOST_CODES:
         shown = counted_codes(dict(most_frequent(codes.counts)[:3]))
         raise error("op.codes", field=field, most=MOST_CODES, codes=shown)
-    if codes.unknown and not plan.limits.unknown_op_codes:
+    if codes.unknown and not plan.accepts_op_codes:
         upserts = _named("upsert.op.code", codes.counts)
         raise error("op.unknown", field=field, codes=_with_place(plan, result, codes.unknown), upserts=upserts)
 

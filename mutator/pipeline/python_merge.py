@@ -106,7 +106,7 @@ def merge(
     arguments.one_of("engine", engine, ENGINES)
     arguments.flag("dry_run", dry_run)
     checked = arguments.config_of(config, {**given, **settings}, masters[0].path)
-    check_feed(checked, feeds)
+    check_feed(checked.rows, checked.inputs, feeds)
     call = _Call(checked, given, masters, feeds, target, shared, engine, dry_run)
     wanted, context = _spark(call, session)
     with call.scratch() as temporary:

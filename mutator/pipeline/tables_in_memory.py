@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mutator.config import Config
 from mutator.config.audience import PYTHON
+from mutator.config.settings import InputSpec, RowSpec
 from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import rebuilt
 from mutator.frames.recognize import READER, SPARK
@@ -22,13 +22,13 @@ from mutator.plan.inspect.table_inputs import TableInput
 DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
 
 
-def check_feed(config: Config, parts: Sequence[GivenArguments]) -> None:
+def check_feed(rows: RowSpec, inputs: InputSpec, parts: Sequence[GivenArguments]) -> None:
     """Raise ConfigError for a table in a feed that is ordered by file names, and for a dataset of other settings."""
     for one in parts:
-        if one.path is None and config.rows.order.by_file_name:
+        if one.path is None and rows.order.by_file_name:
             raise error("table.sequence", table=one.label)
         if one.dataset is not None:
-            one.dataset.check_as_feed(config, one.label.rpartition("/")[0])
+            one.dataset.check_as_feed(rows, inputs, one.label.rpartition("/")[0])
 
 
 def empty_readers(parts: Sequence[GivenArguments], tables: Sequence[TableInput]) -> Iterator[str]:

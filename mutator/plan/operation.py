@@ -2,29 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 
-from mutator.config import Config
+from mutator.config.settings import LimitSpec, OperationSpec
 from mutator.errors import error
 from mutator.plan.inspect.first_rows import has_rows
 from mutator.plan.inspect.source import Source
 
 
-def operation_of(config: Config, feed: Sequence[Source], is_partitioned: bool) -> str:
+def operation_of(operation: OperationSpec, feed: Sequence[Source], is_partitioned: bool) -> str:
     """Return the operation of a run: an overwrite by a feed without rows replaces nothing, so it is an apply.
 
     Where there are partitions, those of the feed's rows show which ones are replaced.
     """
-    if config.operation.name != "insert_overwrite" or is_partitioned:
-        return config.operation.name
-    return config.operation.name if any(map(has_rows, feed)) else "apply"
+    if operation.name != "insert_overwrite" or is_partitioned:
+        return operation.name
+    return operation.name if any(map(has_rows, feed)) else "apply"
 
 
-def operation_notes(config: Config, feed: Sequence[Source]) -> Iterator[str]:
+def operation_notes(operation: OperationSpec, feed: Sequence[Source]) -> Iterator[str]:
     """Yield a note on an overwrite that replaces nothing."""
-    if config.operation.name == "insert_overwrite" and not any(map(has_rows, feed)):
+    if operation.name == "insert_overwrite" and not any(map(has_rows, feed)):
         yield "nothing is replaced: the feed has no rows"
 
 
-def check_operation(config: Config, feed: Sequence[Source], paths: Sequence[str]) -> None:
+def check_operation(operation: OperationSpec, limits: LimitSpec, feed: Sequence[Source], paths: Sequence[str]) -> None:
     """Raise DataError where there are no feed files to replace everything. paths: where they should be."""
-    if config.operation.name == "insert_overwrite_table" and not feed and not config.operation.allow_empty_feed:
+    if operation.name == "insert_overwrite_table" and not feed and not limits.allow_empty_feed:
         raise error("overwrite.empty", path=", ".join(paths))

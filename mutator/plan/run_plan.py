@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mutator.config import Config
 from mutator.config.audience import Audience
 from mutator.config.feed_settings import feed_settings
+from mutator.config.settings import Config, LimitSpec, OperationSpec, OpSpec, RowSpec
 from mutator.dataset.directory import due_files
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import damaged
@@ -17,7 +17,7 @@ from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.formats.blocks.changed_rows import ChangeForm
 from mutator.formats.files.file_formats import FILE_FORMATS
-from mutator.plan.inspect.avro_aliases import config_with_names
+from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.delete_files import check_delete_names, delete_prefix_warnings, is_delete_source
 from mutator.plan.inspect.managed import PartitionedMaster
 from mutator.plan.inspect.path_names import only_in_paths
@@ -44,29 +44,15 @@ _LARGE = 1 << 20
 _FEED_TASKS = 16  # read a feed of one split's size, at most
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Conditions under which a merge must not be published."""
-
-    reject_fraction: float = 1.0  # of the rows of a side
-    rejects_delete: bool = False  # a reject of the feed would delete its record, so none may be set aside
-    duplicate_fraction: float = 1.0  # of the master's rows
-    deleted_fraction: float = 1.0  # of the master's records
-    absent_fraction: float = 1.0  # of the master's records, which a full snapshot lacks
-    inserts_below_horizon: bool = True  # are allowed
-    older_snapshot: bool = False  # is allowed
-    empty_feed: bool = False  # may replace everything
-    several_units: bool = True  # of order values that look like times are allowed
-    unknown_op_codes: bool = True  # are allowed: their rows are upserts
-
-
 @dataclass(frozen=True, kw_only=True)
 class Plan(Reading):
     """Everything that the engine, the accounting, the publishing and the report need to know of a run."""
 
     strategy: Strategy
     local: tuple[tuple[Split, ...], ...]  # not shuffled: read by each group (aligned) or task (broadcast)
-    limits: Limits
+    limits: LimitSpec
+    accepts_units: bool = True  # several ones, of order values that look like times
+    accepts_op_codes: bool = True  # that are not known: their rows are upserts
     register: Register = LAST_WINS
     operation: str = "apply"  # or insert_overwrite, or insert_overwrite_table
     replaced: frozenset[str] = frozenset()  # directories of partitions; known once the feed is read
@@ -116,6 +102,11 @@ class Plan(Reading):
         if order is None:
             return self
         return replace(self, floor=order if self.floor is None else max(order, self.floor), truncates=True)
+
+    @property
+    def rejects_delete(self) -> bool:
+        """Return whether a reject of the feed would delete its record, so that none may be set aside."""
+        return self.register.full or self.operation != "apply" or self.expects_no_rows
 
     def replaces(self, directory: str | None) -> bool:
         """Return whether an insert overwrite replaces a partition, given its directory.
@@ -182,24 +173,26 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
 
     run: its ID. now: its commit time, ms since 1970. engine: one of ``strategy.ENGINES``. Raises catalogued errors.
     """
-    known, config = survey.state, config_with_names(config, survey.names)
-    mistakes, say = check_inputs(config, survey), config.wording.audience
-    _check_feed(config, survey)
-    rows = row_plan(config, survey)
-    check_lines_alone(config, survey)  # now, because other errors say more of such a line
+    known, asked = survey.state, rows_with_names(config.rows, survey.names)
+    effort, wording, say = config.effort, config.wording, config.wording.audience
+    mistakes = check_inputs(replace(config, rows=asked), survey)
+    _check_feed(asked, config.operation, config.limits, survey)
+    rows = row_plan(asked, config.output, survey)
+    check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)
     register = SNAPSHOT if config.operation.full else LAST_WINS
-    strategy = choose(config, survey, rows, engine, register)
+    strategy = choose(config.operation, effort, survey, rows, engine, register)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions
     inputs = numbered(survey.tombstones, master, survey.feed, rows)
-    size = config.effort.split_bytes
+    size = effort.split_bytes
     feed_chunk = size if size < _LARGE else size // _FEED_TASKS
     tasks, local = _tasks(size, inputs, strategy, feed_chunk)
     groups = len(local) if strategy.join == "broadcast" else strategy.groups
     retention, feed_retention = config.retention.tombstones, config.retention.consumed
-    operation = operation_of(config, survey.feed, bool(rows.partitioning.fields))
+    operation = operation_of(config.operation, survey.feed, bool(rows.partitioning.fields))
+    notes = _notes(asked.ops, config.operation, survey)
     return Plan(
         run=run,
         now=now,
@@ -209,10 +202,12 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         tasks=tasks,
         local=local,
         groups=groups,
-        by_file_name=config.rows.order.by_file_name,
+        by_file_name=asked.order.by_file_name,
         chunks=Chunks(size, feed_chunk, ENDLESS if rows.whole else size),
-        rejects=rejects_of(config),
-        limits=limits_of(config),
+        rejects=rejects_of(config.limits),
+        limits=config.limits,
+        accepts_units=not asked.order.check,
+        accepts_op_codes=asked.ops.as_published,
         register=register,
         side_columns=register.side_columns,
         operation=operation,
@@ -220,62 +215,46 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
         expects_no_rows=operation != config.operation.name,
         master_buckets=known.bucket_count if known is not None else None,
         unique=strategy.join == "broadcast" or (known is not None and known.commit.hash != ""),
-        order_max=highest_order(config, rows.order_type),
+        order_max=highest_order(asked.order, rows.order_type),
         horizon=order_value(rows.order_type, known.commit.horizon) if known is not None else None,
         absences={} if known is None else absences_of(rows.order_type, known.absences),
         expire_before=None if retention is None else now - int(retention * 1000),
         forget_feed_before=None if feed_retention is None else now / 1000 - feed_retention,
-        memory=config.effort.memory_bytes,
-        bucket_bytes=config.effort.bucket_bytes,
-        delete_files=tuple(source.name for source in survey.feed if is_delete_source(config, source)),
-        notes=tuple(map(say, (*config.wording.noted, *survey.notes, *rows.notes, *_notes(config, survey)))),
-        warnings=tuple(map(say, (*config.wording.warned, *rows.warnings, *mistakes, *_warnings(config, survey)))),
+        memory=effort.memory_bytes,
+        bucket_bytes=effort.bucket_bytes,
+        delete_files=tuple(source.name for source in survey.feed if is_delete_source(asked.ops, source)),
+        notes=tuple(map(say, (*wording.noted, *survey.notes, *rows.notes, *notes))),
+        warnings=tuple(map(say, (*wording.warned, *rows.warnings, *mistakes, *_warnings(asked.ops, survey)))),
         audience=say,
         master=_with_forms(survey, rows),
-        shown=shown_values(config, rows),
-        feed_settings=feed_settings(config),
-        checks=due_files(known, config.effort.verify_fraction) if known is not None else frozenset(),
+        shown=shown_values(asked, wording, rows),
+        feed_settings=feed_settings(config.given),
+        checks=due_files(known, effort.verify_fraction) if known is not None else frozenset(),
         units=tuple(
             MergeUnit(group, groups, strategy.buckets, replaced=operation != "apply") for group in range(groups)
         ),
     )
 
 
-def rejects_of(config: Config) -> dict[str, int]:
+def rejects_of(limits: LimitSpec) -> dict[str, int]:
     """Return how many rejected rows of each side a configuration allows."""
-    policies = {"master": config.limits.master_reject_policy, "feed": config.limits.reject_policy}
-    return {side: config.limits.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()}
+    policies = {"master": limits.master_reject_policy, "feed": limits.reject_policy}
+    return {side: limits.reject_limit if policy == "quarantine" else 0 for side, policy in policies.items()}
 
 
-def limits_of(config: Config) -> Limits:
-    """Return the limits that a configuration sets."""
-    return Limits(
-        reject_fraction=config.limits.max_reject_fraction,
-        rejects_delete=config.operation.full or config.operation.overwrites,
-        duplicate_fraction=config.limits.max_duplicate_fraction,
-        deleted_fraction=config.limits.max_delete_fraction,
-        absent_fraction=config.limits.max_absence_fraction,
-        inserts_below_horizon=config.limits.before_horizon != "fail",
-        older_snapshot=config.limits.allow_older_snapshot,
-        empty_feed=config.operation.allow_empty_feed,
-        several_units=not config.rows.order.check,
-        unknown_op_codes=config.source.as_published,
-    )
-
-
-def _notes(config: Config, survey: Survey) -> Iterator[str]:
-    yield from operation_notes(config, survey.feed)
+def _notes(ops: OpSpec, operation: OperationSpec, survey: Survey) -> Iterator[str]:
+    yield from operation_notes(operation, survey.feed)
     if names := only_in_paths(survey.feed):
         yield f"not read: {', '.join(names)}, which the feed has in the names of its directories alone"
     if survey.consumed and not survey.feed:
         yield "nothing to merge: every feed file was merged before"
-    deletes = any(is_delete_source(config, source) for source in survey.feed)
-    if config.rows.ops.delete_prefix is not None and config.rows.ops.field is None and survey.feed and not deletes:
-        yield f"no name of a feed file starts with {config.rows.ops.delete_prefix}: the feed has no deletes"
+    deletes = any(is_delete_source(ops, source) for source in survey.feed)
+    if ops.delete_prefix is not None and ops.field is None and survey.feed and not deletes:
+        yield f"no name of a feed file starts with {ops.delete_prefix}: the feed has no deletes"
 
 
-def _warnings(config: Config, survey: Survey) -> Iterator[str]:
-    yield from delete_prefix_warnings(config, survey.feed)
+def _warnings(ops: OpSpec, survey: Survey) -> Iterator[str]:
+    yield from delete_prefix_warnings(ops, survey.feed)
     if survey.feed_paths and not survey.feed and not survey.consumed:
         yield f"nothing to merge: {', '.join(map(without_secrets, survey.feed_paths))} has no feed files"
 
@@ -297,12 +276,12 @@ def _check_tombstones(survey: Survey, rows: RowPlan) -> None:
         raise error("partition.tombstones", path=survey.master_path)
 
 
-def _check_feed(config: Config, survey: Survey) -> None:
-    if config.rows.order.by_file_name:
-        check_sequences(config, survey)
-    check_delete_names(config, survey.feed, survey.other_names)
-    check_operation(config, survey.feed, survey.feed_paths)
-    if config.operation.full:
+def _check_feed(rows: RowSpec, operation: OperationSpec, limits: LimitSpec, survey: Survey) -> None:
+    if rows.order.by_file_name:
+        check_sequences(rows, survey)
+    check_delete_names(rows.ops, operation, survey.feed, survey.other_names)
+    check_operation(operation, limits, survey.feed, survey.feed_paths)
+    if operation.full:
         if not survey.feed:
             raise error("feed.empty", path=", ".join(survey.feed_paths))
         sequences = {source.sequence for source in survey.feed}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import RowSpec, TextSpec, WordingSpec
 from mutator.config.sources import suggestion
 from mutator.errors import error
 from mutator.errors.display import OUT
@@ -52,42 +52,42 @@ class ShownValues:
         return (text or "the lowest one") if self.order else OUT
 
 
-def shown_values(config: Config, rows: RowPlan) -> ShownValues:
+def shown_values(rows: RowSpec, wording: WordingSpec, planned: RowPlan) -> ShownValues:
     """Return what the report of a run may show. Raises ConfigError for a field that rows do not have."""
-    fields = config.wording.report_fields
+    fields = wording.report_fields
     if fields.all:
         return ShownValues()
-    layout = rows.layouts["feed"]
-    names = _names(config, layout)
-    _check(fields.named, names, config)
+    layout = planned.layouts["feed"]
+    names = _names(rows.text, layout)
+    _check(fields.named, names, rows)
 
     def show(field: Any) -> bool:
         """Return whether a field may be shown, which has a name, or a position among the names."""
         name = names[field] if names and isinstance(field, int) and field < len(names) else field
-        return fields.show([name] if names and not config.rows.text.names else [field, name])
+        return fields.show([name] if names and not rows.text.names else [field, name])
 
     return ShownValues(
         ids=tuple(map(show, layout.id_fields)),
-        order=config.rows.order.by_file_name or show(layout.order_field),
-        partitions=tuple(show(one.source) for one in rows.partitioning.fields),
+        order=rows.order.by_file_name or show(layout.order_field),
+        partitions=tuple(show(one.source) for one in planned.partitioning.fields),
         rows=False,
         kept_out=f"report.fields keeps out the values of {fields.text}",
     )
 
 
-def _names(config: Config, layout: Any) -> Sequence[str]:
+def _names(text: TextSpec, layout: Any) -> Sequence[str]:
     """Return the names of fields, in the order of the positions that a layout has; empty if they have none."""
     if hasattr(layout, "result"):
         return list(layout.result.names)
     if hasattr(layout, "fields"):
         return [one["name"] for one in layout.fields]
-    return config.rows.text.names
+    return text.names
 
 
-def _check(named: frozenset[str], names: Sequence[str], config: Config) -> None:
+def _check(named: frozenset[str], names: Sequence[str], rows: RowSpec) -> None:
     """Raise ConfigError for a field that does not exist: a value that must not be shown would be."""
-    known = {*names, *(["" if config.rows.ops.field is None else str(config.rows.ops.field)])}
-    known |= {str(number) for number in range(len(names))} if config.rows.text.names else set()
+    known = {*names, *(["" if rows.ops.field is None else str(rows.ops.field)])}
+    known |= {str(number) for number in range(len(names))} if rows.text.names else set()
     for name in sorted(named):
         if name in known or (not names and name.isdigit()):
             continue

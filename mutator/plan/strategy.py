@@ -7,7 +7,7 @@ shuffle     everything else; its output has buckets, so that the next run is ali
 
 from dataclasses import dataclass
 
-from mutator.config import Config
+from mutator.config.settings import EffortSpec, OperationSpec
 from mutator.errors import error
 from mutator.errors.display import counted
 from mutator.errors.parts import argument, setting
@@ -35,13 +35,15 @@ class Strategy:
     reason: str
 
 
-def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str, register: Register) -> Strategy:
+def choose(
+    operation: OperationSpec, effort: EffortSpec, survey: Survey, rows: RowPlan, wanted: str, register: Register
+) -> Strategy:
     """Choose the strategy. wanted: one of ``ENGINES``. Raises ConfigError for a run that it cannot do."""
     if wanted not in ENGINES:
         raise error("usage", what=f"the engine is {wanted!r}; choose one of {', '.join(ENGINES)}")
     form = BLOCK_TYPES[rows.block_type]
     refused = form.unsupported(rows.layouts["feed"]) or form.unsupported(rows.layouts["master"])
-    buckets, why_buckets = _buckets(config, survey)
+    buckets, why_buckets = _buckets(effort, survey)
     if wanted == "records" or refused:
         if rows.partitioning.fields:
             cure = "use a delimiter of one byte" if refused else f"leave {argument('--engine')} out"
@@ -56,15 +58,15 @@ def choose(config: Config, survey: Survey, rows: RowPlan, wanted: str, register:
     if rows.partitioning.fields:
         if rows.partitioning.by_table and not register.one_decides:
             raise error("partition.several")
-        return _partitioned(config, survey)
+        return _partitioned(effort, survey)
     if survey.state is not None and survey.state.bucket_count is not None:
         return _managed(survey.state.bucket_count, buckets, why_buckets)
-    return _unmanaged(config, survey, buckets, why_buckets, register)
+    return _unmanaged(operation, effort, survey, buckets, why_buckets, register)
 
 
-def _partitioned(config: Config, survey: Survey) -> Strategy:
+def _partitioned(effort: EffortSpec, survey: Survey) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in (*survey.master, *survey.feed))
-    groups = config.effort.num_reducer or max(2, min(size // config.effort.split_bytes, _MOST_GROUPS))
+    groups = effort.num_reducer or max(2, min(size // effort.split_bytes, _MOST_GROUPS))
     if survey.partitioned is not None:
         count = sum(1 for files in survey.partitioned.partitions.values() if files.data)
         why = f"the master has {counted(count, 'partition')}, of which those that the feed touches are merged"
@@ -83,42 +85,41 @@ def _managed(before: int, buckets: int, why_buckets: str) -> Strategy:
     return Strategy("blocks", "aligned", buckets, small, why)
 
 
-def _unmanaged(config: Config, survey: Survey, buckets: int, why_buckets: str, register: Register) -> Strategy:
+def _unmanaged(
+    operation: OperationSpec, effort: EffortSpec, survey: Survey, buckets: int, why_buckets: str, register: Register
+) -> Strategy:
     size = sum(source.bytes * (INFLATED if source.compression else 1) for source in survey.feed)
-    if not config.effort.master_unique:
+    if not effort.master_unique:
         why = f"the master has no manifest with buckets, and {setting('master.unique')} does not promise unique IDs"
-    elif config.operation.full:
+    elif operation.full:
         why = "a full snapshot needs to see which IDs are absent"
-    elif config.operation.overwrites:
+    elif operation.overwrites:
         why = "an insert overwrite needs to see which IDs are absent"
     elif not survey.master:
         why = "there is no master yet"
     elif not register.one_decides:
         why = "several mutations may decide about an ID"
-    elif size > (memory := config.effort.memory_bytes) // _COLUMNS:
+    elif size > (memory := effort.memory_bytes) // _COLUMNS:
         why = f"a feed of {size:,} bytes, as columns, is more than {setting('memory.bytes')}, {memory:,}"
     else:
         why = f"{setting('master.unique')} promises unique IDs, and the feed of {size:,} bytes fits into every worker"
-        if config.effort.num_reducer is not None:
+        if effort.num_reducer is not None:
             why += f"; {setting('num.reducer')} has no meaning here, because the master's files stay as they are"
         return Strategy("blocks", "broadcast", None, 0, why)
     return Strategy("blocks", "shuffle", buckets, buckets, f"{why}; {why_buckets}")
 
 
-def _buckets(config: Config, survey: Survey) -> tuple[int, str]:
-    if config.effort.num_reducer is not None:
-        return (
-            config.effort.num_reducer,
-            f"{setting('num.reducer')} says {counted(config.effort.num_reducer, 'bucket')}",
-        )
+def _buckets(effort: EffortSpec, survey: Survey) -> tuple[int, str]:
+    if effort.num_reducer is not None:
+        return effort.num_reducer, f"{setting('num.reducer')} says {counted(effort.num_reducer, 'bucket')}"
     total = sum(source.bytes for source in (*survey.master, *survey.feed))
     known = count = survey.state.bucket_count if survey.state is not None else None
-    if count is not None and total <= 2 * count * config.effort.bucket_bytes:
+    if count is not None and total <= 2 * count * effort.bucket_bytes:
         return count, f"the master's manifest says {counted(count, 'bucket')}"
     why = f"{total:,} bytes of input make"
     if count is not None:
         why = f"the {counted(count, 'bucket')} outgrew {setting('bucket.bytes')}, and {why}"
     count = count or 2
-    while total > (2 if known else 1) * count * config.effort.bucket_bytes:
+    while total > (2 if known else 1) * count * effort.bucket_bytes:
         count *= 2
     return count, f"{why} {counted(count, 'bucket')}"

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.config import Config, parse
+from mutator.config import parse
 from mutator.config.definitions import published
+from mutator.config.settings import RowSpec, TextSpec
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
 from mutator.rules.partition_fields import text_of
@@ -23,13 +24,13 @@ _WORDS = {
 }
 
 
-def check_settings(snapshot: Snapshot, config: Config) -> None:
+def check_settings(snapshot: Snapshot, rows: RowSpec) -> None:
     """Raise ConfigError if an apply has another key, order or partitions than the table was created with.
 
     Settings that version 0 lacks are decided by the first apply. After that, the rows have a specification.
     """
-    now = _agreed(config)
-    for name, before in settings_of(snapshot, config.rows.text.names).items():
+    now = _agreed(rows)
+    for name, before in settings_of(snapshot, rows.text.names).items():
         if name == TYPE and (before, now[name]) == ("long", "decimal"):
             continue  # every integer is a decimal
         if before != now[name]:
@@ -46,27 +47,25 @@ def settings_of(snapshot: Snapshot, names: Sequence[str] = ()) -> Mapping[str, A
     settings = snapshot.state.settings
     stated = {published(name) for name in settings}
     named = {NAMES: list(names), **settings} if names and NAMES not in stated else settings
-    agreed = _agreed(parse(named)) if KEY in stated else {}
+    agreed = _agreed(parse(named).rows) if KEY in stated else {}
     return {name: value for name, value in agreed.items() if name in stated}
 
 
-def _agreed(config: Config) -> Mapping[str, Any]:
-    sources = _names(config, [field.source for field in config.rows.key.partitions])
-    partitions = [
-        replace(field, source=str(name)) for field, name in zip(config.rows.key.partitions, sources, strict=True)
-    ]
+def _agreed(rows: RowSpec) -> Mapping[str, Any]:
+    sources = _names(rows.text, [field.source for field in rows.key.partitions])
+    partitions = [replace(field, source=str(name)) for field, name in zip(rows.key.partitions, sources, strict=True)]
     return {
-        KEY: _names(config, config.rows.key.ids),
-        ORDER: _names(config, () if config.rows.order.field is None else (config.rows.order.field,)),
-        TYPE: config.rows.order.type,
+        KEY: _names(rows.text, rows.key.ids),
+        ORDER: _names(rows.text, () if rows.order.field is None else (rows.order.field,)),
+        TYPE: rows.order.type,
         PARTITIONS: text_of(partitions),
-        SCOPE: config.rows.key.scope or "table",
+        SCOPE: rows.key.scope or "table",
     }
 
 
-def _names(config: Config, fields: Sequence[Any]) -> tuple[str | int, ...]:
+def _names(text: TextSpec, fields: Sequence[Any]) -> tuple[str | int, ...]:
     """Return the names of fields, as far as names are given; else their ordinals."""
-    known = config.rows.text.names
+    known = text.names
     return tuple(known[one] if isinstance(one, int) and one < len(known) else one for one in fields)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
-from mutator.config import Config
 from mutator.config.feed_settings import feed_settings
+from mutator.config.settings import Config, OperationSpec
 from mutator.dataset.commits import OVERWRITE, OVERWRITE_TABLE, OVERWRITES, Commit
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
@@ -84,8 +84,8 @@ def apply_feed(
     started = time.monotonic()
     with (
         said_to(replace(config.wording.audience, merged="the table").writers),
-        values_kept_out(config),
-        _with_cure(config),
+        values_kept_out(config.wording),
+        _with_cure(config.operation),
     ):
 
         def attempt(newest: Snapshot) -> Applied:
@@ -125,13 +125,13 @@ def _applied(
     )
     with new_files(snapshot.table) as new:
         with open_runner(plan.bytes_to_read) as (runner, choice):
-            receipts, written, replaced = _merged(runner, plan, snapshot, target, config)
+            receipts, written, replaced = _merged(runner, plan, snapshot, target, config.operation)
         new += [] if dry_run else _paths(receipts, written)
         result = _verified(plan, survey, snapshot, receipts)
         check_signals()
         seconds = time.monotonic() - started
         version = version_of_result(snapshot, plan, result, written, snapshot.version.number, seconds, replaced)
-        if _changes_nothing(config, survey, result, run):
+        if _changes_nothing(config.operation, survey, result, run):
             return Applied(plan, survey, result, version.counts, None, snapshot, choice, seconds)
         if dry_run:
             after = snapshot.after(version)
@@ -139,7 +139,7 @@ def _applied(
         if run is not None:
             run.check(version.feed, tuple(source.name for source in survey.consumed))
         version = placed(snapshot.table, version, INLINE, new)
-        version = replace(version, transaction=transaction, settings=feed_settings(config))
+        version = replace(version, transaction=transaction, settings=feed_settings(config.given))
         read = snapshot, config, feed, tables, run
         merge = _Merge(*read, receipts, written, new, seconds, plan, survey, result, version, replaced)
         merge.decide_with(SecondDecisions(plan.truncated(receipts.floor), snapshot, target, written, version))
@@ -149,7 +149,7 @@ def _applied(
 
 
 @contextmanager
-def _with_cure(config: Config) -> Iterator[None]:
+def _with_cure(operation: OperationSpec) -> Iterator[None]:
     """Say in the error of a damaged key index that an overwrite can do without it."""
     try:
         yield
@@ -157,18 +157,18 @@ def _with_cure(config: Config) -> Iterator[None]:
         path = str(fault.fields.get("path", ""))
         if (
             fault.kind != "table.file"
-            or not config.operation.overwrites
-            or config.operation.replace_damaged
+            or not operation.overwrites
+            or operation.replace_damaged
             or not path.endswith(".keys")
         ):
             raise
         raise error("table.overwrite.damaged", path=path, why=fault.fields["why"]) from None
 
 
-def _changes_nothing(config: Config, survey: Survey, result: Result, run: ClaimingRun | None) -> bool:
+def _changes_nothing(operation: OperationSpec, survey: Survey, result: Result, run: ClaimingRun | None) -> bool:
     """Return whether a feed makes no version. The one of a workflow always does if it has files: it names them."""
-    if config.operation.overwrites and not result.counts["feed rows"] and run is None:
-        return config.operation.name == OVERWRITE
+    if operation.overwrites and not result.counts["feed rows"] and run is None:
+        return operation.name == OVERWRITE
     return not survey.feed
 
 
@@ -228,7 +228,7 @@ class _Merge:
             raise StartOver
         failpoint("apply.decided.again")
         self.revision = _revised(self.snapshot.table, self.version, self.revision, found, self.new)
-        if changes_plan(self.config, winners):
+        if changes_plan(self.config.rows, winners):
             self.survey, later = prepare(head, self.config, self.feed, self.tables)
             if not is_same(self.plan.rows.spec, later.rows.spec):
                 raise StartOver
@@ -260,7 +260,7 @@ def _paths(receipts: Receipts, written: Sequence[WrittenRows]) -> list[str]:
 
 
 def _merged(
-    runner: Runner, plan: Plan, snapshot: Snapshot, target: ApplyTarget, config: Config
+    runner: Runner, plan: Plan, snapshot: Snapshot, target: ApplyTarget, operation: OperationSpec
 ) -> tuple[Receipts, tuple[WrittenRows, ...], Replacement | None]:
     """Merge the feed of a plan; return the receipts, what the tasks wrote, and what an overwrite replaces."""
     from mutator.engine.versions.version_steps import apply, overwrite  # loads the engine
@@ -270,7 +270,7 @@ def _merged(
     found: list[Replacement] = []
 
     def replace_in(partitions: frozenset[str] | None) -> tuple[Snapshot, ApplyTarget]:
-        found.append(replacement(snapshot, plan, target, partitions, damaged=config.operation.replace_damaged))
+        found.append(replacement(snapshot, plan, target, partitions, damaged=operation.replace_damaged))
         return found[0].live, found[0].target
 
     receipts, written = overwrite(runner, plan, plan.operation == OVERWRITE_TABLE, replace_in)

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from mutator.config import Config
+from mutator.config.settings import RowSpec
 from mutator.dataset.commits import COMPACT, OVERWRITE, OVERWRITES, RESTORE, Commit
 from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.nearby import NearbyEntries
@@ -114,15 +114,15 @@ def may_follow_overwriting(replaced: Replacement, known: Sequence[Snapshot], win
     return kept_apart(known, frozenset(replaced.partitions), changing)
 
 
-def changes_plan(config: Config, winners: Sequence[Commit]) -> bool:
+def changes_plan(rows: RowSpec, winners: Sequence[Commit]) -> bool:
     """Return whether versions can change what an apply that follows them plans: its schema, and what it says of files.
 
     Sequences show which feed files are late or missing. Without a field of operations, the names of feed files show
     which of them look like deletes.
     """
     names = [file.name for one in winners for file in one.feed]
-    by_name = bool(names) and config.rows.ops.field is None
-    has_sequences = any(number is not None for number in map(config.rows.order.sequence_of, names))
+    by_name = bool(names) and rows.ops.field is None
+    has_sequences = any(number is not None for number in map(rows.order.sequence_of, names))
     return by_name or has_sequences or any(one.spec is not None for one in winners)
 
 

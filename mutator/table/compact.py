@@ -34,7 +34,7 @@ from mutator.table.apply import OpenRunner
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.compact_choice import CompactionChoice, Need
 from mutator.table.next_version import placed
-from mutator.table.prepare import prepare
+from mutator.table.prepare import plan_without_feed
 
 
 @dataclass(frozen=True)
@@ -75,15 +75,7 @@ def _compaction(
     began = time.monotonic_ns()
     if not snapshot.state.spec:
         return _result(snapshot, snapshot, None, (0, 0, 0), Moves(), started)
-    _, plan = prepare(
-        snapshot,
-        replace(
-            config,
-            operation=replace(config.operation, sync_mode="partial"),
-            retention=replace(config.retention, tombstones=None),
-        ),
-        [],
-    )
+    plan = plan_without_feed(snapshot, replace(config, retention=replace(config.retention, tombstones=None)))
     if config.retention.tombstones is not None:
         plan = replace(plan, expire_before=plan.now - int(config.retention.tombstones * 1000))
     choice = CompactionChoice(snapshot, need, plan)

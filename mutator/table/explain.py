@@ -156,7 +156,7 @@ class _Table(ExplainedPlace):
     def __init__(self, snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown) -> None:
         self._snapshot, self._find, self._shown = snapshot, find, shown
         config = for_tables(config, snapshot)
-        survey = survey_of_table(config, snapshot)
+        survey = survey_of_table(config.rows.key, snapshot)
         plan = feed_reading(config, survey, ())
         found = key_as_read(config, survey, plan, key, place, "table")
         super().__init__(place, "table", snapshot.version.number, config, found)

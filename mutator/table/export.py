@@ -45,7 +45,7 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.file_names import new_run_id
 from mutator.storage import Storage, link_or_copy, located_to_write, read_file, storage_for
 from mutator.table.apply import OpenRunner
-from mutator.table.prepare import prepare
+from mutator.table.prepare import plan_without_feed
 
 _FORM = ("mutator table export", 1)
 _TASK_ROWS = 1 << 20  # of several buckets that one task writes at most: their files may be in memory
@@ -106,10 +106,9 @@ def export(
     publishing.check_apart(path, snapshot.table, role="output", other_role="table")
     table = TableLog(snapshot.table).read(0).id
     earlier = _earlier(storage, path, table)
-    _, plan = prepare(snapshot, replace(config, operation=replace(config.operation, sync_mode="partial")), [])
-    plan = replace(
-        plan, run=new_run_id(time.time()), rows=_rows(plan, columns or config.output.partition_columns, earlier)
-    )
+    plan = plan_without_feed(snapshot, config)
+    written = _rows(plan, columns or config.output.partition_columns, earlier)
+    plan = replace(plan, run=new_run_id(time.time()), rows=written)
     found = _Export(snapshot, plan, table, path, earlier, config.effort.verify_fraction, open_runner)
     if earlier is not None and found.is_unchanged():
         parts = 0, len(earlier.state.parts()), 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from mutator.config import Config
@@ -30,14 +30,12 @@ def compact_if_idle(snapshot: Snapshot, config: Config, open_runner: OpenRunner)
 
     snapshot: the newest one. Raises the errors of the catalogue; then there is no new version.
     """
-    after = config.base.compact_after
+    after = config.workflow.compact_after
     assert after is not None
     left = after - _age(snapshot)
     if left > 0:
         return IdleStep(None, left)
-    done = compact_table(
-        snapshot, replace(config, operation=replace(config.operation, name="apply")), Need(tasks=1), open_runner
-    )
+    done = compact_table(snapshot, config, Need(tasks=1), open_runner)
     return IdleStep(done, 0.0) if done.version is not None else IdleStep(None, max(after, _PAUSE))
 
 

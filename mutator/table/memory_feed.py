@@ -39,7 +39,7 @@ def apply_parts(
     """
     config = config.read_by(PYTHON)
     tables = [part for part in feed if part.path is None]
-    check_feed(config, feed)
+    check_feed(config.rows, config.inputs, feed)
     wanted = runner_without_session(config.effort.runner, tables, bool(tables), shared)
     with Scratch(shared) if tables else nullcontext() as temporary:
         names = Names(temporary, feed)

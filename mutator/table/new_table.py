@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mutator.config import Config
 from mutator.config.definitions import SETTINGS, SHORT, published
+from mutator.config.settings import Config, OutputSpec
 from mutator.config.sources import shown
 from mutator.errors import error
 from mutator.pipeline.master_settings import recorded_settings
@@ -32,7 +32,7 @@ def new_table(
     open_runner: OpenRunner,
 ) -> None:
     """Create a table. config: of the settings, which the table records. dataset: whose rows it begins with."""
-    kept = _recorded(settings, config)
+    kept = _recorded(settings, config.output)
     if dataset is None:
         create_empty(path, kept, buckets=buckets)
     else:
@@ -50,14 +50,14 @@ def with_settings_of(dataset: str | None, settings: Mapping[str, Any]) -> dict[s
     return {**settings, **recorded_settings(dataset, settings)}
 
 
-def _recorded(settings: Mapping[str, Any], config: Config) -> dict[str, Any]:
+def _recorded(settings: Mapping[str, Any], output: OutputSpec) -> dict[str, Any]:
     """Return settings as version 0 of a table records them, by their short names. Raises ConfigError for wrong ones.
 
     A list stays a list, because its elements may have commas. A schema is recorded itself instead of its path, so that
     the table does not depend on that file.
     """
-    if config.output.format not in (None, "parquet"):
-        raise error("table.format", format=config.output.format)
+    if output.format not in (None, "parquet"):
+        raise error("table.format", format=output.format)
     kept: dict[str, Any] = {
         name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
         for name, value in ((published(key), value) for key, value in settings.items())

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mutator.config import Config
 from mutator.config.definitions import published
+from mutator.config.settings import Config, KeySpec, OperationSpec
 from mutator.dataset.commits import next_time
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import error
@@ -32,8 +32,8 @@ def prepare(
     """Survey a feed and plan its merge into a table; raise every error that can be found without an engine."""
     config = for_tables(config, snapshot)
     if not snapshot.state.spec:
-        check_settings(snapshot, config)
-    survey = survey_feed(config, survey_of_table(config, snapshot), feed, tables)
+        check_settings(snapshot, config.rows)
+    survey = survey_feed(config, survey_of_table(config.rows.key, snapshot), feed, tables)
     now = next_time(time.time(), snapshot.version)
     with said_to(config.wording.audience.writers):
         plan = make_plan(config, survey, new_run_id(now / 1000), now, "blocks")
@@ -55,10 +55,15 @@ def _of_whole_buckets(groups: int, buckets: int) -> int:
     return found if found <= 2 * groups else groups
 
 
-def survey_of_table(config: Config, snapshot: Snapshot) -> Survey:
+def plan_without_feed(snapshot: Snapshot, config: Config) -> Plan:
+    """Return the plan of a table whose rows are read or written anew, whatever feeds do to it."""
+    return prepare(snapshot, replace(config, operation=OperationSpec()), [])[1]
+
+
+def survey_of_table(key: KeySpec, snapshot: Snapshot) -> Survey:
     """Return the survey of a table, in place of that of a master."""
     state, partitioned = snapshot.state if snapshot.state.spec else None, None
-    if config.rows.key.partitions or snapshot.state.is_partitioned:
+    if key.partitions or snapshot.state.is_partitioned:
         partitioned = PartitionedMaster(snapshot.table, snapshot.state.spec or {"format": "parquet"}, {}, (), ())
     schema = None if state is None else dataset_schema(state, snapshot.table)
     return Survey(snapshot.table, state, (), dataset_schema=schema, partitioned=partitioned, versioned=True)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import Config, OutputSpec
 from mutator.dataset.commits import Commit, next_time, time_text
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
@@ -69,7 +69,7 @@ def create_of(
     first = begun or first_version(settings, count)
     work = posixpath.join(parent, new_run_id(time.time()))
     try:
-        if known is None or not _fits(known, config):
+        if known is None or not _fits(known, config.output):
             in_buckets = replace(config, effort=replace(config.effort, num_reducer=count))
             known, source = _as_parquet(work, in_buckets, source, open_runner), work
         plan = _plan(path, first, config, source, known)
@@ -123,14 +123,13 @@ def _merged(config: Config) -> Config:
     )
 
 
-def _fits(known: State, config: Config) -> bool:
-    """Return whether a table can take a dataset over as it is: mutator wrote it, as Parquet with buckets."""
+def _fits(known: State, output: OutputSpec) -> bool:
     forms = [known.spec, *known.spec.get(EARLIER, ())]
     has_buckets = known.bucket_count is not None or known.is_partitioned
     is_whole = all(form.get("format") == _FORMAT and IN_PATH not in form for form in forms)
     if not has_buckets or known.is_without_key or not is_whole:
         return False
-    return config.output.nanos == "keep" or all(map(_in_micros, forms))
+    return output.nanos == "keep" or all(map(_in_micros, forms))
 
 
 def _in_micros(form: Mapping[str, Any]) -> bool:
@@ -148,7 +147,7 @@ def _buckets_of(path: str, known: State | None, wanted: int | None, config: Conf
     """
     if config.rows.key.partitions or (known is not None and known.is_partitioned):
         found, why = 1, "each partition of a table that begins with a dataset has one bucket; leave the number out"
-    elif known is not None and _fits(known, config):
+    elif known is not None and _fits(known, config.output):
         found = known.bucket_count or 1
         why = (
             "its files are used as they are; leave the number out, or write the dataset again with "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -27,7 +27,7 @@ from mutator.plan.reading import SAMPLES, Reading
 from mutator.rules.byte_columns import Ints
 from mutator.rules.key_hash import Hashes
 from mutator.table.apply import OpenRunner
-from mutator.table.prepare import prepare
+from mutator.table.prepare import plan_without_feed
 from mutator.table.verify_file import Checked, HiddenRows, VerifiedRows, check_file
 from mutator.table.verify_log import Walk
 
@@ -50,9 +50,7 @@ class RowsOfTable:
         self._walk, self._open_runner = walk, open_runner
         assert walk.snapshot is not None
         self._snapshot = walk.snapshot
-        _, self._plan = prepare(
-            self._snapshot, replace(config, operation=replace(config.operation, sync_mode="partial")), []
-        )
+        self._plan = plan_without_feed(self._snapshot, config)
         self._live = LiveRows(self._snapshot)
         self.rebuilt: dict[str, bytes] = {}
 

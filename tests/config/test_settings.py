@@ -117,7 +117,7 @@ SETTINGS = [
         [("overwrite", "must be apply, insert_overwrite or insert_overwrite_table")],
         {},
     ),
-    ("allow.empty.feed", "operation.allow_empty_feed", False, [("true", True)], [("yes", "must be true or false")], {}),
+    ("allow.empty.feed", "limits.allow_empty_feed", False, [("true", True)], [("yes", "must be true or false")], {}),
     ("replace.damaged", "operation.replace_damaged", False, [("true", True)], [("1", "must be true or false")], {}),
     (
         "allow.older.snapshot",

@@ -522,7 +522,7 @@ def test_old_backups_are_removed(storage_type):
         for name in NAMES:
             put(f"{path}/incr/{name}", FEEDS[name])
             assert (
-                run_workflow(path, replace(CONFIG, base=replace(CONFIG.base, backup_keep=1)), merge).version
+                run_workflow(path, replace(CONFIG, workflow=replace(CONFIG.workflow, backup_keep=1)), merge).version
                 == NAMES.index(name) + 1
             )
         places = commands.history(path, CONFIG)

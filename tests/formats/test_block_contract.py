@@ -19,6 +19,7 @@ import pytest
 from hypothesis import Phase, assume, given
 from hypothesis import strategies as st
 
+from mutator.config.settings import LimitSpec
 from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.errors import MutatorError
 from mutator.formats.blocks.block_type import unequal
@@ -30,7 +31,7 @@ from mutator.plan.inspect.source import Source
 from mutator.plan.merge_unit import MergeUnit
 from mutator.plan.reading import Chunks
 from mutator.plan.rows.row_plan import RowPlan
-from mutator.plan.run_plan import Limits, Plan
+from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split, numbered
 from mutator.plan.strategy import Strategy
 from mutator.rules.delimiter import field_delimiter
@@ -218,7 +219,7 @@ class Dataset:
             expire_before=1_000 * self.number - 500 if expire else None,
             chunks=Chunks(master=256, feed=128, written=256),
             rejects={"master": 0, "feed": 0},
-            limits=Limits(),
+            limits=LimitSpec(),
             memory=memory,
             unique=unique or self.buckets is not None,
             units=tuple(MergeUnit(group, groups, buckets) for group in range(groups)),

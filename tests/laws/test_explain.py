@@ -153,7 +153,7 @@ def check(base: Base, key) -> None:
         if decided.after is not None:
             assert said_of(base.shape, decided.after) == after
     # With all datasets and feed files at hand nothing is unknown.
-    if base.config.base.backup_keep == 9:
+    if base.config.workflow.backup_keep == 9:
         assert all(one.outcome for step in found.steps for part in step.decided.values() for one in part.outcomes)
         assert not found.unknown
     assert found.json()

@@ -123,7 +123,7 @@ def test_a_warning_on_the_terminal_has_no_value(places, capsys):
 
 def test_an_error_of_data_has_no_value():
     for fields, shown in (("all", "a is '7'"), ("none", "a is '…'")):
-        with pytest.raises(DataError, match=shown), values_kept_out(parse({"key": 0, "report.fields": fields})):
+        with pytest.raises(DataError, match=shown), values_kept_out(parse({"key": 0, "report.fields": fields}).wording):
             raise error("table.rows", table="t", what="a is '7'", cure="")
 
 

@@ -212,7 +212,8 @@ def test_a_field_that_is_no_op_code(job):
 def test_op_codes_that_no_tool_has(job, codes, shown):
     job.put("ups_1.txt", coded(*codes))
     config = parse(WITH_CODES)
-    as_published = replace(config, source=replace(config.source, as_published=True))
+    ops = replace(config.rows.ops, as_published=True)
+    as_published = replace(config, rows=replace(config.rows, ops=ops))
 
     if shown is not None:
         place = f"first in {job.feed}/ups_1.txt: line "

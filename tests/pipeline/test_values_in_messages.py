@@ -155,7 +155,7 @@ def test_order_values_in_errors_are_kept_out():
 
 def test_the_text_of_another_program_has_no_value():
     settings = parse({"key": 0, "report.fields": "none"})
-    with pytest.raises(MutatorError) as stopped, values_kept_out(settings):
+    with pytest.raises(MutatorError) as stopped, values_kept_out(settings.wording):
         raise error("table.rows", table="t", what="a is 'secret'", cure="set 'key'")
 
     assert str(stopped.value) == "t: a is '…'; set 'key'"

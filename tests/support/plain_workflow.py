@@ -193,9 +193,9 @@ def check(base: Base, feeds: dict[str, bytes], *, restored: bool = False) -> set
         kept = [entry.name for entry in entries_of(base.at("backup"))]
         # A run that is killed before it removes old ones leaves them to the next run.
         assert (
-            min(len(datasets) + bool(latest.dataset), CONFIG.base.backup_keep)
+            min(len(datasets) + bool(latest.dataset), CONFIG.workflow.backup_keep)
             <= len(kept)
-            <= CONFIG.base.backup_keep + 1
+            <= CONFIG.workflow.backup_keep + 1
         ), kept
     else:
         left = entries_of(base.at("output"))

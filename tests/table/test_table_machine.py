@@ -15,6 +15,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mutator import config
+from mutator.config.settings import RetentionSpec
 from mutator.dataset.commit import staging
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import DATA, TOMBSTONES
@@ -212,7 +213,7 @@ class Machine(RuleBasedStateMachine):
         """Compact the table; return the number of tombstones that it forgets."""
         names = {"field.names": "id,at,op,name", "bucket.bytes": str(self.bucket_bytes)}
         settings = {"key": "id", "order_by": "at", "op": "op", **names, **NO_LIMITS, **self.scope}
-        own = replace(config.parse(settings), retention=config.RetentionSpec(retention))
+        own = replace(config.parse(settings), retention=RetentionSpec(retention))
         need = Need(everything=everything, files=1, hidden=0.3)
         return compact_table(open_snapshot(TABLE), own, need, open_runner).moves.expired
 

@@ -365,7 +365,7 @@ def test_a_run_that_could_merge_nothing_is_tried_again_when_anything_is_differen
     if change == "file":
         text.arrive("ups_4.txt", "3,soon,U")
     elif change == "version":
-        directory.restore(str(text.path), 1, config)
+        directory.restore(str(text.path), 1, config.workflow)
     with suppress(MutatorError):
         run()
 
@@ -458,7 +458,7 @@ def test_an_error_is_the_fault_of_the_files_it_names() -> None:
     names = ["ups_1", "ups_1.txt", "ups_2.txt", "a: b.txt"]
 
     def of(kind: str, **fields: str) -> list[str]:
-        return list(blamed(error(kind, **fields), "in", names, config))
+        return list(blamed(error(kind, **fields), "in", names, config.inputs, config.limits))
 
     assert of("damaged", path="in/ups_1.txt", why="in/ups_2.txt: no") == ["ups_1.txt"]
     assert of("damaged", path="in/ups_1", why="x") == ["ups_1"]
@@ -471,9 +471,12 @@ def test_an_error_is_the_fault_of_the_files_it_names() -> None:
     assert of("schema.type", path="m/part", other_path="in/ups_2.txt", **types) == ["ups_2.txt"]
     controls = configuration.parse({"id.field.ordinals": "0", "feed.control.suffix": ".ctl"})
     unusable = error("control.unusable", path="in/ups_2.txt.ctl", why="x")
-    assert list(blamed(unusable, "in", names, controls)) == ["ups_2.txt"]
+    assert list(blamed(unusable, "in", names, controls.inputs, controls.limits)) == ["ups_2.txt"]
     quarantine = configuration.parse({"id.field.ordinals": "0", "reject.policy": "quarantine"})
-    assert blamed(error("rejects", what="2 rows", rows=rows, cure="x"), "in", names, quarantine) == {}
+    assert (
+        blamed(error("rejects", what="2 rows", rows=rows, cure="x"), "in", names, quarantine.inputs, quarantine.limits)
+        == {}
+    )
 
 
 def test_run_many_names_the_tables_with_bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

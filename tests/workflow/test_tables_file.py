@@ -74,7 +74,7 @@ def test_the_setting_nearest_to_the_table_wins(folder):
         3,
         4 << 20,
     )
-    assert (t0.config.base.backup_keep, t1.config.base.backup_keep) == (9, 9)
+    assert (t0.config.workflow.backup_keep, t1.config.workflow.backup_keep) == (9, 9)
     assert (t0.deadline, t1.deadline) == (3600, 300)
 
 

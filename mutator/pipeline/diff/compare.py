@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import Config, OpSpec, RowSpec
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.manifest import CHANGES, DIRECTORY
@@ -45,10 +45,11 @@ from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE
 from mutator.plan.run_plan import Plan, make_plan
 from mutator.plan.splits import Split
 from mutator.rules import file_names
+from mutator.rules.shown_fields import ShownFields
 from mutator.storage import located, storage_for, walk
 
 
-def lack_op(config: Config, survey: Survey, names: tuple[int, int], paths: tuple[str, str]) -> bool:
+def lack_op(rows: RowSpec, survey: Survey, names: tuple[int, int], paths: tuple[str, str]) -> bool:
     """Return whether the rows of both datasets lack the op code of the feeds, an ordinal.
 
     names: how many fields of the old and the new one have a name. paths: of both. If only the old one lacks the op
@@ -62,16 +63,14 @@ def lack_op(config: Config, survey: Survey, names: tuple[int, int], paths: tuple
         recorded = known.spec.get("width")
         own = recorded if isinstance(recorded, int) else ours
         return known.spec["op code"] is None and not 0 < own < theirs
-    if config.rows.ops.keep or config.rows.ops.in_master is not None:
-        return not (config.rows.ops.keep or config.rows.ops.in_master)
-    count = len(config.rows.text.names) or config.rows.text.count
+    if rows.ops.keep or rows.ops.in_master is not None:
+        return not (rows.ops.keep or rows.ops.in_master)
+    count = len(rows.text.names) or rows.text.count
     is_counted = isinstance(count, int) and count > 0
-    ordinals = [
-        one for one in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field) if isinstance(one, int)
-    ]
+    ordinals = [one for one in rows.fields if isinstance(one, int)]
     of_feed = count if isinstance(count, int) and is_counted else max(ordinals) + 1  # at least
     if not is_counted and 0 < of_feed <= ours == theirs:  # both read as a feed, one field would not be compared
-        raise error("diff.op", old=old, new=new, field=config.rows.ops.field, count=ours)
+        raise error("diff.op", old=old, new=new, field=rows.ops.field, count=ours)
     return 0 < max(ours, theirs) < of_feed
 
 
@@ -92,38 +91,27 @@ def without_op(config: Config, op: int) -> Config:
     def earlier(one: Any) -> Any:
         return one - 1 if isinstance(one, int) and one > op else one
 
-    shown = config.wording.report_fields
+    rows, shown = config.rows, config.wording.report_fields
+    key, text = rows.key, rows.text
     numbers = frozenset(str(earlier(int(one))) if one.isdigit() else one for one in shown.named if one != str(op))
-    return replace(
-        config,
-        rows=replace(
-            config.rows,
-            ops=replace(config.rows.ops, field=None),
-            key=replace(
-                config.rows.key,
-                ids=tuple(map(earlier, config.rows.key.ids)),
-                partitions=moved(config.rows.key.partitions, earlier),
-            ),
-            order=replace(config.rows.order, field=earlier(config.rows.order.field)),
-            text=replace(
-                config.rows.text,
-                names=(*config.rows.text.names[:op], *config.rows.text.names[op + 1 :]),
-                count=earlier(config.rows.text.count),
-            ),
-        ),
-        wording=replace(config.wording, report_fields=replace(shown, named=numbers)),
+    rows = RowSpec(
+        replace(key, ids=tuple(map(earlier, key.ids)), partitions=moved(key.partitions, earlier)),
+        replace(rows.order, field=earlier(rows.order.field)),
+        replace(rows.ops, field=None),
+        replace(text, names=(*text.names[:op], *text.names[op + 1 :]), count=earlier(text.count)),
     )
+    return replace(config, rows=rows, wording=replace(config.wording, report_fields=replace(shown, named=numbers)))
 
 
 Shows = Callable[[str], bool]  # whether the values of a field may be shown, by the name of its column
 
 
-def shows_of(config: Config, plan: Plan) -> Shows:
+def shows_of(ops: OpSpec, fields: ShownFields, plan: Plan) -> Shows:
     """Return which columns of changed rows may be shown."""
-    fields, op = config.wording.report_fields, config.rows.ops.field
+    op = ops.field
     columns = plan.changes.names if plan.changes is not None else ()
     has_ordinals = plan.rows.block_type == "text"
-    is_cut = isinstance(op, int) and not config.rows.ops.keep  # the fields of a feed row after it are one place later
+    is_cut = isinstance(op, int) and not ops.keep  # the fields of a feed row after it are one place later
 
     def shows(name: str) -> bool:
         if name == ROW:  # the whole row
@@ -190,7 +178,7 @@ def compare(
     managed datasets with equal checksums, and equal values of fields in their paths, are not read. Raises the errors of
     the catalogue.
     """
-    with values_kept_out(config):
+    with values_kept_out(config.wording):
         return _difference(_without_feed(config), old, new, merge_on, rows, scratch, tables)
 
 
@@ -219,7 +207,7 @@ def _difference(
     if isinstance(config.rows.ops.field, str) and (ours or theirs) and config.rows.ops.field not in {*ours, *theirs}:
         # Datasets have no op code; the configuration is that of their runs.
         config = replace(config, rows=replace(config.rows, ops=replace(config.rows.ops, field=None)))
-    elif isinstance(config.rows.ops.field, int) and lack_op(config, survey, (len(ours), len(theirs)), (old, new)):
+    elif isinstance(config.rows.ops.field, int) and lack_op(config.rows, survey, (len(ours), len(theirs)), (old, new)):
         config = without_op(config, config.rows.ops.field)
     found = _compared(config, survey, old, new, merge_on, rows, scratch, equal)
     fields = {name: count for name, count in found.fields.items() if name not in added}
@@ -254,7 +242,7 @@ def compare_feed(
 
     config: that of the merge, with the settings ``LENIENT``. The others: as for ``compare``.
     """
-    with values_kept_out(config):
+    with values_kept_out(config.wording):
         survey = survey_inputs(config, old, feed, tables)
         return _compared(config, survey, old, ", ".join(feed), merge_on, rows, scratch, frozenset())
 
@@ -275,7 +263,7 @@ def _compared(
         survey = replace(survey, feed=tuple(feed_files))
     run, now = identity(survey.state)
     plan = make_plan(config, survey, run, now)
-    form = change_form(config, plan.rows, now, None)
+    form = change_form(config.rows, config.output, plan.rows, now, None)
     assert form is not None
     plan = without_files(replace(plan, changes=replace(form, alone=True)), survey.state, equal)
     with ExitStack() as stack:
@@ -285,7 +273,8 @@ def _compared(
         stack.callback(storage.remove, directory)
         files, counts = _changes_of(plan, merge_on(plan, directory))
         found = read_diff(old, new, plan, directory, files, counts, rows)
-        return found if config.wording.report_fields.all else without_hidden(found, shows_of(config, plan))
+        shown = config.wording.report_fields
+        return found if shown.all else without_hidden(found, shows_of(config.rows.ops, shown, plan))
 
 
 def without_files(plan: Plan, known: State | None, contents: frozenset[_Content]) -> Plan:
@@ -386,7 +375,7 @@ def _changes_of(plan: Plan, receipts: Receipts) -> tuple[list[FileEntry], Counte
         of_side = [receipt for (number, _), receipt in splits.items() if plan.inputs[number].side == side]
         rejected, rows = sum(one.rejected for one in of_side), sum(one.rows for one in of_side)
         first = shown_samples(plan, receipts.ledger.rejects.get(side, ()))
-        check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, first)
+        check_rejects(side, plan.rejects[side], plan.limits, rejected, rows, first, (), plan.rejects_delete)
     check_unique(plan, counts, samples)
     parts = [part for receipt in tallies for part in receipt.beside if part.role == CHANGES]
     return sorted(parts, key=lambda part: part.path), counts

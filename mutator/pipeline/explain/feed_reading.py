@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mutator.config import Config
+from mutator.config.settings import Config, InputSpec
 from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
 from mutator.errors import MutatorError
-from mutator.plan.inspect.avro_aliases import config_with_names
+from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.reading import Chunks, Reading
@@ -49,9 +49,9 @@ class GivenFiles:
         return [f"{first_few(others)}: {why}"] if others else []
 
 
-def files_at(feed: Sequence[str], config: Config) -> GivenFiles:
+def files_at(feed: Sequence[str], inputs: InputSpec) -> GivenFiles:
     """Return the files at some paths. Raises MutatorError for paths that cannot be used."""
-    entries, _ = feed_entries([absolute(one) for one in feed], config.inputs.control_suffix)
+    entries, _ = feed_entries([absolute(one) for one in feed], inputs.control_suffix)
     return GivenFiles(list(entries.values()))
 
 
@@ -68,8 +68,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
     """
     config = _for_reading(config)
     survey = survey_feed(config, survey, feed)
-    config = config_with_names(config, survey.names)
-    rows = row_plan(config, survey)
+    rows = row_plan(rows_with_names(config.rows, survey.names), config.output, survey)
     if survey.state is not None:
         check_spec(survey, survey.state, rows.spec)
     master = survey.master if survey.partitioned is None else ()

@@ -48,7 +48,7 @@ class _Master(ExplainedPlace):
         before: str | None,
         unrecorded: Config | None,
     ) -> None:
-        self.files, self._unrecorded = files_at(feed, config), unrecorded
+        self.files, self._unrecorded = files_at(feed, config.inputs), unrecorded
         self._samples = [entry.path for entry in self.files.entries]
         super().__init__(path, "master", None, config, key_of_master(config, path, key, self._samples, path))
         self._before, self._earlier = before, None

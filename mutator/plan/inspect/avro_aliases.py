@@ -13,13 +13,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import RowSpec
 from mutator.dataset.state import State
 from mutator.formats.content import Renames
 from mutator.formats.files.avro_schema import collapsed, expanded, renamed_fields
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
+from mutator.rules.partition_fields import PartitionField
 
 
 @dataclass(frozen=True)
@@ -85,29 +86,21 @@ def with_aliases(
     return BothSides(tuple(master), tuple(found), master_schema, tuple(notes), names)
 
 
-def config_with_names(config: Config, names: Mapping[str, str]) -> Config:
-    """Return a configuration that has the common names of fields. names: as in ``BothSides``."""
+def rows_with_names(rows: RowSpec, names: Mapping[str, str]) -> RowSpec:
+    """Return how rows are read by the common names of fields. names: as in ``BothSides``."""
 
     def common(one: Any) -> Any:
         return names.get(one, one) if isinstance(one, str) else one
 
+    def level(one: PartitionField) -> PartitionField:
+        return replace(one, source=common(one.source), name=common(one.name) if one.name == one.source else one.name)
+
+    key, order, ops = rows.key, rows.order, rows.ops
     return replace(
-        config,
-        rows=replace(
-            config.rows,
-            key=replace(
-                config.rows.key,
-                ids=tuple(map(common, config.rows.key.ids)),
-                partitions=tuple(
-                    replace(
-                        one, source=common(one.source), name=common(one.name) if one.name == one.source else one.name
-                    )
-                    for one in config.rows.key.partitions
-                ),
-            ),
-            order=replace(config.rows.order, field=common(config.rows.order.field)),
-            ops=replace(config.rows.ops, field=common(config.rows.ops.field)),
-        ),
+        rows,
+        key=replace(key, ids=tuple(map(common, key.ids)), partitions=tuple(map(level, key.partitions))),
+        order=replace(order, field=common(order.field)),
+        ops=replace(ops, field=common(ops.field)),
     )
 
 

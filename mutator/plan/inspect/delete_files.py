@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import KeySpec, OperationSpec, OpSpec, RowSpec
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.parts import option, setting
@@ -21,38 +21,38 @@ from mutator.rules.op_codes import meaning_of, named_like_op_codes
 _NO_FILE = re.compile("(?!)")  # deleted.record.file.pattern=none
 
 
-def is_delete_source(config: Config, source: Source) -> bool:
+def is_delete_source(ops: OpSpec, source: Source) -> bool:
     """Return whether every row of a feed file is a delete, by its name."""
-    is_named = not source.is_table and file_names.is_delete_file(
-        source.name, config.rows.ops.delete_prefix, config.rows.ops.delete_pattern
-    )
-    return config.rows.ops.field is None and is_named
+    is_named = not source.is_table and file_names.is_delete_file(source.name, ops.delete_prefix, ops.delete_pattern)
+    return ops.field is None and is_named
 
 
-def envelope_of(config: Config, field: Any, source: Source | None = None) -> Envelope:
+def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelope:
     """Return the envelope of rows of the feed. field: of the op code; None: none. source: their file, if it matters."""
     if field is None:
-        return DELETES if source is not None and is_delete_source(config, source) else UPSERTS
+        return DELETES if source is not None and is_delete_source(ops, source) else UPSERTS
     return OpCodeField(
         field=field,
-        delete_codes=config.rows.ops.deletes,
-        upsert_codes=config.rows.ops.upserts,
-        ignore_codes=config.rows.ops.ignored,
-        marks_deletes=config.rows.ops.marks_deletes,
+        delete_codes=ops.deletes,
+        upsert_codes=ops.upserts,
+        ignore_codes=ops.ignored,
+        marks_deletes=ops.marks_deletes,
     )
 
 
-def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[str]) -> dict[str, str]:
+def named_like_deletes(
+    ops: OpSpec, operation: OperationSpec, feed: Sequence[Source], others: Iterable[str]
+) -> dict[str, str]:
     """Return the names of feed files that have a word for deletes, though their rows are read as upserts.
 
     The values are these words; within a name, with the signs around them. ``del`` begins many names of places, too: if
     other words follow, it counts only if they also follow the first word of another name. others: names of the master's
     files, and of feed files that were merged before.
     """
-    if config.rows.ops.field is not None or config.operation.full or config.rows.ops.delete_pattern == _NO_FILE:
+    if ops.field is not None or operation.full or ops.delete_pattern == _NO_FILE:
         return {}
     files = [source for source in feed if not source.is_table]
-    names = sorted({source.name for source in files if not is_delete_source(config, source)})
+    names = sorted({source.name for source in files if not is_delete_source(ops, source)})
     found = {name: word for name in names if (word := file_names.delete_word(name))}
     if any(map(file_names.may_be_place, found)):
         known = {file_names.words(name) for name in (*(source.name for source in files), *others)}
@@ -66,27 +66,27 @@ def named_like_deletes(config: Config, feed: Sequence[Source], others: Iterable[
     return {**within, **found}
 
 
-def check_delete_names(config: Config, feed: Sequence[Source], others: Iterable[str]) -> None:
+def check_delete_names(ops: OpSpec, operation: OperationSpec, feed: Sequence[Source], others: Iterable[str]) -> None:
     """Raise DataError for such names, of files and of their directories."""
-    check_delete_directories(config, feed)
-    named = named_like_deletes(config, feed, others)
+    check_delete_directories(ops, operation, feed)
+    named = named_like_deletes(ops, operation, feed, others)
     if not named:
         return
-    raise _names_error(config, file_names.first_few([*named]), named, "")
+    raise _names_error(ops, file_names.first_few([*named]), named, "")
 
 
-def check_delete_directories(config: Config, feed: Sequence[Source]) -> None:
+def check_delete_directories(ops: OpSpec, operation: OperationSpec, feed: Sequence[Source]) -> None:
     """Raise DataError for feed files in a directory with a name for deletes, whose rows are read as upserts."""
-    if config.rows.ops.field is not None or config.operation.full or config.rows.ops.delete_pattern == _NO_FILE:
+    if ops.field is not None or operation.full or ops.delete_pattern == _NO_FILE:
         return
     parents = {source.path: source.path.rpartition("/")[0] for source in feed if not source.is_table}
     named = {one for one in {*parents.values()} if _is_of_deletes(file_names.base_name(one))}
     for source in feed:
         if parents.get(source.path) not in named or file_names.is_named_like_upserts(source.name):
             continue
-        if not is_delete_source(config, source):
+        if not is_delete_source(ops, source):
             directory, name = file_names.base_name(parents[source.path]), f"deletes_{source.name}"
-            raise _names_error(config, f"{directory}/{source.name}", {name: "deletes"}, f"names such as {name} and ")
+            raise _names_error(ops, f"{directory}/{source.name}", {name: "deletes"}, f"names such as {name} and ")
 
 
 def _is_of_deletes(directory: str) -> bool:
@@ -97,12 +97,9 @@ def _is_of_deletes(directory: str) -> bool:
     return file_names.is_delete_directory(directory)
 
 
-def _names_error(config: Config, paths: str, named: Mapping[str, str], names: str) -> MutatorError:
+def _names_error(ops: OpSpec, paths: str, named: Mapping[str, str], names: str) -> MutatorError:
     """Return the error of files that are named like deletes. named: as in ``named_like_deletes``."""
-    settings = {
-        "prefix": config.rows.ops.delete_prefix,
-        "pattern": config.rows.ops.delete_pattern and config.rows.ops.delete_pattern.pattern,
-    }
+    settings = {"prefix": ops.delete_prefix, "pattern": ops.delete_pattern and ops.delete_pattern.pattern}
     given = [f"deleted.record.file.{key} is {value}" for key, value in settings.items() if value is not None]
     word = next(iter(named.values()))
     if not given and {*named.values()} == {word} and all(name.startswith(word) for name in named):
@@ -126,13 +123,13 @@ def delete_pattern(named: Mapping[str, str], known: str | None = None) -> str:
     return "|".join(dict.fromkeys([*([] if known is None else [known]), *words]))
 
 
-def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[str]:
+def delete_prefix_warnings(ops: OpSpec, feed: Sequence[Source]) -> Iterator[str]:
     """Yield a warning if delete files begin with a longer word than the prefix.
 
     Usual words for deletes are left out: with the prefix ``del``, the rows of ``deletes_7.txt`` are deletes.
     """
-    names = sorted({source.name for source in feed if is_delete_source(config, source)})
-    prefix = config.rows.ops.delete_prefix or ""
+    names = sorted({source.name for source in feed if is_delete_source(ops, source)})
+    prefix = ops.delete_prefix or ""
     found = [name for name in names if file_names.ends_in_word(name, prefix) and file_names.delete_word(name) is None]
     if found:
         yield (
@@ -142,27 +139,27 @@ def delete_prefix_warnings(config: Config, feed: Sequence[Source]) -> Iterator[s
         )
 
 
-def may_have_ids_alone(config: Config, source: Source) -> bool:
+def may_have_ids_alone(rows: RowSpec, source: Source) -> bool:
     """Return whether the rows of a feed file may have the ID alone: it is a delete file, ordered by its name."""
-    return config.rows.order.by_file_name and is_delete_source(config, source)
+    return rows.order.by_file_name and is_delete_source(rows.ops, source)
 
 
-def has_ids_alone(config: Config, source: Source, whole: int) -> bool:
+def has_ids_alone(rows: RowSpec, source: Source, whole: int) -> bool:
     """Return whether the rows of a feed file have the ID alone. whole: the least number of fields of a whole row."""
-    return may_have_ids_alone(config, source) and source.width == len(config.rows.key.ids) < whole
+    return may_have_ids_alone(rows, source) and source.width == len(rows.key.ids) < whole
 
 
-def id_names(config: Config, field_names: Sequence[str]) -> tuple[str, ...]:
+def id_names(key: KeySpec, field_names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the ID fields. field_names: those of a whole row, for IDs that are given by ordinals."""
     last = len(field_names) - 1
-    return tuple(one if isinstance(one, str) else field_names[min(one, last)] for one in config.rows.key.ids)
+    return tuple(one if isinstance(one, str) else field_names[min(one, last)] for one in key.ids)
 
 
-def notes_on_ids(config: Config, sources: Sequence[Source], field_names: Sequence[str]) -> tuple[str, ...]:
+def notes_on_ids(key: KeySpec, sources: Sequence[Source], field_names: Sequence[str]) -> tuple[str, ...]:
     """Return a note on the delete files whose rows have the ID alone, if there are any. field_names: may be empty."""
     if not sources:
         return ()
-    fields = id_names(config, field_names) if field_names else config.rows.key.ids
+    fields = id_names(key, field_names) if field_names else key.ids
     shown = file_names.first_few([source.name for source in sources])
     width, names = counted(len(fields), "field"), ",".join(map(str, fields))
     return (f"{shown}: the first row has {width}, so all rows are read as IDs alone: {names}",)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mutator.config import Config
+from mutator.config.settings import InputSpec, OperationSpec, OrderSpec
 from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
 from mutator.dataset.state import State
@@ -80,13 +80,13 @@ def check_entry(entry: Entry, directory_cure: str = f"name it as a {argument('--
 
 
 def split_consumed(
-    config: Config, known: State | None, found: Sequence[Source]
+    order: OrderSpec, inputs: InputSpec, operation: OperationSpec, known: State | None, found: Sequence[Source]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...], tuple[str, ...]]:
     """Return the feed files to merge, those that an earlier run has merged, and notes.
 
     Raises DataError for a name that was merged before with other content, unless it may be reused.
     """
-    if known is None or config.operation.full or config.operation.overwrites or config.inputs.consumed_files == "merge":
+    if known is None or operation.full or operation.overwrites or inputs.consumed_files == "merge":
         return tuple(found), (), ()
     names, before = {source.name for source in found}, dict[str, list[FeedFile]]()
     for part in [part for part in known.feed if part.name in names]:
@@ -100,46 +100,44 @@ def split_consumed(
             continue
         fresh.append(source)
         if same_name:
-            _check_reuse(config, source, same_name[-1])
+            _check_reuse(order, inputs, source, same_name[-1])
             notes.append(f"{source.name} was merged before with other content; it is merged as a new file")
     return tuple(fresh), tuple(consumed), tuple(notes)
 
 
-def _check_reuse(config: Config, source: Source, before: FeedFile) -> None:
-    if (config.inputs.reused_names or ("fail" if config.rows.order.by_file_name else "accept")) == "fail":
+def _check_reuse(order: OrderSpec, inputs: InputSpec, source: Source, before: FeedFile) -> None:
+    if (inputs.reused_names or ("fail" if order.by_file_name else "accept")) == "fail":
         why = (
             ", and order comes from file names"
-            if config.inputs.reused_names is None
+            if inputs.reused_names is None
             else f", and {setting('reused.names=fail')}"
         )
         raise error("feed.reused", path=source.path, before=before.bytes, after=source.bytes, why=why)
 
 
 def sequence_notes(
-    config: Config, known: State | None, fresh: Sequence[Source], master: Iterable[Source]
+    order: OrderSpec, inputs: InputSpec, known: State | None, fresh: Sequence[Source], master: Iterable[Source]
 ) -> tuple[str, ...]:
     """Return notes on feed files that are late and on sequences that are missing. master: its files.
 
     Raises DataError where the configuration forbids them.
     """
     merged = [part.name for part in (known.feed if known else ())]
-    before = [number for number in map(config.rows.order.sequence_of, merged) if number is not None]
+    before = [number for number in map(order.sequence_of, merged) if number is not None]
     new = [source.sequence for source in fresh if source.sequence is not None]
     notes = []
-    own = _master_sequences(known, master) if config.rows.order.by_file_name else []
-    late = sequence_gaps.late([*before, *own], new) if config.rows.order.by_file_name else ()
+    own = _master_sequences(known, master) if order.by_file_name else []
+    late = sequence_gaps.late([*before, *own], new) if order.by_file_name else ()
     if late:
         shown = file_names.first_few([source.name for source in fresh if source.sequence in late])
-        if config.inputs.late_files == "fail":
+        if inputs.late_files == "fail":
             raise error("feed.late", paths=shown, last=max([*before, *own]))
         notes.append(f"late: {shown}: older than what was merged before (sequence {max([*before, *own])})")
-    counts = config.inputs.sequence_gaps != "ignore" and (
-        config.rows.order.pattern is None or config.rows.order.pattern.counts
-    )
+    counts = inputs.sequence_gaps != "ignore" and (order.pattern is None or order.pattern.counts)
     missing = sequence_gaps.gaps(before, new, own) if counts else []
-    if missing and config.inputs.sequence_gaps == "fail":
+    if missing and inputs.sequence_gaps == "fail":
         raise error("feed.gaps", gaps=sequence_gaps.gaps_text(missing))
-    if missing and (config.inputs.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
+    if missing and (inputs.sequence_gaps == "report" or sequence_gaps.counts_files(before, new, missing)):
         found = sequence_gaps.gaps_text(missing)
         notes.append(
             f"gaps: these sequences have not arrived: {found}; if none is missing, set "

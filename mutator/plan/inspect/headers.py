@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import RowSpec
 from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
@@ -47,55 +47,55 @@ class _Pair:
 
 
 def check_headers(
-    config: Config, feed: Sequence[Source], master: Sequence[Source] = (), known: State | None = None
+    rows: RowSpec, feed: Sequence[Source], master: Sequence[Source] = (), known: State | None = None
 ) -> None:
     """Raise DataError where the header of a text file has a field at another position than expected.
 
     known: the master's manifest. Without ``field.names``, the headers of a run are compared with the widest one, the
     master's if it is as wide as the feed's. Raises ConfigError where ``field.names`` differs from the manifest.
     """
-    if not config.rows.text.header_check:
+    if not rows.text.header_check:
         return
     recorded = recorded_header(known)
-    if recorded and config.rows.text.names:
-        _check_setting(config, recorded)
+    if recorded and rows.text.names:
+        _check_setting(rows, recorded)
     with_header = [source for source in (*master, *feed) if source.header]
-    first = None if config.rows.text.names else max(with_header, key=_width_of_names, default=None)  # with any op code
+    first = None if rows.text.names else max(with_header, key=_width_of_names, default=None)  # with any op code
     cure = "have all files delivered with the same order of fields"
     cure += f", or set {setting('input.format=csv')} and give fields by name, not by ordinal" if known is None else ""
     cure += f"; or, if header lines do not name the fields, set {setting('header.check=false')}"
     for source in with_header:
         if recorded:
-            _check(config, source, recorded, _EARLIER, f"{cure}; or, if {_EARLIER} was wrong, {_REMOVE}")
-        if config.rows.text.names:
-            _check(config, source, (configured_names(config.rows.text.names),), "field.names", cure)
+            _check(rows, source, recorded, _EARLIER, f"{cure}; or, if {_EARLIER} was wrong, {_REMOVE}")
+        if rows.text.names:
+            _check(rows, source, (configured_names(rows.text.names),), "field.names", cure)
         elif first is not None and source is not first:
-            _check(config, source, first.header, f"the header of {first.path}", cure)
+            _check(rows, source, first.header, f"the header of {first.path}", cure)
 
 
 def _width_of_names(source: Source) -> int:
     return max((len(line) for line in source.header if has_names(line)), default=0)
 
 
-def _check_setting(config: Config, recorded: Header) -> None:
-    names = configured_names(config.rows.text.names)
-    pairs = [_Pair(names, *_same_width(names, line, config.rows.ops.field), _EARLIER) for line in recorded]
+def _check_setting(rows: RowSpec, recorded: Header) -> None:
+    names = configured_names(rows.text.names)
+    pairs = [_Pair(names, *_same_width(names, line, rows.ops.field), _EARLIER) for line in recorded]
     if moved := _first_moved(pairs, line_by_line=len(recorded) == 1):
         pair, position = moved
-        number = pair.number(position, config.rows.ops.field)
+        number = pair.number(position, rows.ops.field)
         what = f"field {number} is {pair.own[position]}, and {pair.other[position]} in {_EARLIER}"
         cure = f"correct {setting('field.names')}, or, if that header was wrong, {_REMOVE}"
         raise error("width", where=setting("field.names"), what=what, cure=cure)
 
 
-def _check(config: Config, source: Source, expected: Header, whose: str, cure: str) -> None:
+def _check(rows: RowSpec, source: Source, expected: Header, whose: str, cure: str) -> None:
     """Raise DataError if a file's header has a name that the expected header has elsewhere."""
     line_by_line = len(source.header) == len(expected)
     lines = zip(source.header, expected, strict=True) if line_by_line else product(source.header, expected)
-    pairs = [_pair(config, source, line, other, whose) for line, other in lines]
+    pairs = [_pair(rows, source, line, other, whose) for line, other in lines]
     if moved := _first_moved(pairs, line_by_line=line_by_line):
         pair, position = moved
-        number = pair.number(position, config.rows.ops.field)
+        number = pair.number(position, rows.ops.field)
         what = (
             f"its header has {pair.own[position]} as field {number}, where {pair.whose} has "
             f"{pair.other[position] or 'no name'}; fields of delimited text are known by position"
@@ -115,11 +115,11 @@ def _first_moved(pairs: Sequence[_Pair], *, line_by_line: bool) -> tuple[_Pair, 
     return next(((pair, at) for pair, at in found if at is not None), None)
 
 
-def _pair(config: Config, source: Source, line: Names, expected: Names, whose: str) -> _Pair:
+def _pair(rows: RowSpec, source: Source, line: Names, expected: Names, whose: str) -> _Pair:
     """Return a pair of lines of headers, for a file whose rows may have the ID alone."""
-    if may_have_ids_alone(config, source) and len(line) == len(config.rows.key.ids) < len(expected):
-        return _Pair(line, line, configured_names(id_names(config, expected)), f"the ID in {whose}")
-    return _Pair(line, *_same_width(line, expected, config.rows.ops.field), whose)
+    if may_have_ids_alone(rows, source) and len(line) == len(rows.key.ids) < len(expected):
+        return _Pair(line, line, configured_names(id_names(rows.key, expected)), f"the ID in {whose}")
+    return _Pair(line, *_same_width(line, expected, rows.ops.field), whose)
 
 
 def _same_width(line: Names, expected: Names, op: Any) -> tuple[Names, Names]:
@@ -142,20 +142,20 @@ def recorded_header(known: State | None) -> Header:
 
 
 def header_to_record(
-    config: Config, feed: Sequence[Source], master: Sequence[Source], known: State | None, *, op_in_master: bool
+    rows: RowSpec, feed: Sequence[Source], master: Sequence[Source], known: State | None, *, op_in_master: bool
 ) -> Header:
     """Return the header for the manifest: the lines with a name for each field, of the newest feed file that has any,
     else of the master, else those in the manifest. None with ``header.check=false``: such lines may be wrong.
 
     feed, master: the files, the newest last. op_in_master: the master's rows have the op code.
     """
-    if not config.rows.text.header_check:
+    if not rows.text.header_check:
         return ()
-    cut = None if config.rows.ops.keep else config.rows.ops.field
+    cut = None if rows.ops.keep else rows.ops.field
     for sources, has_op in ((feed, True), (master, op_in_master)):
         for source in reversed(sources):
             lines = tuple(line for line in source.header if len(line) == source.width and has_names(line))
-            if lines and not (may_have_ids_alone(config, source) and source.width == len(config.rows.key.ids)):
+            if lines and not (may_have_ids_alone(rows, source) and source.width == len(rows.key.ids)):
                 return tuple(_without(line, cut) for line in lines) if has_op and cut is not None else lines
     return recorded_header(known)
 

@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mutator.config import Config
+from mutator.config.settings import InputSpec, RowSpec
 from mutator.dataset import manifest
 from mutator.dataset.directory import is_straggler, read_manifest
 from mutator.errors import MutatorError, error
@@ -27,7 +27,7 @@ _NO_TREE = "a master's files lie in its directory, or in those of partitions, as
 
 
 def unmanaged_sources(
-    config: Config, storage: Storage, master: str, *, named: bool
+    rows: RowSpec, inputs: InputSpec, storage: Storage, master: str, *, named: bool
 ) -> tuple[tuple[Source, ...], tuple[str, ...]]:
     """Return the files of a master, by name, and the paths of hidden files.
 
@@ -35,34 +35,33 @@ def unmanaged_sources(
     """
     entry = storage.stat(master)
     if entry is None:
-        if not config.inputs.allow_empty_master:
+        if not inputs.allow_empty_master:
             raise error("master.missing", path=master)
         return (), ()
     entries: list[Entry] = [entry]
     hidden: tuple[str, ...] = ()
     if entry.type == "directory":
-        in_directories = bool(config.rows.key.partitions)
+        in_directories = bool(rows.key.partitions)
         entries, hidden = visible(entries_below(storage, master) if in_directories else storage.entries(master))
     for path in hidden:
         if not file_names.is_hidden(posixpath.basename(path)):
             raise error("path.hidden", path=path, what="the name of an unfinished file", role="master")
     own = masters_below(master, hidden)
-    if own and not config.inputs.master_adopt:
+    if own and not inputs.master_adopt:
         names = [directory.removeprefix(f"{master}/") for directory in own]
         raise error("partition.masters", path=master, partitions=file_names.first_few(names))
     if any(is_straggler(storage, part.name) for part in entries):  # of an adopted master, whose manifest has its files
         paths = {directory: _paths_in_manifest(storage, directory) for directory in (*own, master)}
         entries = [part for part in entries if not is_straggler(storage, part.name) or _is_kept(paths, master, part)]
     for part in entries:
-        check_entry(part, _TREE if "=" in part.name and not config.rows.key.partitions else _NO_TREE)
-    if not config.inputs.allow_empty_master and not any(part.bytes for part in entries):
+        check_entry(part, _TREE if "=" in part.name and not rows.key.partitions else _NO_TREE)
+    if not inputs.allow_empty_master and not any(part.bytes for part in entries):
         raise error("master.empty.files" if entries else "master.empty", path=master)
     # As between rows of one ID, the file name decides before the directory (by which the entries are sorted).
     entries.sort(key=lambda part: (os.fsencode(part.name), os.fsencode(part.path)))
-    config = replace(
-        config, rows=replace(config.rows, ops=replace(config.rows.ops, delete_prefix=None, delete_pattern=None))
-    )  # it is never applied to master files
-    found = (probe_file(config, storage, part, config.inputs.master_format, named=named) for part in entries)
+    # Prefix and pattern are of the names of feed files alone.
+    rows = replace(rows, ops=replace(rows.ops, delete_prefix=None, delete_pattern=None))
+    found = (probe_file(rows, storage, part, inputs.master_format, named=named) for part in entries)
     return tuple(map(_as_written, with_few_heads(found))), hidden
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import KeySpec
 from mutator.dataset.partition_index import IN_PATH
 from mutator.dataset.state import State
 from mutator.errors import error
@@ -26,7 +26,7 @@ from mutator.rules.schema_evolution import widened
 
 
 def with_path_fields(
-    config: Config, known: State | None, master: Sequence[Source], feed: Sequence[Source], output: FileSchema | None
+    key: KeySpec, known: State | None, master: Sequence[Source], feed: Sequence[Source], output: FileSchema | None
 ) -> tuple[Source, ...]:
     """Return the files of a master without a manifest, or of an adopted one, with the fields in their paths.
 
@@ -34,7 +34,7 @@ def with_path_fields(
     configuration or of the manifest and fields of the feed are read from paths. Raises DataError for a value that its
     type cannot have, and for a field without a type.
     """
-    wanted = {field.name for field in config.rows.key.partitions if field.transform == "identity"}
+    wanted = {field.name for field in key.partitions if field.transform == "identity"}
     wanted |= set(known.spec.get(IN_PATH, ()) if known is not None else ())
     wanted |= {name for one in feed if one.file_schema is not None for name in one.file_schema.schema.names}
     types = _types(feed) | ({} if known is None else _stored_types(known))

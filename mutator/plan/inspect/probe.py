@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import RowSpec
 from mutator.errors import error
 from mutator.errors.display import counted, quoted_value
 from mutator.errors.parts import MASTER, setting
@@ -51,7 +51,7 @@ _OTHER = {".lz4", ".snappy", ".zip", ".7z", ".lzo", ".z", ".br", ".deflate"}
 
 
 def probe_file(
-    config: Config,
+    rows: RowSpec,
     storage: Storage,
     entry: Entry,
     wanted: str | None,
@@ -69,20 +69,20 @@ def probe_file(
     file_format = wanted or container or format_of_name(entry.name, named)
     if file_format is None:
         file_format = "escaped" if field_names else "text"
-    sequence = config.rows.order.sequence_of(entry.name)
+    sequence = rows.order.sequence_of(entry.name)
     source = Source(entry.path, entry.name, entry.bytes, sequence, compression, file_format)
     is_delimited = not FILE_FORMATS[file_format].typed
-    if wanted is None and is_delimited and lines.is_binary(head, config.rows.text.delimiter.literal):
+    if wanted is None and is_delimited and lines.is_binary(head, rows.text.delimiter.literal):
         raise error("binary", path=source.path)
     other = lines.markup(head) if is_delimited and wanted != "text" else None
     if other is not None:
         raise error("json" if other == "JSON" else "markup", path=source.path, content=other)
     if file_format == "text":
-        return _probe_text(config, storage, source)
+        return _probe_text(rows, storage, source)
     if is_delimited:
         _check_encoding(source, head)
     is_packed = wanted is not None and compression is not None
-    return _probe_schema(config, storage, source, field_names, b"" if is_packed else head)
+    return _probe_schema(rows, storage, source, field_names, b"" if is_packed else head)
 
 
 def format_of_name(name: str, named: bool) -> str | None:
@@ -140,7 +140,7 @@ def _first_block(storage: Storage, path: str, compression: str | None) -> bytes:
         return next((block for block in content if block), b"")
 
 
-def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
+def _probe_text(rows: RowSpec, storage: Storage, source: Source) -> Source:
     """Probe delimited text: its encoding, line ends, headers and first row."""
     try:
         with closing(_blocks(storage, source.path, source.compression)) as content:
@@ -154,22 +154,22 @@ def _probe_text(config: Config, storage: Storage, source: Source) -> Source:
             ending = lines.line_end(content)
         bom = first.startswith(lines.UTF8_BOM)
         with closing(_blocks(storage, source.path, source.compression)) as content:
-            header_end, headers, row = _first_row(lines.rows(content, ending), config.rows.text.header_lines, bom)
+            header_end, headers, row = _first_row(lines.rows(content, ending), rows.text.header_lines, bom)
     except CorruptStream as fault:
         raise error("damaged", path=source.path, why=fault) from None
-    split, names = config.rows.text.delimiter.split, config.rows.text.names
+    split, names = rows.text.delimiter.split, rows.text.names
     quotes = b'"' in first and ".csv" in source.name.lower()
     header = tuple(header_names(split(line)) for line in headers if line)
     head = head_of(data, ending)
-    last = next(filter(None, reversed(headers)), b"") if config.rows.text.header_check else b""
+    last = next(filter(None, reversed(headers)), b"") if rows.text.header_check else b""
     source = replace(source, ending=ending, bom=bom, header_end=header_end, header=header, header_line=last)
     source = replace(source, quotes=quotes, head=head)
     if row is None:
         return source
     fields = split(row)
     source = replace(source, width=len(fields))
-    names = _names_by_position(config, source, names)
-    if config.rows.text.header_check and not config.rows.text.header_lines and names:
+    names = _names_by_position(rows, source, names)
+    if rows.text.header_check and not rows.text.header_lines and names:
         _check_first_row(source, fields, names)
     schema = headerless_schema(len(fields), names)
     return replace(source, file_schema=FileSchema(schema, typed=False, named=len(names) == len(fields)))
@@ -222,25 +222,16 @@ def _csv_line_end(storage: Storage, source: Source, dialect: Dialect) -> str:
 
 
 def _probe_schema(
-    config: Config, storage: Storage, source: Source, field_names: tuple[str, ...], first: bytes
+    rows: RowSpec, storage: Storage, source: Source, field_names: tuple[str, ...], first: bytes
 ) -> Source:
     """Probe a file whose fields have names. first: bytes at the beginning of its uncompressed content, if known."""
     file_format, delimited = source.file_format, not FILE_FORMATS[source.file_format].typed
     if delimited:
-        _check_delimited(config, source)
-    called = [
-        field
-        for field in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
-        if isinstance(field, str)
-    ]
-    header = config.rows.text.header_lines > 0 or (
-        bool(called) and file_format == "csv"
-    )  # only a header has those names
-    dialect = Dialect(
-        config.rows.text.delimiter.literal or b",", config.rows.text.csv_null, header, config.rows.text.names
-    )
+        _check_delimited(rows, source)
+    header = rows.text.header_lines > 0 or (bool(rows.called) and file_format == "csv")  # only a header has those names
+    dialect = Dialect(rows.text.delimiter.literal or b",", rows.text.csv_null, header, rows.text.names)
     if file_format == "csv" and not file_names.is_data_file(source.name):  # runs write doubled quotes
-        dialect = replace(dialect, escape=config.rows.text.csv_escape)
+        dialect = replace(dialect, escape=rows.text.csv_escape)
 
     ending = lines.LF if delimited else ""
     if file_format == "csv" and b"\n" not in first:
@@ -258,7 +249,7 @@ def _probe_schema(
 
     try:
         file_schema, head = read(dialect)
-        if file_format == "csv" and config.rows.text.names and config.rows.text.header_check and not header:
+        if file_format == "csv" and rows.text.names and rows.text.header_check and not header:
             # A first row of names of fields is a header.
             with suppress(HeaderFault):  # a record with an empty value
                 with_header, _ = read(replace(dialect, header=True))
@@ -269,13 +260,11 @@ def _probe_schema(
     except (NotReadable, CorruptStream) as fault:
         raise error("damaged", path=source.path, why=fault) from None
     _check_names(source, file_schema)
-    names = config.rows.text.names or (field_names if file_format == "escaped" else ())
+    names = rows.text.names or (field_names if file_format == "escaped" else ())
     if delimited and names and not header and len(file_schema.schema):
-        file_schema = replace(file_schema, schema=_named(config, source, file_schema.schema, names), named=True)
+        file_schema = replace(file_schema, schema=_named(rows, source, file_schema.schema, names), named=True)
     header_line = head[: file_schema.header_end].removeprefix(lines.UTF8_BOM).strip(b"\r\n")
-    has_others = config.rows.text.header_check and not file_names.is_data_file(
-        source.name
-    )  # a run writes one header a file
+    has_others = rows.text.header_check and not file_names.is_data_file(source.name)  # a run writes one header a file
     return replace(
         source,
         file_schema=file_schema,
@@ -300,9 +289,9 @@ def _check_names(source: Source, file_schema: FileSchema) -> None:
         raise error("format", path=source.path, what=what, cure="have all lines end with LF, or with CR and LF")
 
 
-def _check_delimited(config: Config, source: Source) -> None:
+def _check_delimited(rows: RowSpec, source: Source) -> None:
     """Raise DataError where the delimiter or the number of headers does not suit CSV or escaped text."""
-    text, file_format = config.rows.text, source.file_format
+    text, file_format = rows.text, source.file_format
     literal = text.delimiter.literal
     title = {"csv": "CSV"}.get(file_format, file_format)
     if literal is None or len(literal) != 1:
@@ -322,15 +311,15 @@ def _check_delimited(config: Config, source: Source) -> None:
         raise error("format", path=source.path, what=what, cure="set it to 1 or 0")
 
 
-def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, ...]) -> Any:
+def _named(rows: RowSpec, source: Source, schema: Any, field_names: tuple[str, ...]) -> Any:
     """Return the schema (a pa.Schema) of a file without a header, its fields named by position.
 
     Raises DataError for another width.
     """
-    names = _names_by_position(config, replace(source, width=len(schema)), field_names)
+    names = _names_by_position(rows, replace(source, width=len(schema)), field_names)
     if len(schema) != len(names):
         what = f"its first row has {counted(len(schema), 'field')}"
-        if config.rows.text.names:
+        if rows.text.names:
             raise other_number_of_names(source.path, what, names, single=len(schema) == 1)
         what += f", and {MASTER} has {len(names)}: {', '.join(names)}"
         cure = f"set {setting('field.delim.regex')} to the delimiter of its fields"
@@ -343,15 +332,15 @@ def _named(config: Config, source: Source, schema: Any, field_names: tuple[str, 
     return pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
 
 
-def _names_by_position(config: Config, source: Source, field_names: tuple[str, ...]) -> tuple[str, ...]:
+def _names_by_position(rows: RowSpec, source: Source, field_names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the fields of a file without a header.
 
     A delete file may have the ID fields alone, and a row of the master may lack the op code.
     """
-    if has_ids_alone(config, source, len(field_names)):
-        return id_names(config, field_names)
-    if config.rows.ops.field is not None and source.width == len(field_names) - 1:
-        return tuple(name for position, name in enumerate(field_names) if config.rows.ops.field not in (position, name))
+    if has_ids_alone(rows, source, len(field_names)):
+        return id_names(rows.key, field_names)
+    if rows.ops.field is not None and source.width == len(field_names) - 1:
+        return tuple(name for position, name in enumerate(field_names) if rows.ops.field not in (position, name))
     return field_names
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mutator.config import Config
+from mutator.config.settings import Config, InputSpec, OutputSpec, RowSpec
 from mutator.dataset import manifest
 from mutator.dataset.directory import check_files, read_manifest
 from mutator.dataset.state import State
@@ -19,7 +19,7 @@ from mutator.errors.display import counted
 from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect import control_files
-from mutator.plan.inspect.avro_aliases import config_with_names, state_with_names, with_aliases
+from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
@@ -98,13 +98,14 @@ def survey_inputs(
     dataset: the feed is compared with the master, and has the files of a dataset, whose manifest this is. Raises
     ConfigError, DataError, StorageError or StateError, naming the path.
     """
-    survey = survey_master(_own_format(config, located_to_write(master)[1], tables), master)
+    inputs = _own_format(config.inputs, located_to_write(master)[1], tables)
+    survey = survey_master(replace(config, inputs=inputs), master)
     return survey_feed(config, survey, feed, tables, dataset)
 
 
-def _own_format(config: Config, master: str, tables: Sequence[TableInput]) -> Config:
-    """Return the configuration of a master, whose format is its own where it has the rows of a table in memory."""
-    return replace(config, inputs=replace(config.inputs, master_format=None)) if is_below(tables, master) else config
+def _own_format(inputs: InputSpec, master: str, tables: Sequence[TableInput]) -> InputSpec:
+    """Return the inputs of a run. The format of a master is its own where it has the rows of a table in memory."""
+    return replace(inputs, master_format=None) if is_below(tables, master) else inputs
 
 
 def survey_feed(
@@ -118,13 +119,14 @@ def survey_feed(
 
     tables, dataset: as for ``survey_inputs``, which names the errors, too.
     """
+    rows, inputs, output = config.rows, config.inputs, config.output
     master, known = survey.master_path, survey.state
     paths = tuple(absolute(path) for path in feed)
-    output = read_schema(config.output.schema) if config.output.schema is not None else None
-    named = _has_names(config, known)
+    wanted = read_schema(output.schema) if output.schema is not None else None
+    named = _has_names(rows, inputs, output, known)
     adopted = masters_below(master, survey.ignored)
     of_tables = {table.path for table in tables}
-    entries, ignored = feed_entries([path for path in paths if path not in of_tables], config.inputs.control_suffix)
+    entries, ignored = feed_entries([path for path in paths if path not in of_tables], inputs.control_suffix)
     entries |= feed_entries([path for path in paths if path in of_tables], None)[0]
     for path in entries:
         if path == master:
@@ -132,29 +134,30 @@ def survey_feed(
         if posixpath.dirname(path) == master:
             raise error("path.inside", path=path, role="feed", other_role="master", other=master)
     named = named or (known is not None and "fields" in known.spec["key"])
-    found = _probe_feed(config, entries, named, survey.field_names, tables)
+    found = _probe_feed(rows, inputs, entries, named, survey.field_names, tables)
     if not named and any(source.file_format != "text" for source in (*survey.master, *found)):
-        found = _probe_feed(config, entries, True, survey.field_names, tables)
+        found = _probe_feed(rows, inputs, entries, True, survey.field_names, tables)
         if known is None:
-            own = _own_format(config, master, tables)
-            survey = replace(survey, master=unmanaged_sources(own, storage_for(master), master, named=True)[0])
+            own = _own_format(inputs, master, tables)
+            survey = replace(survey, master=unmanaged_sources(rows, own, storage_for(master), master, named=True)[0])
     if tables:
         schemas = [Source(master, "", 0, file_schema=survey.dataset_schema)]
-        if output is not None:
-            schemas.insert(0, Source(output[0], "", 0, file_schema=output[1]))
-        known_master, found = with_tables(tables, schemas, survey.master, found, config.rows.key.ids)
+        if wanted is not None:
+            schemas.insert(0, Source(wanted[0], "", 0, file_schema=wanted[1]))
+        known_master, found = with_tables(tables, schemas, survey.master, found, rows.key.ids)
         survey = replace(survey, master=known_master)
-    wanted = None if output is None else output[1]
     if known is None:
-        adopted_as = _adopted(storage_for(master), master) if config.inputs.master_adopt else None
-        survey = replace(survey, master=with_path_fields(config, adopted_as, survey.master, found, wanted))
+        adopted_as = _adopted(storage_for(master), master) if inputs.master_adopt else None
+        survey = replace(
+            survey, master=with_path_fields(rows.key, adopted_as, survey.master, found, wanted and wanted[1])
+        )
     keeps_names = survey.versioned or survey.partitioned is not None
     if dataset is not None:
         found = as_dataset(known, survey.master, found, dataset.state)
-    both = with_aliases(survey.master, found, survey.dataset_schema, wanted, keeps_names=keeps_names)
+    both = with_aliases(survey.master, found, survey.dataset_schema, wanted and wanted[1], keeps_names=keeps_names)
     survey, found = replace(survey, master=both.master, dataset_schema=both.master_schema), list(both.feed)
     if both.names:
-        config = config_with_names(config, both.names)
+        rows = rows_with_names(rows, both.names)
         known = None if known is None else state_with_names(known, both.names)
         survey = replace(survey, state=known, names=both.names)
     merged = [] if known is None else [file.name for file in known.feed]
@@ -162,10 +165,10 @@ def survey_feed(
     _check_formats("feed", [source for source in found if not source.is_table], merged, otherwise)
     if survey.partitioned is None:
         _check_formats("master", survey.master)
-    check_headers(config, found, survey.master, known)
-    fresh, consumed, notes = split_consumed(config, known, found)
-    if config.inputs.control_suffix is not None:
-        control_files.check(config.inputs.control_suffix, [source for source in fresh if not source.is_table])
+    check_headers(rows, found, survey.master, known)
+    fresh, consumed, notes = split_consumed(rows.order, inputs, config.operation, known, found)
+    if inputs.control_suffix is not None:
+        control_files.check(inputs.control_suffix, [source for source in fresh if not source.is_table])
     return replace(
         survey,
         feed=fresh,
@@ -175,24 +178,23 @@ def survey_feed(
         notes=(
             *notes,
             *both.notes,
-            *sequence_notes(config, known, fresh, survey.master),
-            *_adoption_notes(survey, adopted, config.inputs.master_adopt),
+            *sequence_notes(rows.order, inputs, known, fresh, survey.master),
+            *_adoption_notes(survey, adopted, inputs.master_adopt),
         ),
-        output_schema=output,
+        output_schema=wanted,
     )
 
 
 def survey_master(config: Config, master: str) -> Survey:
     """Find and probe the files of a master; raises as ``survey_inputs`` does."""
     storage, master = located_to_write(master)
-    known = None if config.inputs.master_adopt else read_manifest(storage, master)
+    rows, inputs, operation = config.rows, config.inputs, config.operation
+    known = None if inputs.master_adopt else read_manifest(storage, master)
     if known is None:
-        sources, hidden = unmanaged_sources(config, storage, master, named=_has_names(config, None))
-        if (
-            config.inputs.master_adopt
-            and config.rows.order.by_file_name
-            and _has_other_sequences(config, storage, master)
-        ):
+        sources, hidden = unmanaged_sources(
+            rows, inputs, storage, master, named=_has_names(rows, inputs, config.output, None)
+        )
+        if inputs.master_adopt and rows.order.by_file_name and _has_other_sequences(rows, storage, master):
             sources = tuple(replace(source, sequence=None) for source in sources)
         return Survey(master, None, sources, ignored=hidden)
     partitioned = partitioned_master(master, known)
@@ -201,23 +203,19 @@ def survey_master(config: Config, master: str) -> Survey:
     else:
         check_directories(known, master)
         # If damaged files may be replaced, the merge compares their checksums.
-        lost = (
-            [part.path for part in known.parts()]
-            if config.operation.overwrites and config.operation.replace_damaged
-            else ()
-        )
+        lost = [part.path for part in known.parts()] if operation.overwrites and operation.replace_damaged else ()
         check_files(storage, master, known.parts(), storage.entries(master), lost)
         sources, tombstones = dataset_sources(master, known)
         survey = Survey(master, known, with_first_head(storage, sources), tombstones=tombstones)
     schema = dataset_schema(known, master)
-    return replace(survey, dataset_schema=schema, field_names=_feed_field_names(config.rows.ops.field, known, schema))
+    return replace(survey, dataset_schema=schema, field_names=_feed_field_names(rows.ops.field, known, schema))
 
 
-def _has_other_sequences(config: Config, storage: Storage, master: str) -> bool:
+def _has_other_sequences(rows: RowSpec, storage: Storage, master: str) -> bool:
     """Return whether the sequences in names of an adopted master are of another pattern than this run's."""
     known = _adopted(storage, master)
     order = {} if known is None else known.spec["order"]
-    return "pattern" in order and order["pattern"] != recorded(config.rows.order.pattern)
+    return "pattern" in order and order["pattern"] != recorded(rows.order.pattern)
 
 
 def _adopted(storage: Storage, master: str) -> State | None:
@@ -228,28 +226,28 @@ def _adopted(storage: Storage, master: str) -> State | None:
         return None
 
 
-def _has_names(config: Config, known: State | None) -> bool:
+def _has_names(rows: RowSpec, inputs: InputSpec, output: OutputSpec, known: State | None) -> bool:
     """Return whether fields have names in a run, so that .csv means CSV.
 
     ``field.names`` alone does not give names to a dataset of delimited text, whose manifest knows fields by position.
     """
-    fields = (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
-    formats = {config.inputs.master_format, config.inputs.feed_format, config.output.format} - {None, "text"}
-    if any(isinstance(field, str) for field in fields) or formats or config.output.schema or config.output.defaults:
+    formats = {inputs.master_format, inputs.feed_format, output.format} - {None, "text"}
+    if rows.called or formats or output.schema or output.defaults:
         return True
-    return bool(config.rows.text.names) and (known is None or known.spec["format"] != "text")
+    return bool(rows.text.names) and (known is None or known.spec["format"] != "text")
 
 
 def _probe_feed(
-    config: Config,
+    rows: RowSpec,
+    inputs: InputSpec,
     entries: Mapping[str, Entry],
     named: bool,
     field_names: tuple[str, ...],
     tables: Sequence[TableInput],
 ) -> list[Source]:
     def probe(path: str, entry: Entry) -> Source:
-        wanted = None if is_below(tables, path) else config.inputs.feed_format
-        return probe_file(config, storage_for(path), entry, wanted, named=named, field_names=field_names)
+        wanted = None if is_below(tables, path) else inputs.feed_format
+        return probe_file(rows, storage_for(path), entry, wanted, named=named, field_names=field_names)
 
     found = (probe(path, entry) for path, entry in entries.items())
     return list(with_few_heads(found))

@@ -13,16 +13,16 @@ from mutator.plan.mistakes.samples import samples_of
 
 def check_inputs(config: Config, survey: Survey) -> tuple[str, ...]:
     """Raise ConfigError or DataError for a mistake that the first rows show; return warnings of probable mistakes."""
-    check_roles(config, survey)
-    samples = samples_of(config, survey)
-    check_delimiters(config, survey.state, samples)
-    check_header_rows(config, samples)
-    check_op_codes(config, samples)
-    check_forgotten_op(config, survey)
-    check_partition_directories(config, survey)
+    check_roles(config.rows, survey)
+    samples = samples_of(config.rows, survey)
+    check_delimiters(config.rows, survey.state, samples)
+    check_header_rows(config.rows, samples)
+    check_op_codes(config.rows.ops, samples)
+    check_forgotten_op(config.rows.ops, config.operation, config.output, survey)
+    check_partition_directories(config.rows.key, config.inputs, survey)
     return (
-        *role_warnings(config, survey),
-        *order_warnings(config, survey, samples),
-        *id_warnings(config, survey, samples),
-        *backslash_warnings(config, samples),
+        *role_warnings(config.rows.ops, survey),
+        *order_warnings(config.rows.order, survey, samples),
+        *id_warnings(config.rows.key, survey, samples),
+        *backslash_warnings(config.given, samples),
     )

@@ -9,9 +9,9 @@ by default. Its ``\\"`` is a reject where quotes are doubled, but its ``\\\\`` w
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from mutator.config import Config
+from mutator.config.settings import KeySpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, quoted
@@ -28,23 +28,19 @@ _BACKSLASHES = re.compile(rb"\\+")
 _QUOTED = re.compile(rb'"[^"]*"')
 
 
-def check_delimiters(config: Config, known: State | None, samples: Sequence[Sample]) -> None:
+def check_delimiters(rows: RowSpec, known: State | None, samples: Sequence[Sample]) -> None:
     """Raise an error for a file whose rows have another delimiter than the configured one.
 
     ConfigError for a first run in which no file has the configured one, else DataError.
     known: the state of the master or table.
     """
-    if (
-        config.rows.text.count == 1
-        or len(config.rows.text.names) == 1
-        or (known is not None and known.spec.get("width") == 1)
-    ):
+    if rows.text.count == 1 or len(rows.text.names) == 1 or (known is not None and known.spec.get("width") == 1):
         return
-    delimiter = config.rows.text.delimiter
+    delimiter = rows.text.delimiter
     own = [sample for sample in samples if sample.source.part is None]  # a manifest has the delimiter of its files
     first = "width" if known is None else "format"
     for sample in own:
-        for name, text in _between_names(config, sample):
+        for name, text in _between_names(rows.key, sample):
             separates = f"{name} separates the names in its header, {quoted(sample.stored[0], 60)}"
             what = f"{setting('field.delim.regex')} is {delimiter.text!r}, but {separates}"
             raise _error(sample, what, f"use {option('field.delim.regex', text)}", first)
@@ -58,19 +54,19 @@ def check_delimiters(config: Config, known: State | None, samples: Sequence[Samp
             if not count or any(line.count(byte) != count for line in lines):
                 continue
             if not _may_be_in_ids(sample, samples, byte, count + 1):
-                rows = counted(len(sample.stored), "row")
+                stored = counted(len(sample.stored), "row")
                 what = (
                     f"{setting('field.delim.regex')} is {delimiter.text!r}, which does not occur in its first "
-                    f"{rows}, and each of them has {name} {counted(count, 'time')}"
+                    f"{stored}, and each of them has {name} {counted(count, 'time')}"
                 )
                 single = f"or, if a row is one field, the ID, {option('field.count', '1')}"
                 cure = f"use {option('field.delim.regex', text)}; {single}"
                 raise _error(sample, what, cure, first if len(without) == len(samples) else "format")
 
 
-def _between_names(config: Config, sample: Sample) -> Iterator[tuple[str, str]]:
+def _between_names(key: KeySpec, sample: Sample) -> Iterator[tuple[str, str]]:
     """Yield the name and the setting of a delimiter with which the header has the ID fields, if it has none of them."""
-    ids = {field.encode() for field in config.rows.key.ids if isinstance(field, str)}
+    ids = {field.encode() for field in key.ids if isinstance(field, str)}
     if len(sample.header) != 1 or not ids or sample.source.file_format == "text" or ids.intersection(sample.header[0]):
         return
     for byte, (name, text) in _GUARDED.items():
@@ -97,9 +93,9 @@ def _error(sample: Sample, what: str, cure: str, kind: str) -> MutatorError:
     return error(kind, what=what, cure=cure, **{where: sample.source.path})
 
 
-def backslash_warnings(config: Config, samples: Sequence[Sample]) -> Iterator[str]:
-    """Yield a warning on the first file with doubled backslashes, unless ``csv.escape`` says what they mean."""
-    if "csv.escape" in config.source.given:
+def backslash_warnings(given: Collection[str], samples: Sequence[Sample]) -> Iterator[str]:
+    """Yield a warning on the first file with doubled backslashes, unless ``csv.escape`` is given."""
+    if "csv.escape" in given:
         return
     for sample in samples:
         if sample.source.file_format != "csv" or sample.source.part is not None or is_data_file(sample.source.name):

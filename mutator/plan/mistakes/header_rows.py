@@ -8,7 +8,7 @@ if it has numbers and times where the rows have them, and nowhere else, or, with
 
 from collections.abc import Sequence
 
-from mutator.config import Config
+from mutator.config.settings import KeySpec, OpSpec, RowSpec
 from mutator.errors import MutatorError, error
 from mutator.errors.display import quoted_value
 from mutator.errors.parts import setting
@@ -22,27 +22,27 @@ from mutator.rules.header_lines import Line
 _MARKUP = (b"{", b"[", b"<")  # of JSON, XML and HTML
 
 
-def check_header_rows(config: Config, samples: Sequence[Sample]) -> None:
+def check_header_rows(rows: RowSpec, samples: Sequence[Sample]) -> None:
     """Raise DataError for a header that is read as a record, or a record that is read as a header."""
-    if not config.rows.text.header_check:
+    if not rows.text.header_check:
         return
     for sample in samples:
         if sample.side == "master" and is_data_file(sample.source.name):
             continue  # this program wrote it
         if sample.header:
-            _check_header(config, sample, samples)
+            _check_header(rows.key, sample, samples)
         # Otherwise the name of the order field is a reject.
-        elif config.rows.order.by_file_name or config.rows.order.type == "string":
-            _check_first_row(config, sample, samples)
+        elif rows.order.by_file_name or rows.order.type == "string":
+            _check_first_row(rows.ops, sample, samples)
 
 
-def check_lines_alone(config: Config, survey: Survey) -> None:
+def check_lines_alone(rows: RowSpec, survey: Survey) -> None:
     """Raise DataError for a feed file whose only lines are skipped as headers, and name no known field."""
     known: set[str] | None = None
     for source in survey.feed:
-        if source.width is not None or not source.header_line or len(source.header) < config.rows.text.header_lines:
+        if source.width is not None or not source.header_line or len(source.header) < rows.text.header_lines:
             continue
-        known = _known_names(config, survey) if known is None else known
+        known = _known_names(rows, survey) if known is None else known
         names = {name.lower() for line in source.header for name in line}
         if not known & names if known else source.header_line[:1] in _MARKUP:
             what = (
@@ -56,24 +56,23 @@ def check_lines_alone(config: Config, survey: Survey) -> None:
             raise error("format", path=source.path, what=what, cure=cure)
 
 
-def _known_names(config: Config, survey: Survey) -> set[str]:
+def _known_names(rows: RowSpec, survey: Survey) -> set[str]:
     """Return the names that fields have, in lower case: in the settings, in the master, and in files with rows."""
-    called = (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field, *config.rows.text.names)
     files = [one for one in (*survey.master, *survey.feed) if not one.is_header_alone]
     schemas = [survey.dataset_schema, *(one.file_schema for one in files)]
     names = [name for found in schemas if found is not None and found.named for name in found.schema.names]
     with_rows = [one.header for one in files if one.width is not None]
     names += [name for header in (*with_rows, recorded_header(survey.state)) for line in header for name in line]
-    return {name.lower() for name in (*names, *called) if isinstance(name, str)}
+    return {name.lower() for name in (*names, *rows.called, *rows.text.names)}
 
 
-def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
+def _check_first_row(ops: OpSpec, sample: Sample, samples: Sequence[Sample]) -> None:
     """Raise DataError for a header that is read as a record."""
     if not sample.rows:
         return
     first = sample.rows[0]
     line = Line.above(first, sample.rows[1:])
-    if not line.may_be_names or _has_op_code(config, sample) or _has_usual_id(sample, samples):
+    if not line.may_be_names or _has_op_code(ops, sample) or _has_usual_id(sample, samples):
         return
     if line.contrasts:
         at = line.contrasts[0]
@@ -90,11 +89,9 @@ def _check_first_row(config: Config, sample: Sample, samples: Sequence[Sample]) 
     )
 
 
-def _has_op_code(config: Config, sample: Sample) -> bool:
+def _has_op_code(ops: OpSpec, sample: Sample) -> bool:
     """Return whether the first row has an op code that the configuration names."""
-    return not (config.rows.ops.deletes | (config.rows.ops.upserts or set())).isdisjoint(
-        sample.column(sample.positions.op)[:1]
-    )
+    return not (ops.deletes | (ops.upserts or set())).isdisjoint(sample.column(sample.positions.op)[:1])
 
 
 def _has_usual_id(sample: Sample, samples: Sequence[Sample]) -> bool:
@@ -122,9 +119,9 @@ def _ids_of_others(sample: Sample, samples: Sequence[Sample]) -> list[Row]:
     return [row for other in samples if other is not sample for row in other.ids]
 
 
-def _check_header(config: Config, sample: Sample, samples: Sequence[Sample]) -> None:
+def _check_header(key: KeySpec, sample: Sample, samples: Sequence[Sample]) -> None:
     """Raise DataError for a record that is read as a header. A line with the names of all ID fields is a header."""
-    called = {one for one in config.rows.key.ids if isinstance(one, str)}
+    called = {one for one in key.ids if isinstance(one, str)}
     if called and any(called <= set(map(plain_text, line)) for line in sample.header):
         return
     lines = [Line(line, _rows_like(line, sample, samples)) for line in sample.header]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from unicodedata import is_normalized
 
-from mutator.config import Config
+from mutator.config.settings import KeySpec
 from mutator.errors.display import key_text, value_in_quotes
 from mutator.errors.parts import MASTER
 from mutator.plan.inspect.first_rows import FILES
@@ -46,7 +46,7 @@ _TRAITS: Mapping[str, Callable[[bytes], bool]] = {
 }
 
 
-def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
+def id_warnings(key: KeySpec, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield a warning if IDs of the feed are probably those of the master in another form.
 
     IDs of other types than text have one form, to which those of the feed are converted.
@@ -56,10 +56,7 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
         return
     master, feed = (
         list(dict.fromkeys([*(row for sample in samples if sample.side == side for row in sample.ids), *typed]))
-        for side, typed in (
-            ("master", _typed_ids(config, survey.master)),
-            ("feed", _typed_ids(config, survey.feed)),
-        )
+        for side, typed in (("master", _typed_ids(key, survey.master)), ("feed", _typed_ids(key, survey.feed)))
     )
     normal_in_master, normal_in_feed = _by_normal_form(master), _by_normal_form(feed)
     if normal_in_master is None or normal_in_feed is None:
@@ -75,10 +72,10 @@ def id_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> It
         yield from _trait_warnings([row[number] for row in master], [row[number] for row in feed])
 
 
-def _typed_ids(config: Config, sources: Sequence[Source]) -> Iterator[Row]:
+def _typed_ids(key: KeySpec, sources: Sequence[Source]) -> Iterator[Row]:
     """Yield the first IDs of tables and of small typed files whose ID fields are all text."""
     small = [source for source in sources[:FILES] if source.bytes <= _TYPED_BYTES]
-    for _, rows in typed_texts(small, config.rows.key.ids):
+    for _, rows in typed_texts(small, key.ids):
         yield from rows
 
 

@@ -8,7 +8,7 @@ its cure.
 from collections import Counter
 from collections.abc import Sequence
 
-from mutator.config import Config
+from mutator.config.settings import OperationSpec, OpSpec, OutputSpec
 from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.plan.inspect.first_rows import FILES, first_rows
@@ -25,41 +25,37 @@ from mutator.rules.op_codes import (
 )
 
 
-def check_op_codes(config: Config, samples: Sequence[Sample]) -> None:
+def check_op_codes(ops: OpSpec, samples: Sequence[Sample]) -> None:
     """Raise ConfigError if another field has the delete codes, and the op code field has neither them nor usual codes.
 
     With ``upsert.op.code`` the codes are known, and every other value is a reject.
     """
     feed = [sample for sample in samples if sample.side == "feed" and sample.positions.op is not None]
-    field = config.rows.ops.field if named_like_op_codes(str(config.rows.ops.field)) else None
+    field = ops.field if named_like_op_codes(str(ops.field)) else None
     values = CodeFacts.of((value for sample in feed for value in sample.column(sample.positions.op)), field)
-    if config.rows.ops.upserts is not None or config.rows.ops.deletes & values.counts.keys() or values.are_usual:
+    if ops.upserts is not None or ops.deletes & values.counts.keys() or values.are_usual:
         return
     first = feed[0]
     for position in range(first.source.width or 0):
         if position in (first.positions.op, first.positions.order, *(first.positions.ids or ())):
             continue
         codes = Counter(value for sample in feed for value in sample.column(position))
-        if (
-            config.rows.ops.deletes & codes.keys()
-            and len(codes) > 1
-            and all(map(is_op_code, codes.keys() - config.rows.ops.deletes))
-        ):
+        if ops.deletes & codes.keys() and len(codes) > 1 and all(map(is_op_code, codes.keys() - ops.deletes)):
             schema = first.source.file_schema
-            is_name = isinstance(config.rows.ops.field, str) and schema is not None
+            is_name = isinstance(ops.field, str) and schema is not None
             name = schema.schema.names[position] if is_name and schema is not None else position
             shown = counted_codes(values.counts), counted_codes(codes)
             what = f"the field has {shown[0]} in the first rows, and field {name} has {shown[1]}"
-            now, wanted = (setting(f"op.code.field.ordinal={one}") for one in (config.rows.ops.field, name))
+            now, wanted = (setting(f"op.code.field.ordinal={one}") for one in (ops.field, name))
             raise error("width", where=now, what=what, cure=f"set {wanted}")
 
 
-def check_forgotten_op(config: Config, survey: Survey) -> None:
+def check_forgotten_op(ops: OpSpec, operation: OperationSpec, output: OutputSpec, survey: Survey) -> None:
     """Raise ConfigError for a new field with op codes or delete marks. Only rows of files with new fields are read."""
-    if config.rows.ops.field is not None or config.operation.full or config.output.schema is not None:
+    if ops.field is not None or operation.full or output.schema is not None:
         return
     known = _fields_of_master(survey)
-    expected = {*known, *config.output.removed_fields, *config.output.defaults}
+    expected = {*known, *output.removed_fields, *output.defaults}
     for source in survey.feed[:FILES] if known else ():
         schema = source.file_schema
         if schema is None or not schema.named or expected >= set(schema.schema.names):
@@ -74,7 +70,7 @@ def check_forgotten_op(config: Config, survey: Survey) -> None:
                 cure += " and " + setting("delete.when='not null'")
             elif not deletes:
                 continue
-            elif not deletes <= config.rows.ops.deletes:
+            elif not deletes <= ops.deletes:
                 cure += f" and {setting(f'delete_codes={listed_codes(deletes)}')}"
             shown = counted_codes(codes.counts)
             raise error("op.forgotten", path=source.shown_path, field=name, codes=shown, cure=cure)

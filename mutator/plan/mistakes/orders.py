@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import OrderSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import quoted_value
@@ -27,41 +27,41 @@ _TYPED_FILES = 16  # of a side, whose first rows are read
 _MERGED = 5  # names of merged files that new ones are compared with, the last ones: each run would compare them all
 
 
-def order_warnings(config: Config, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
+def order_warnings(order: OrderSpec, survey: Survey, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield warnings on order values. Raises ConfigError for numbers that are compared as text by default."""
     known = survey.state
     by_file = [(sample.source, [*filter(None, sample.column(sample.positions.order))]) for sample in samples]
-    if config.rows.order.type == "string" and config.rows.order.field is not None:
+    if order.type == "string" and order.field is not None:
         for sources in (survey.master[:_TYPED_FILES], survey.feed[:_TYPED_FILES]):
-            for source, rows in typed_texts(sources, [config.rows.order.field]):
+            for source, rows in typed_texts(sources, [order.field]):
                 by_file.append((source, [value for (value,) in rows if value]))
     found = [(source, Facts(values)) for source, values in by_file if values]
     every = Facts([value for _, facts in found for value in facts.values])
     if not found:
         return
-    if config.rows.order.type == "string":
-        yield from _text_warnings(config, known, every)
+    if order.type == "string":
+        yield from _text_warnings(order, known, every)
         yield from _other_form("form", found)
-    elif config.rows.order.type == "timestamp":
+    elif order.type == "timestamp":
         yield from _zone_warnings(every)
-    elif config.rows.order.type in ("long", "decimal"):
+    elif order.type in ("long", "decimal"):
         yield from _other_form("unit", found)
 
 
-def highest_order(config: Config, order_type: str) -> Any:
+def highest_order(order: OrderSpec, order_type: str) -> Any:
     """Return the value of ``order.max``, None without it. Raises ConfigError for one of another type."""
-    if config.rows.order.maximum is None:
+    if order.maximum is None:
         return None
     try:
-        return ORDER_TYPES[order_type][0](config.rows.order.maximum.encode("utf-8", "surrogateescape"))
+        return ORDER_TYPES[order_type][0](order.maximum.encode("utf-8", "surrogateescape"))
     except ValueError as fault:
-        what = f"'{config.rows.order.maximum}' {fault}"
+        what = f"'{order.maximum}' {fault}"
         raise error(
             "width", where=setting("order.max"), what=what, cure=f"write it as the {order_type} that order values are"
         ) from None
 
 
-def _text_warnings(config: Config, known: State | None, facts: Facts) -> Iterator[str]:
+def _text_warnings(order: OrderSpec, known: State | None, facts: Facts) -> Iterator[str]:
     """Yield a warning if numbers or times are in another order as text. Raises ConfigError for them.
 
     An explicit ``temporal.ordering.field.type=string`` confirms the order of numbers as text, and a manifest has
@@ -70,36 +70,36 @@ def _text_warnings(config: Config, known: State | None, facts: Facts) -> Iterato
     if facts.form == "numbers":
         if pair := _misplaced(facts, "decimal"):
             what = f"order values are compared as text, and all in the first rows are numbers: {pair}"
-            if known is None and not config.rows.order.stated:
+            if known is None and not order.stated:
                 cure = f"set {setting('temporal.ordering.field.type=long')} or decimal, or, if text is meant, string"
                 raise error("width", where=setting("temporal.ordering.field.numeric=false"), what=what, cure=cure)
             yield f"{what}; {setting('temporal.ordering.field.type=long')} or decimal compares numbers"
     elif facts.form == "timestamps":
         cure = f"set {setting('temporal.ordering.field.type=timestamp')}"
         pair = _misplaced(facts, "timestamp")
-        yield from _wrong_order(config, known, "timestamps of several forms", pair, cure)
+        yield from _wrong_order(order, known, "timestamps of several forms", pair, cure)
     elif found := out_of_order(facts.present, datetime.now(UTC).year):
         form, one, other = found
         pair = f"{quoted_value(one.encode())} is compared with {quoted_value(other.encode())} letter by letter"
         if one == other:
             pair = f"in the order of text, values such as {quoted_value(one.encode())} do not follow each other in time"
         cure = "have them delivered as numbers or in ISO 8601, as in 2026-01-31T22:15:00Z"
-        yield from _wrong_order(config, known, form, pair, cure)
+        yield from _wrong_order(order, known, form, pair, cure)
 
 
-def _wrong_order(config: Config, known: State | None, form: str, pair: str, cure: str) -> Iterator[str]:
+def _wrong_order(order: OrderSpec, known: State | None, form: str, pair: str, cure: str) -> Iterator[str]:
     """Raise ConfigError where the order of text is wrong; yield a warning where a manifest has decided the type.
 
     pair: two values that show it; "" without any.
     """
-    if not pair or not config.rows.order.check:
+    if not pair or not order.check:
         return
     what = f"order values are compared as text, and all in the first rows are {form}: {pair}"
     if known is not None:
         yield f"{what}; {setting('order.check=false')} says that the order of text is meant"
         return
     cure = f"{cure}; or, if the order of text is meant, set {setting('order.check=false')}"
-    raise error("width", where=setting(f"temporal.ordering.field.type={config.rows.order.type}"), what=what, cure=cure)
+    raise error("width", where=setting(f"temporal.ordering.field.type={order.type}"), what=what, cure=cure)
 
 
 def _misplaced(facts: Facts, order_type: str) -> str:
@@ -136,14 +136,14 @@ def _other_form(name: str, by_file: Sequence[tuple[Source, Facts]]) -> Iterator[
         )
 
 
-def check_sequences(config: Config, survey: Survey) -> None:
+def check_sequences(rows: RowSpec, survey: Survey) -> None:
     """Raise DataError for names of feed files without a sequence, and for names that contradict each other.
 
     Names of files that were merged before count, too.
     """
-    check_each(partial(_check_sequence, config), survey.feed)
+    check_each(partial(_check_sequence, rows.order), survey.feed)
     order = {} if survey.state is None else survey.state.spec["order"]
-    if config.rows.order.pattern is not None or order.get("pattern") is not None:  # the last is a conflict of its own
+    if rows.order.pattern is not None or order.get("pattern") is not None:  # the last is a conflict of its own
         return
     merged = [part.name for part in survey.state.feed[-_MERGED:]] if survey.state is not None else []
     found = contradiction([*(source.name for source in survey.feed), *merged])
@@ -161,9 +161,9 @@ def check_sequences(config: Config, survey: Survey) -> None:
         raise error("sequence.contradicts", why=why, cure=cure)
 
 
-def _check_sequence(config: Config, source: Source) -> None:
+def _check_sequence(order: OrderSpec, source: Source) -> None:
     if source.sequence is None:
         where = "digits after the last '_' of the stem, as in ups_prod_1427761080.txt"
-        if config.rows.order.pattern is not None:
-            where = f"none that {setting(f'sequence.pattern={config.rows.order.pattern.text}')} finds"
+        if order.pattern is not None:
+            where = f"none that {setting(f'sequence.pattern={order.pattern.text}')} finds"
         raise error("sequence.missing", path=source.path, where=where)

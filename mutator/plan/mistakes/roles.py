@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import InputSpec, KeySpec, OpSpec, RowSpec
 from mutator.dataset import manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
@@ -30,7 +30,7 @@ _OF_MASTERS = frozenset(("master", "base", "snapshot", "full"))
 _OF_FEEDS = frozenset(("feed", "incr", "incremental", "increment", "delta", "updates", "changes", "mutations"))
 
 
-def check_roles(config: Config, survey: Survey) -> None:
+def check_roles(rows: RowSpec, survey: Survey) -> None:
     """Raise ConfigError if master and feed are probably swapped."""
     if survey.state is not None or not survey.master:
         return  # it was the master of an earlier run, or there is nothing to be taken for it
@@ -48,15 +48,15 @@ def check_roles(config: Config, survey: Survey) -> None:
             f"which {path} is not",
             f"; or, to merge its rows as a feed, name its files ({files})",
         )
-    op = config.rows.ops.field
-    if op is not None and _has_op_alone(config, survey):
+    op = rows.ops.field
+    if op is not None and _has_op_alone(rows, survey):
         raise _swapped(
             survey,
             f"{path}: its rows have the op code ({setting(f'op.code.field.ordinal={op}')}), and those of "
             "the feed do not",
         )
     if (
-        config.rows.order.by_file_name
+        rows.order.by_file_name
         and _feed_has_no_sequences(survey)
         and all(one.sequence is not None for one in survey.master)
     ):
@@ -68,21 +68,21 @@ def check_roles(config: Config, survey: Survey) -> None:
         )
 
 
-def _deletes_in_master(config: Config, survey: Survey) -> list[Source]:
+def _deletes_in_master(ops: OpSpec, survey: Survey) -> list[Source]:
     """Return the files of a master that have names of delete files, if no feed file has."""
-    if any(is_delete_source(config, source) for source in survey.feed):
+    if any(is_delete_source(ops, source) for source in survey.feed):
         return []
-    return [source for source in survey.master if is_delete_source(config, source)]
+    return [source for source in survey.master if is_delete_source(ops, source)]
 
 
 def _feed_has_no_sequences(survey: Survey) -> bool:
     return bool(survey.feed) and all(source.sequence is None for source in survey.feed)
 
 
-def role_warnings(config: Config, survey: Survey) -> Iterator[str]:
+def role_warnings(ops: OpSpec, survey: Survey) -> Iterator[str]:
     """Yield warnings on a master with delete files or of a bridge, and on a feed that is a master."""
     if survey.state is None and survey.master:
-        if deletes := _deletes_in_master(config, survey):
+        if deletes := _deletes_in_master(ops, survey):
             shown = file_names.first_few([source.name for source in deletes])
             yield (
                 f"{shown}: in the master, with the name of a delete file: its rows are read "
@@ -108,9 +108,9 @@ def _datasets_in_feed(survey: Survey) -> list[str]:
     return [without_secrets(above) for above, path in paths if storage_for(path).stat(path) is not None]
 
 
-def _has_op_alone(config: Config, survey: Survey) -> bool:
+def _has_op_alone(rows: RowSpec, survey: Survey) -> bool:
     """Return whether the rows of the master have one more field than those of the feed, the op code."""
-    op, names = config.rows.ops.field, config.rows.text.names
+    op, names = rows.ops.field, rows.text.names
     feed = [source for source in survey.feed if source.width is not None]
     if all(one.file_format == "text" for one in (*survey.master, *feed)):
         master_widths, feed_widths = _widths(survey.master), _widths(feed)
@@ -132,12 +132,12 @@ def _swapped(survey: Survey, what: str, otherwise: str = "") -> MutatorError:
     return error("roles.swapped", what=what, master=without_secrets(survey.master_path), feed=feed, otherwise=otherwise)
 
 
-def check_partition_directories(config: Config, survey: Survey) -> None:
+def check_partition_directories(key: KeySpec, inputs: InputSpec, survey: Survey) -> None:
     """Raise ConfigError for directories of the master with other fields or values than its rows have.
 
     The first rows of some files are compared, in formats with names for fields.
     """
-    fields = config.rows.key.partitions
+    fields = key.partitions
     if not fields or survey.state is not None:
         return
     in_feed = {
@@ -157,12 +157,12 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
                 what = (
                     f"the rows of {MASTER} lack field {name}, which is in the names of its directories alone, and the"
                 )
-                raise _partition_error(config, survey, directory, f"{what} feed has it")
-        if config.inputs.master_adopt:  # to partition it anew, for example
+                raise _partition_error(key, survey, directory, f"{what} feed has it")
+        if inputs.master_adopt:  # to partition it anew, for example
             continue
         if [name.lower() for name, _ in values] != [field.name.lower() for field in fields]:
             raise _partition_error(
-                config, survey, directory, f"its fields are not {', '.join(field.name for field in fields)}"
+                key, survey, directory, f"its fields are not {', '.join(field.name for field in fields)}"
             )
         in_path = {name for name, _ in source.in_path}  # whose values are those of the directory, however written
         compared = [place for place, field in enumerate(fields) if field.source not in in_path]
@@ -176,7 +176,7 @@ def check_partition_directories(config: Config, survey: Survey) -> None:
         found = partition_rows(own, [exact_text(one) if typed else one.cast(pa.large_binary()) for one in columns])
         for code in found.codes.tolist():
             if code >= 0 and _plain(values_of(found.names[code])) != _plain([values[place] for place in compared]):
-                raise _partition_error(config, survey, directory, f"it has a row of {found.names[code]}")
+                raise _partition_error(key, survey, directory, f"it has a row of {found.names[code]}")
 
 
 def _plain(values: Sequence[tuple[str, str | None]]) -> list[str | None]:
@@ -193,6 +193,6 @@ def _directory(survey: Survey, source: Source) -> str | None:
         return None
 
 
-def _partition_error(config: Config, survey: Survey, directory: str, why: str) -> MutatorError:
-    shown = ",".join(dict.fromkeys(field.name for field in config.rows.key.partitions))
+def _partition_error(key: KeySpec, survey: Survey, directory: str, why: str) -> MutatorError:
+    shown = ",".join(dict.fromkeys(field.name for field in key.partitions))
     return error("partition.directories", path=survey.master_path, fields=shown, directory=directory, why=why)

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from pyarrow import types
 
-from mutator.config import Config
+from mutator.config.settings import OpSpec, RowSpec, TextSpec
 from mutator.formats.content import NotReadable, Window
 from mutator.formats.files import lines
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -72,17 +72,17 @@ class _Head:
         return io.BytesIO(self._data)
 
 
-def samples_of(config: Config, survey: Survey) -> tuple[Sample, ...]:
+def samples_of(rows: RowSpec, survey: Survey) -> tuple[Sample, ...]:
     """Return samples of the delimited files of a run, the master's first; of some files if there are many."""
-    widths, names = _Widths.of(config, survey), _feed_names(config, survey)
+    widths, names = _widths(rows.ops, survey), _feed_names(rows.text, survey)
     samples = []
     for side, sources in (("master", _sampled_master(survey)), ("feed", survey.feed)):
         for source in sources[:FILES]:
-            stored, header, rows = _read(config, source)
+            stored, header, read = _read(rows.text, source)
             if stored:
-                positions = _positions(config, side, source, names, widths)
-                ids_alone = side == "feed" and may_have_ids_alone(config, source)
-                samples.append(Sample(source, side, stored, header, rows, positions, ids_alone))
+                positions = _positions(rows, side, source, names, widths)
+                ids_alone = side == "feed" and may_have_ids_alone(rows, source)
+                samples.append(Sample(source, side, stored, header, read, positions, ids_alone))
     return tuple(samples)
 
 
@@ -120,7 +120,7 @@ def _sampled_master(survey: Survey) -> list[Source]:
     return [replace(source, dialect=stored_dialect(source.stored or spec, source.dialect)) for source in found]
 
 
-def _read(config: Config, source: Source) -> tuple[tuple[bytes, ...], tuple[Row, ...], tuple[Row, ...]]:
+def _read(text: TextSpec, source: Source) -> tuple[tuple[bytes, ...], tuple[Row, ...], tuple[Row, ...]]:
     """Return the first lines, header lines and rows of a file."""
     file_format, data = source.file_format, source.head
     if not data or FILE_FORMATS[file_format].typed:
@@ -131,7 +131,7 @@ def _read(config: Config, source: Source) -> tuple[tuple[bytes, ...], tuple[Row,
     stored = tuple(line for _, line in found[:_ROWS] if line)
     if file_format != "text":
         return stored, *_rows_of_schema(source, _Head(data, source.window()))
-    split = config.rows.text.delimiter.split
+    split = text.delimiter.split
     header = tuple(tuple(split(line)) for at, line in found if line and at < source.header_end)
     rows = [line for at, line in found if line and at >= source.header_end][:_ROWS]
     return stored, header, tuple(tuple(split(line)) for line in rows)
@@ -152,10 +152,10 @@ def _rows_of_schema(source: Source, head: _Head) -> tuple[tuple[Row, ...], tuple
     return header, tuple(rows[:_ROWS])
 
 
-def _feed_names(config: Config, survey: Survey) -> Sequence[str]:
+def _feed_names(text: TextSpec, survey: Survey) -> Sequence[str]:
     """Return the names of the fields of a feed row; none where they are known by position alone."""
-    if config.rows.text.names or survey.field_names:
-        return config.rows.text.names or survey.field_names
+    if text.names or survey.field_names:
+        return text.names or survey.field_names
     named = [one.file_schema for one in survey.feed if one.file_schema is not None and one.file_schema.named]
     return max((tuple(one.schema.names) for one in named), key=len, default=())
 
@@ -168,26 +168,27 @@ class _Widths:
     master: int
     op_in_master: bool  # its rows have the op code
 
-    @classmethod
-    def of(cls, config: Config, survey: Survey) -> _Widths:
-        feed = max((source.width or 0 for source in survey.feed), default=0)
-        master = max((source.width or 0 for source in survey.master), default=0)
-        known = survey.state
-        if known is None:
-            has_op = config.rows.ops.in_master if config.rows.ops.in_master is not None else master >= feed
-            return cls(feed, master, has_op)
-        recorded = known.spec.get("width")
-        return cls(feed, recorded if isinstance(recorded, int) else master, known.spec["op code"] is not None)
+
+def _widths(ops: OpSpec, survey: Survey) -> _Widths:
+    """Return the numbers of fields of whole rows of both sides."""
+    feed = max((source.width or 0 for source in survey.feed), default=0)
+    master = max((source.width or 0 for source in survey.master), default=0)
+    known = survey.state
+    if known is None:
+        has_op = ops.in_master if ops.in_master is not None else master >= feed
+        return _Widths(feed, master, has_op)
+    recorded = known.spec.get("width")
+    return _Widths(feed, recorded if isinstance(recorded, int) else master, known.spec["op code"] is not None)
 
 
-def _positions(config: Config, side: str, source: Source, names: Sequence[str], widths: _Widths) -> Positions:
+def _positions(rows: RowSpec, side: str, source: Source, names: Sequence[str], widths: _Widths) -> Positions:
     """Return the positions of the fields in the rows of a file. names: of a feed row."""
     whole = max(widths.feed, widths.master)
-    if side == "feed" and may_have_ids_alone(config, source) and source.width == len(config.rows.key.ids) < whole:
+    if side == "feed" and may_have_ids_alone(rows, source) and source.width == len(rows.key.ids) < whole:
         return Positions(tuple(range(source.width)), None, None)
     schema = source.file_schema
     named = list(schema.schema.names) if schema is not None and schema.named else None
-    cut = config.rows.ops.field if side == "master" and not widths.op_in_master else None
+    cut = rows.ops.field if side == "master" and not widths.op_in_master else None
 
     def position(one: Any) -> int | None:
         if named is not None and (isinstance(one, str) or one < len(names)):
@@ -199,9 +200,9 @@ def _positions(config: Config, side: str, source: Source, names: Sequence[str], 
             return one - 1 if one > cut else None
         return one
 
-    ids = [position(one) for one in config.rows.key.ids]
+    ids = [position(one) for one in rows.key.ids]
     return Positions(
         None if None in ids else tuple(one for one in ids if one is not None),
-        None if config.rows.order.field is None else position(config.rows.order.field),
-        None if config.rows.ops.field is None else position(config.rows.ops.field),
+        None if rows.order.field is None else position(rows.order.field),
+        None if rows.ops.field is None else position(rows.ops.field),
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator.config import Config, parse
+from mutator.config.settings import Config, KeySpec, RowSpec, TextSpec
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
 from mutator.errors import error
@@ -81,17 +81,12 @@ def find_inputs(
     delimiter: the one that the user has set. formats: side to the file format that the user has set. Raises
     ConfigError, DataError, StorageError or StateError with the path.
     """
-    config = parse({"id.field.ordinals": "0"})
-    config = (
-        config
-        if delimiter is None
-        else replace(config, rows=replace(config.rows, text=replace(config.rows.text, delimiter=delimiter)))
-    )
+    rows = RowSpec(KeySpec((0,)), text=TextSpec() if delimiter is None else TextSpec(delimiter))
     suffix, entries = _feed_entries([absolute(path) for path in feed])
-    feed_side = _side(config, ", ".join(map(without_secrets, feed)), "", list(entries.values()), formats["feed"])
+    feed_side = _side(rows, ", ".join(map(without_secrets, feed)), "", list(entries.values()), formats["feed"])
     master_side, known = None, None
     if master is not None:
-        master_side, known = _master(config, master, formats["master"])
+        master_side, known = _master(rows, master, formats["master"])
     _check_apart(feed_side, master_side)
     if not any(source.bytes for source in (*feed_side.sources, *(master_side.sources if master_side else ()))):
         raise error("init.empty", path=feed_side.given)
@@ -149,13 +144,13 @@ def _stems(path: str) -> Iterator[str]:
         yield path
 
 
-def _side(config: Config, given: str, path: str, entries: Sequence[Entry], wanted: str | None) -> Side:
+def _side(rows: RowSpec, given: str, path: str, entries: Sequence[Entry], wanted: str | None) -> Side:
     delimited = wanted if wanted is not None and not FILE_FORMATS[wanted].typed else None
     # Delimited files of any format are lines until their delimiter is known.
     wanted = wanted if delimited is None else "text"
     entries = sorted(entries, key=lambda entry: (os.fsencode(entry.name), os.fsencode(entry.path)))
     sources = [
-        probe_file(config, storage_for(entry.path), entry, wanted, named=False) for entry in _spread(entries, FILES)
+        probe_file(rows, storage_for(entry.path), entry, wanted, named=False) for entry in _spread(entries, FILES)
     ]
     return Side(given, path, tuple(sources), len(entries), sum(entry.bytes for entry in entries), delimited)
 
@@ -167,7 +162,7 @@ def _spread(entries: Sequence[Entry], most: int) -> list[Entry]:
     return [entries[number * (len(entries) - 1) // (most - 1)] for number in range(most)]
 
 
-def _master(config: Config, master: str, wanted: str | None) -> tuple[Side, State | None]:
+def _master(rows: RowSpec, master: str, wanted: str | None) -> tuple[Side, State | None]:
     storage, path = located(master)
     entry = storage.stat(path)
     if entry is None:
@@ -181,7 +176,7 @@ def _master(config: Config, master: str, wanted: str | None) -> tuple[Side, Stat
     entries = visible(entries_below(storage, path))[0] if entry.type == "directory" else [entry]
     for part in entries:
         check_entry(part, "move its files up, or into directories of partitions such as store_id=12/")
-    return _side(config, master, path, entries, wanted), None
+    return _side(rows, master, path, entries, wanted), None
 
 
 def _with_dialect(source: Source, known: State) -> Source:
@@ -221,8 +216,9 @@ def read_tables(given: GivenInputs, config: Config, *, named: bool) -> tuple[lis
     named: fields have names, so that .csv means CSV. Fields are names, or ordinals in the file; field.names does not
     count where no file has names, because a row of the master may lack the op code.
     """
+    rows, inputs = config.rows, config.inputs
     if given.nameless:
-        config = replace(config, rows=replace(config.rows, text=replace(config.rows.text, names=())))
+        rows = replace(rows, text=replace(rows.text, names=()))
     master = given.master.sources if given.master is not None else ()
     headers: dict[str, tuple[bytes, ...] | None] = {}
     if given.dialect is not None and given.dialect.unusable_names is None:
@@ -232,22 +228,15 @@ def read_tables(given: GivenInputs, config: Config, *, named: bool) -> tuple[lis
         source.path: {path[0]: name for path, name in source.renamed if len(path) == 1}
         for source in (*both.master, *both.feed)
     }
+    below = given.master.path if given.master else ""
     return (
-        _tables(
-            config,
-            master,
-            config.inputs.master_format,
-            headers,
-            named,
-            given.master.path if given.master else "",
-            renamed,
-        ),
-        _tables(config, given.feed.sources, config.inputs.feed_format, headers, named, "", renamed),
+        _tables(rows, master, inputs.master_format, headers, named, below, renamed),
+        _tables(rows, given.feed.sources, inputs.feed_format, headers, named, "", renamed),
     )
 
 
 def _tables(
-    config: Config,
+    rows: RowSpec,
     sources: Iterable[Source],
     wanted: str | None,
     headers: Mapping[str, tuple[bytes, ...] | None],
@@ -257,21 +246,21 @@ def _tables(
 ) -> list[SampleTable]:
     tables = []
     left = _SIDE_ROWS
-    unchecked = replace(config, rows=replace(config.rows, text=replace(config.rows.text, header_check=False)))
+    unchecked = replace(rows, text=replace(rows.text, header_check=False))
     for source in sources:
         names = headers.get(source.path)
         if source.part is None and not FILE_FORMATS[source.file_format].typed:
             entry = Entry(source.path, source.name, source.bytes, "file")
-            how = unchecked if names is None else config
+            how = unchecked if names is None else rows
             source = probe_file(how, storage_for(source.path), entry, wanted, named=named)
             if is_data_file(source.name) and source.file_format == "text":
                 source = replace(source, header_end=0)
-        split = config.rows.text.delimiter.split if source.file_format == "text" else None
-        rows = first_rows(source, split, min(_ROWS, left), _BYTES)
-        left = max(left - rows.count, 1000)
+        split = rows.text.delimiter.split if source.file_format == "text" else None
+        first = first_rows(source, split, min(_ROWS, left), _BYTES)
+        left = max(left - first.count, 1000)
         directory = posixpath.dirname(source.path.removeprefix(base).lstrip("/")) if base else ""
         of_text = names if source.file_format == "text" else None
-        tables.append(_table(source, rows, of_text, directory if "=" in directory else "", renamed[source.path]))
+        tables.append(_table(source, first, of_text, directory if "=" in directory else "", renamed[source.path]))
     return tables
 
 

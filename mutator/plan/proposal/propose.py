@@ -5,7 +5,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator.config import Config, parse
+from mutator.config import parse
+from mutator.config.settings import Config, KeySpec
 from mutator.errors.display import counted, hidden_values, quoted
 from mutator.plan.inspect.delete_files import check_delete_directories, named_like_deletes
 from mutator.plan.proposal.choices import Choice, Proposal
@@ -76,7 +77,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
         forms = replace(forms, names=config.rows.text.names)
     raw_master, raw_feed = read_tables(given, config, named=forms.named)
     layout = Layout.of(raw_master, raw_feed, forms.names, is_named=forms.named)
-    _check_fields(layout, settings, config)
+    _check_fields(layout, settings, config.rows.key)
     # Without a delimiter, rows have no fields.
     known_fields = all(choice.value is not None or choice.key in settings for choice in forms.choices)
     choices, notes = _roles(layout, given, config, settings) if known_fields else ([], [])
@@ -95,7 +96,7 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     return Proposed(proposal, _input_lines(given, raw_master, raw_feed, forms))
 
 
-def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -> None:
+def _check_fields(layout: Layout, settings: Mapping[str, Any], key: KeySpec) -> None:
     """Raise ConfigError for a setting that names a field which no file has."""
     known = list(SampleRows.of((*layout.feed, *layout.narrow, *layout.master)).fields)
     if not known:
@@ -108,7 +109,7 @@ def _check_fields(layout: Layout, settings: Mapping[str, Any], config: Config) -
         for label in (settings[setting] if isinstance(settings[setting], list) else str(settings[setting]).split(","))
     ]
     if PARTITIONED_BY in settings:
-        named += [(PARTITIONED_BY, str(one.source)) for one in config.rows.key.partitions]
+        named += [(PARTITIONED_BY, str(one.source)) for one in key.partitions]
     raise_all(
         (setting, f"no input has a field {label}", f"they have {', '.join(shown)}")
         for setting, label in named
@@ -159,15 +160,11 @@ def _roles(
 def _operations(inputs: Inputs, layout: Layout, given: GivenInputs, config: Config, op: str | None) -> list[Choice]:
     if op is not None:
         return op_choices(inputs, op, layout.label(op))
-    check_delete_directories(
-        replace(config, rows=replace(config.rows, ops=replace(config.rows.ops, field=None))), given.feed.sources
-    )
-    config = replace(
-        config,
-        rows=replace(config.rows, ops=replace(config.rows.ops, delete_prefix=None, delete_pattern=None, field=None)),
-    )
+    without_op, operation = replace(config.rows.ops, field=None), config.operation
+    check_delete_directories(without_op, operation, given.feed.sources)
+    by_nothing = replace(without_op, delete_prefix=None, delete_pattern=None)
     master = given.master.sources if given.master is not None else ()
-    named = named_like_deletes(config, given.feed.sources, [source.name for source in master])
+    named = named_like_deletes(by_nothing, operation, given.feed.sources, [source.name for source in master])
     others = sorted({source.name for source in given.feed.sources} - named.keys())
     choice = prefix_choice(named, others) or possible_prefix(others)
     return [] if choice is None else [choice]

@@ -58,14 +58,14 @@ def avro_row_plan(run: SchemaRun, codec: str | None) -> RowPlan:
     run = replace(run, base=base.version, versions=tuple(file.version for file in files))
     found = resolve_schema(run, promoted=True)
     rows = result_rows(run, found.schema, "avro")
-    result = _result(base, found.schema, None if run.config.rows.ops.keep else fields.op)
+    result = _result(base, found.schema, None if run.asked.ops.keep else fields.op)
     _check_symbols(base, files, result)
     master = AvroLayout(
         fields=(), id_fields=fields.ids, order_field=fields.order, resolution=None, feed=False, **rows.rules(run)
     )
     layouts = {
         "master": master,
-        "feed": replace(master, feed=True, envelope=envelope_of(run.config, fields.op)),
+        "feed": replace(master, feed=True, envelope=envelope_of(run.asked.ops, fields.op)),
         "written": replace(master, record=result),
     }
     files_by_path = {file.path: file for file in files}

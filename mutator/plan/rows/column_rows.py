@@ -31,7 +31,7 @@ def column_row_plan(run: SchemaRun, output: str, dialect: Dialect) -> RowPlan:
     """Decide the result's schema and the layouts of all files. output: the file format to write."""
     known = run.survey.state
     known_spec = known.spec if known is not None else {}
-    in_micros = (run.config.output.nanos or ("reject" if run.survey.versioned else "keep")) == "reject"
+    in_micros = (run.output.nanos or ("reject" if run.survey.versioned else "keep")) == "reject"
     found = resolve_schema(run, lambda data_type: stored_as(data_type, output, in_micros))
     schema = _path_fields_last(found.schema, known_spec, run.base.path)
     schema = storable_schema(schema, output, in_micros=in_micros)
@@ -81,7 +81,7 @@ def _layouts(
         defaults=defaults,
         **rows.rules(run),
     )
-    feed = replace(master, feed=True, envelope=envelope_of(run.config, run.fields.op))
+    feed = replace(master, feed=True, envelope=envelope_of(run.asked.ops, run.fields.op))
     return {"master": master, "feed": feed, "written": master}
 
 

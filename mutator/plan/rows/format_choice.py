@@ -3,7 +3,7 @@
 The modules of rows with a schema load Avro and all file formats, so only runs that have such rows import them.
 """
 
-from mutator.config import Config
+from mutator.config.settings import OutputSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
@@ -12,22 +12,21 @@ from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.text_rows import stored_text_row_plan, text_row_plan
 
 
-def row_plan(config: Config, survey: Survey) -> RowPlan:
+def row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
-    _check_files(config, survey)
-    if survey.formats <= {"text"} and config.output.format in (None, "text") and not survey.had_schema:
-        return text_row_plan(config, survey)
+    _check_files(rows, output, survey)
+    if survey.formats <= {"text"} and output.format in (None, "text") and not survey.had_schema:
+        return text_row_plan(rows, output, survey)
     from mutator.plan.rows.schema_rows import schema_row_plan
 
-    return schema_row_plan(config, survey)
+    return schema_row_plan(rows, output, survey)
 
 
-def _check_files(config: Config, survey: Survey) -> None:
+def _check_files(rows: RowSpec, output: OutputSpec, survey: Survey) -> None:
     """Raise ConfigError if nothing shows which fields the rows have: there is no file, and settings name fields."""
     if survey.feed or survey.master or survey.state is not None or survey.output_schema is not None:
         return
-    called = any(isinstance(one, str) for one in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field))
-    if not config.rows.text.names and (called or config.output.format not in (None, "text")):
+    if not rows.text.names and (rows.called or output.format not in (None, "text")):
         raise error("feed.none", path=", ".join(map(without_secrets, survey.feed_paths)))
 
 

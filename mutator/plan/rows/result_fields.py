@@ -16,13 +16,13 @@ Of a name that the user gives, the setting is wrong; of one that the master or t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import OpSpec, OutputSpec, TextSpec
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
 from mutator.errors.display import quoted_value
@@ -44,7 +44,7 @@ from mutator.storage.compression import CorruptStream
 
 
 def changed_fields(
-    config: Config,
+    output: OutputSpec,
     base: SchemaVersion,
     master: Sequence[SchemaVersion],
     op: str | None,
@@ -61,7 +61,7 @@ def changed_fields(
     before = [name for name in master[0].schema.names if name != op]
     after = [name for name in base.schema.names if name != op]
     remaining = set(after)
-    lost = [name for name in before if name not in remaining and name not in config.output.removed_fields]
+    lost = [name for name in before if name not in remaining and name not in output.removed_fields]
     if lost and is_table:
         raise error("table.lost", table=base.path, fields=_listed(lost), names=lost)
     if lost and not base.typed:
@@ -89,12 +89,12 @@ def changed_fields(
 
 
 def left_out_fields(
-    config: Config, base: SchemaVersion, feed: Sequence[SchemaVersion], op: str | None
+    output: OutputSpec, base: SchemaVersion, feed: Sequence[SchemaVersion], op: str | None
 ) -> tuple[str, ...]:
     """Return a warning on fields of CSV feed files that the newest one lacks, so that their values are left out."""
     if base.typed:
         return ()
-    known = {*base.schema.names, *config.output.removed_fields, op}
+    known = {*base.schema.names, *output.removed_fields, op}
     counted = [one for one in feed if not one.typed and not one.partial]
     files = {one.path: [name for name in one.schema.names if name not in known] for one in counted}
     names = list(dict.fromkeys(name for lost in files.values() for name in lost))
@@ -115,14 +115,14 @@ _OP = "op.code.field.ordinal"
 
 
 def check_first_rows(
-    config: Config, survey: Survey, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+    text: TextSpec, survey: Survey, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
 ) -> None:
     """Raise DataError for a delimited feed file whose first row is read as the header, and names no wanted field.
 
     It is taken for a record if it has a number, a time or an empty value, or has no name of a field of the master.
     ``header.check=false`` turns the check off. others: the versions of the master, and of ``output.schema``.
     """
-    if not config.rows.text.header_check:
+    if not text.header_check:
         return
     headed = {source.path for source in survey.feed if _has_header(source)}
     of_feed = {version.path for version in feed}
@@ -162,22 +162,26 @@ def _check_op(op: str, version: SchemaVersion) -> None:
 
 
 def check_names(
-    config: Config, fields: RunFields, others: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+    ops: OpSpec,
+    defaults: Iterable[str],
+    fields: RunFields,
+    others: Sequence[SchemaVersion],
+    feed: Sequence[SchemaVersion],
 ) -> None:
     """Raise ConfigError for a configured name that no file has. A run without feed rows may lack the op code.
 
-    Raises DataError that names the newest feed file, for a recorded op code. others: the versions of the master, and of
-    ``output.schema``.
+    Raises DataError that names the newest feed file, for a recorded op code. defaults: names of the fields with one.
+    others: the versions of the master, and of ``output.schema``.
     """
     versions = [*others, *feed]
     known = list(dict.fromkeys(name for version in versions for name in version.schema.names))
-    if feed and fields.op is not None and fields.op not in known and _OP in config.source.recorded:
+    if feed and fields.op is not None and fields.op not in known and ops.recorded:
         _check_op(fields.op, feed[-1])
     named = [("id.field.ordinals", name) for name in fields.ids]
     named += [("temporal.ordering.field.ordinal", fields.order)] if fields.order is not None else []
     named += [(_OP, fields.op)] if fields.op is not None and feed else []
     named += [("partitioned.by", name) for name in fields.sources]
-    named += [(f"default.{name}", name) for name in config.output.defaults]
+    named += [(f"default.{name}", name) for name in defaults]
     raise_all(
         (key, f"no input has a field {name}", f"did you mean {near}?" if near else f"they have {', '.join(known)}")
         for key, name in named
@@ -246,7 +250,7 @@ def _with_fields(base: SchemaVersion, tables: Sequence[SchemaVersion]) -> Schema
 
 
 def with_deletes_marked(
-    config: Config, survey: Survey, fields: RunFields, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
+    ops: OpSpec, survey: Survey, fields: RunFields, master: Sequence[SchemaVersion], feed: Sequence[SchemaVersion]
 ) -> list[SchemaVersion]:
     """Return the versions of a feed; those of files that have only deletes, and lack fields of others, as partial.
 
@@ -264,18 +268,18 @@ def with_deletes_marked(
         if version.partial or op not in version.schema.names:
             continue
         lacks_fields = not known <= {*version.schema.names, op}
-        if lacks_fields and _has_only_deletes(config, source, op):
+        if lacks_fields and _has_only_deletes(ops, source, op):
             feed[number] = replace(version, partial=True)
         elif not source.is_table:
             known = expected  # the fields of older files do not count
     return feed
 
 
-def _has_only_deletes(config: Config, source: Source, op: str) -> bool:
+def _has_only_deletes(ops: OpSpec, source: Source, op: str) -> bool:
     """Return whether every row of a feed file has a delete code; reads no further than the first other row."""
     assert source.file_schema is not None
     content = FileContent(source.path, source.bytes, source.window(), compression=source.compression)
-    rows, envelope = 0, envelope_of(config, op)
+    rows, envelope = 0, envelope_of(ops, op)
     try:
         for found in read_rows(source.file_format, content, source.file_schema.schema, [op], source.dialect):
             rows += found.batch.num_rows

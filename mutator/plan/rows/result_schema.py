@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from mutator.config import Config
+from mutator.config.settings import OutputSpec, RowSpec
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import check_each, with_standard
 from mutator.plan.inspect.delete_files import envelope_of
@@ -36,7 +36,8 @@ Layout = TypeVar("Layout")
 class SchemaRun:
     """A run over files with a schema."""
 
-    config: Config
+    asked: RowSpec
+    output: OutputSpec
     survey: Survey
     fields: RunFields
     base: SchemaVersion  # gives the result its fields
@@ -60,7 +61,7 @@ class ResultRows:
         """Return the arguments for ``RowRules`` that all layouts share."""
         return {
             "order_type": self.order_type,
-            "null_lowest": run.config.rows.order.null == "lowest",
+            "null_lowest": run.asked.order.null == "lowest",
             "partition": self.partitioning.fields,
             "placed": self.partitioning.by_partition,
             "in_path": self.partitioning.in_path,
@@ -68,17 +69,17 @@ class ResultRows:
 
     def spec(self, run: SchemaRun, file_format: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """Return the specification for the manifest. schema: as the format writes it. more: of the format."""
-        config, fields = run.config, run.fields
+        asked, fields = run.asked, run.fields
         return {
             "key": {"fields": list(fields.ids), "types": key_type_names(self.schema, fields.ids)},
-            "order": order_spec(config, fields, self.order_type),
-            "op code": fields.op if config.rows.ops.keep else None,
+            "order": order_spec(asked.order, fields, self.order_type),
+            "op code": fields.op if asked.ops.keep else None,
             "format": file_format,
             "schema": schema,
-            **schema_sequence_spec(config, run.survey, run.versions),
+            **schema_sequence_spec(asked.ops, run.survey, run.versions),
             **more,
             **self.partitioning.spec(),
-            **(defaults_spec(config.output.defaults, self.schema) if self.partitioning.fields else {}),
+            **(defaults_spec(run.output.defaults, self.schema) if self.partitioning.fields else {}),
         }
 
 
@@ -95,11 +96,11 @@ def resolve_schema(
         schemas.check_key(version, run.fields.needed(deletes=version.partial))
 
     check_each(check, run.versions)
-    cut = None if run.config.rows.ops.keep else run.fields.op
+    cut = None if run.asked.ops.keep else run.fields.op
     base = _without(run.base, cut)
     others = [_without(version, cut) for version in run.versions if version is not run.base]
-    defaults = {name: partial(parse_default, name, text) for name, text in run.config.output.defaults.items()}
-    unused = notes_on_defaults(run.config.output.defaults, [base, *others])
+    defaults = {name: partial(parse_default, name, text) for name, text in run.output.defaults.items()}
+    unused = notes_on_defaults(run.output.defaults, [base, *others])
     given = run.survey.output_schema is not None
     try:
         found = schemas.resolve(
@@ -128,13 +129,11 @@ def result_rows(run: SchemaRun, schema: Any, output: str) -> ResultRows:
     """
     check_key_types(schema, run.fields, run.base.path)
     partitioning = named_partitioning(schema, run.fields, run.base.path)
-    config, survey = run.config, run.survey
+    asked, survey = run.asked, run.survey
     if not survey.versioned:  # the files of a table keep all fields
-        columns = config.output.columns_of_partitions
+        columns = run.output.columns_of_partitions
         partitioning = with_fields_in_path(partitioning, schema.names, columns, survey.state, output)
-    order_type = order_type_of(
-        config.rows.order.type, schema, run.fields, run.base.path, stated=config.rows.order.stated
-    )
+    order_type = order_type_of(asked.order.type, schema, run.fields, run.base.path, stated=asked.order.stated)
     return ResultRows(schema, order_type, partitioning)
 
 
@@ -161,7 +160,7 @@ def _rules_of_file(run: SchemaRun, side: str, source: Source, version: SchemaVer
             schemas.check_key(version, [op])
         if has_op:
             check_op_type(version.schema.field(op).type, op, version.path)
-    envelope = envelope_of(run.config, op if has_op else None, source)
+    envelope = envelope_of(run.asked.ops, op if has_op else None, source)
     return {"envelope": envelope if feed else envelope.of_records()}
 
 

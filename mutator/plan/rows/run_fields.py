@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mutator.config import Config
+from mutator.config.settings import OpSpec, OrderSpec, OutputSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted
@@ -48,12 +48,12 @@ class RunFields:
         return [*self.ids, *([self.order] if self.order is not None else []), *sources]
 
 
-def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields:
+def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
     """Return the fields that the configuration gives by name or by ordinal. Raises ConfigError."""
     feed = [
         one.file_schema.schema.names for one in by_age(survey.feed) if one.file_schema is not None and has_fields(one)
     ]
-    names = config.rows.text.names or survey.field_names or (feed[-1] if feed else base.schema.names)
+    names = rows.text.names or survey.field_names or (feed[-1] if feed else base.schema.names)
 
     def name(one: Any, key: str) -> str:
         if isinstance(one, str):
@@ -67,7 +67,7 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
                 what=f"field {one} is beyond the {counted(len(names), 'field')} of {base.path}",
                 cure="correct the ordinal (they count from 0), or name the field",
             )
-        if not config.rows.text.names and str(one) in names and names[one] != str(one):
+        if not rows.text.names and str(one) in names and names[one] != str(one):
             raise error(
                 "width",
                 where=setting(key),
@@ -84,25 +84,25 @@ def run_fields(config: Config, base: SchemaVersion, survey: Survey) -> RunFields
         plain = isinstance(one.source, int) and one.name in (number, f"{number}_{one.transform}")
         return replace(one, source=source, name=one.name.replace(number, source, 1) if plain else one.name)
 
-    partitioning = partitioning_of(config.rows.key.partitions, config.rows.key.scope, survey.state)
+    partitioning = partitioning_of(rows.key.partitions, rows.key.scope, survey.state)
     try:  # now that ordinals have names, a manifest may not be able to have the fields
         levels = checked_fields(tuple(map(level, partitioning.fields)))
     except ValueError as fault:
         raise error("config", where=setting("partitioned.by"), faults=fault) from None
     return RunFields(
-        tuple(name(one, "id.field.ordinals") for one in config.rows.key.ids),
-        None if config.rows.order.field is None else name(config.rows.order.field, "temporal.ordering.field.ordinal"),
-        None if config.rows.ops.field is None else name(config.rows.ops.field, "op.code.field.ordinal"),
+        tuple(name(one, "id.field.ordinals") for one in rows.key.ids),
+        None if rows.order.field is None else name(rows.order.field, "temporal.ordering.field.ordinal"),
+        None if rows.ops.field is None else name(rows.ops.field, "op.code.field.ordinal"),
         replace(partitioning, fields=levels),
     )
 
 
-def check_ordinals(config: Config, fields: RunFields, versions: Sequence[SchemaVersion]) -> None:
+def check_ordinals(rows: RowSpec, fields: RunFields, versions: Sequence[SchemaVersion]) -> None:
     """Raise ConfigError for an ordinal that means different fields in files that have the same fields.
 
     versions: those of the master and the feed. A file may lack the op code, which has a position of its own.
     """
-    given = dict(zip([*config.rows.key.ids, config.rows.order.field], [*fields.ids, fields.order], strict=True))
+    given = dict(zip([*rows.key.ids, rows.order.field], [*fields.ids, fields.order], strict=True))
     meant = [(one, name) for one, name in given.items() if isinstance(one, int) and name is not None]
     for _, same in groupby(sorted(versions, key=_names_as_set(fields.op)), key=_names_as_set(fields.op)):
         first, *others = same
@@ -211,17 +211,17 @@ def order_type_of(wanted: str, schema: Any, fields: RunFields, path: str, *, sta
     return found
 
 
-def order_by_name(config: Config) -> dict[str, Any]:
+def order_by_name(order: OrderSpec) -> dict[str, Any]:
     """Return the specification of order by file names, for the manifest."""
-    return {"by": "file name", "pattern": recorded(config.rows.order.pattern)}
+    return {"by": "file name", "pattern": recorded(order.pattern)}
 
 
-def order_spec(config: Config, fields: RunFields, order_type: str) -> dict[str, Any]:
+def order_spec(order: OrderSpec, fields: RunFields, order_type: str) -> dict[str, Any]:
     """Return the specification of the order values, for the manifest."""
     if fields.order is None:
-        return order_by_name(config)
+        return order_by_name(order)
     found = {"by": "field", "field": fields.order, "type": order_type}
-    return found | ({"null": "lowest"} if config.rows.order.null == "lowest" else {})
+    return found | ({"null": "lowest"} if order.null == "lowest" else {})
 
 
 def layout_name(layouts: dict[str, Any], side: str, layout: Any) -> str:
@@ -268,17 +268,13 @@ def defaults_spec(defaults: Mapping[str, str], schema: Any) -> dict[str, Any]:
     return {DEFAULTS: found} if found else {}
 
 
-def with_stored_defaults(config: Config, known: State | None) -> Config:
-    """Return a configuration with the defaults in a partitioned master's manifest; its own defaults come first."""
+def with_stored_defaults(output: OutputSpec, known: State | None) -> OutputSpec:
+    """Return an output with the defaults in a partitioned master's manifest; its own defaults come first."""
     stored = known.spec.get(DEFAULTS) if known is not None else None
-    return (
-        replace(config, output=replace(config.output, defaults={**stored, **config.output.defaults}))
-        if stored
-        else config
-    )
+    return replace(output, defaults={**stored, **output.defaults}) if stored else output
 
 
-def schema_sequence_spec(config: Config, survey: Survey, versions: Sequence[SchemaVersion]) -> dict[str, Any]:
+def schema_sequence_spec(ops: OpSpec, survey: Survey, versions: Sequence[SchemaVersion]) -> dict[str, Any]:
     """Return, for the manifest, the sequence of the newest feed file that gave the result its fields.
 
     versions: those of the run's files, which mark files of deletes as partial.
@@ -286,7 +282,7 @@ def schema_sequence_spec(config: Config, survey: Survey, versions: Sequence[Sche
     known = survey.state
     partial = {version.path for version in versions if version.partial}
     before = known.spec.get(SCHEMA_SEQUENCE) if known is not None else None
-    whole = [one for one in survey.feed if one.path not in partial and not is_delete_source(config, one)]
+    whole = [one for one in survey.feed if one.path not in partial and not is_delete_source(ops, one)]
     found = [one.sequence for one in whole if one.sequence is not None]
     newest = max([*found, *([before] if before is not None else [])], default=None)
     return {} if newest is None else {SCHEMA_SEQUENCE: newest}

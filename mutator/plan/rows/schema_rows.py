@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import OutputSpec, RowSpec, TextSpec
 from mutator.dataset.partition_index import IN_PATH, stored_fields
 from mutator.dataset.state import State
 from mutator.errors import error
@@ -45,10 +45,10 @@ from mutator.rules import schema_evolution as schemas
 from mutator.rules.schema_evolution import SchemaVersion
 
 
-def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
+def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
     known = survey.state
-    config = with_stored_defaults(config, known)
+    output = with_stored_defaults(output, known)
     if known is not None and not survey.had_schema:
         raise error(
             "manifest.spec",
@@ -57,39 +57,39 @@ def schema_row_plan(config: Config, survey: Survey) -> RowPlan:
             before="known by position, as text",
             now="known by name",
         )
-    output = _output_format(config, survey)
+    file_format = _output_format(rows, output, survey)
     # Else types must be Arrow's own.
-    stays_encoded = output == "avro" and survey.formats <= {"avro"} and config.output.nanos != "reject"
+    stays_encoded = file_format == "avro" and survey.formats <= {"avro"} and output.nanos != "reject"
     checked = schemas.distinct if stays_encoded else schemas.normal
-    master, feed = _versions(config, survey, checked)
+    master, feed = _versions(rows, output, survey, checked)
     _check_directories(master, feed)
     newest = base_version(survey, master, feed, checked)
-    fields = run_fields(config, newest, survey)
+    fields = run_fields(rows, newest, survey)
     named = [with_feed_names(version, newest, fields) for version in master]
-    feed = with_deletes_marked(config, survey, fields, named, feed)
+    feed = with_deletes_marked(rows.ops, survey, fields, named, feed)
     base = base_version(survey, named, feed, checked)
-    check_first_rows(config, survey, fields, (base, *master), feed)
-    check_names(config, fields, (base, *master), feed)
-    if not (config.rows.text.names or survey.field_names):  # else ordinals are those of the names
-        check_ordinals(config, fields, (*master, *feed))
+    check_first_rows(rows.text, survey, fields, (base, *master), feed)
+    check_names(rows.ops, output.defaults, fields, (base, *master), feed)
+    if not (rows.text.names or survey.field_names):  # else ordinals are those of the names
+        check_ordinals(rows, fields, (*master, *feed))
     master = named
-    codec = codec_of(output, config.output.codec)
-    dialect = _dialect(config, survey, codec)
-    if output == "escaped" and not separates(dialect.delimiter):
+    codec = codec_of(file_format, output.codec)
+    dialect = _dialect(rows.text, survey, codec)
+    if file_format == "escaped" and not separates(dialect.delimiter):
         cure = "the delimiter of escaped must not be a letter, digit, & or backslash"
-        why = f"{config.rows.text.delimiter.text} is part of escapes; {cure}"
+        why = f"{rows.text.delimiter.text} is part of escapes; {cure}"
         raise error("config", where=setting("field.delim.regex"), faults=why)
-    run = SchemaRun(config, survey, fields, base, (*master, *feed))
+    run = SchemaRun(rows, output, survey, fields, base, (*master, *feed))
     if stays_encoded:
         from mutator.plan.rows.avro_rows import avro_row_plan  # with fastavro, which other formats need not load
 
-        rows = avro_row_plan(run, codec)
+        planned = avro_row_plan(run, codec)
     else:
-        rows = column_row_plan(run, output, dialect)
+        planned = column_row_plan(run, file_format, dialect)
     return replace(
-        rows,
-        notes=(*rows.notes, *_notes_on_ids(config, survey)),
-        warnings=(*rows.warnings, *_warnings_on_fields(run, master, feed, rows.partitioning.in_path)),
+        planned,
+        notes=(*planned.notes, *_notes_on_ids(rows, survey)),
+        warnings=(*planned.warnings, *_warnings_on_fields(run, master, feed, planned.partitioning.in_path)),
     )
 
 
@@ -100,75 +100,72 @@ def _warnings_on_fields(
 
     in_path: the fields in the paths of the result.
     """
-    config, survey, base, op = run.config, run.survey, run.base, run.fields.op
+    output, survey, base, op = run.output, run.survey, run.base, run.fields.op
     source = next((source for source in survey.feed if source.path == base.path), None)
     if survey.output_schema is not None or source is None:
         return ()
-    left_out = left_out_fields(config, base, feed, op)
+    left_out = left_out_fields(output, base, feed, op)
     if not master:
         return left_out
     own = master if survey.state is not None else master[::-1]
     unplaced = {*in_path, *(name for one in survey.master for name, _ in one.in_path)}
-    return (*changed_fields(config, base, own, op, unplaced, is_table=source.is_table), *left_out)
+    return (*changed_fields(output, base, own, op, unplaced, is_table=source.is_table), *left_out)
 
 
-def _notes_on_ids(config: Config, survey: Survey) -> tuple[str, ...]:
+def _notes_on_ids(rows: RowSpec, survey: Survey) -> tuple[str, ...]:
     """Return a note on delete files without a header whose rows have the ID alone, as ``probe`` has named them."""
-    names = config.rows.text.names or survey.field_names
+    names = rows.text.names or survey.field_names
     headless = [source for source in survey.feed if not (FILE_FORMATS[source.file_format].typed or source.header_end)]
-    return notes_on_ids(config, [source for source in headless if has_ids_alone(config, source, len(names))], names)
+    return notes_on_ids(rows.key, [source for source in headless if has_ids_alone(rows, source, len(names))], names)
 
 
-def _output_format(config: Config, survey: Survey) -> str:
+def _output_format(rows: RowSpec, output: OutputSpec, survey: Survey) -> str:
     known = survey.state
     before = known.spec["format"] if known is not None else None
     first = next((source.file_format for source in (*survey.master, *survey.feed)), "text")
-    output = config.output.format or before or first
-    if output == "text":
-        raise error("config", where=setting("output.format"), faults=_cure_for_text(config, survey))
-    return str(output)
+    found = output.format or before or first
+    if found == "text":
+        raise error("config", where=setting("output.format"), faults=_cure_for_text(rows, survey))
+    return str(found)
 
 
-def _cure_for_text(config: Config, survey: Survey) -> str:
+def _cure_for_text(rows: RowSpec, survey: Survey) -> str:
     """Return why text cannot be written, and all that the user has to set."""
     formats = "csv, escaped, avro, parquet or orc"
     unnamed = [source.name for source in (*survey.master, *survey.feed) if source.file_format == "text"]
     cure = f"set {setting('output.format')} to {formats}"
-    if unnamed and not config.rows.text.names:
+    if unnamed and not rows.text.names:
         cure = f"set {setting('field.names')}, because the fields of {unnamed[0]} have no names, and {cure}"
-    called = [
-        field
-        for field in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
-        if isinstance(field, str)
-    ]
     for side, sources in (("master", survey.master), ("feed", survey.feed)):
         named_csv = next((source for source in sources if source.file_format == "csv"), None)
         if named_csv is not None:
             cure += f"; or, if {named_csv.name} is text without quotes and header, set {side}.format=text"
-            cure += " and give fields by ordinal" if called else ""
+            cure += " and give fields by ordinal" if rows.called else ""
     return f"text cannot store what other formats can; {cure}"
 
 
-def _dialect(config: Config, survey: Survey, codec: str | None) -> Dialect:
+def _dialect(text: TextSpec, survey: Survey, codec: str | None) -> Dialect:
     named = any(
         source.file_schema is not None and source.file_schema.named for source in (*survey.master, *survey.feed)
     )
-    delimiter = config.rows.text.delimiter.literal
+    delimiter = text.delimiter.literal
     if delimiter is None or len(delimiter) != 1:
         delimited = [one.path for one in (*survey.master, *survey.feed) if not FILE_FORMATS[one.file_format].typed]
         if delimited:
             what = (
-                f"{setting('field.delim.regex')} is {config.rows.text.delimiter.text}, and fields with names need a "
+                f"{setting('field.delim.regex')} is {text.delimiter.text}, and fields with names need a "
                 "delimiter of one byte"
             )
             raise error("format", path=delimited[0], what=what, cure="set it to that byte, or merge text with text")
         delimiter = b","  # for CSV output
-    return Dialect(delimiter, config.rows.text.csv_null, named, (), codec)
+    return Dialect(delimiter, text.csv_null, named, (), codec)
 
 
-def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
+def _versions(
+    rows: RowSpec, output: OutputSpec, survey: Survey, checked: Any
+) -> tuple[list[SchemaVersion], list[SchemaVersion]]:
     """Return the schemas of the master's files and of the feed's, one for each file that has fields."""
-    if not config.rows.text.names and survey.formats <= {"text"} and not survey.had_schema:
+    if not rows.text.names and survey.formats <= {"text"} and not survey.had_schema:
         if survey.versioned:
             what = f"is not set, but a table needs names for its columns, and {survey.feed[0].name} is delimited text"
             raise error(
@@ -177,10 +174,10 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
         faults = "the files to write need names for their fields, and those of the run are delimited text, which has "
         raise error(
             "config",
-            where=setting(f"output.format={config.output.format}"),
+            where=setting(f"output.format={output.format}"),
             faults=f"{faults}none; set {setting('field.names')}",
         )
-    _check_text(config, (*survey.master, *survey.feed))
+    _check_text(rows.text, (*survey.master, *survey.feed))
     master = [_version(one, False, checked) for one in by_age(survey.master) if has_fields(one)]
     if survey.state is not None and (not master or survey.partitioned is not None):
         file_schema = survey.dataset_schema
@@ -190,23 +187,23 @@ def _versions(config: Config, survey: Survey, checked: Any) -> tuple[list[Schema
             0, SchemaVersion(file_schema.schema, survey.master_path, file_schema.typed, False, file_schema.defaults)
         )
     feed = [
-        _version(one, is_delete_source(config, one) or one.is_header_alone, checked)
+        _version(one, is_delete_source(rows.ops, one) or one.is_header_alone, checked)
         for one in by_age(survey.feed)
         if has_fields(one)
     ]
     return master, feed
 
 
-def _check_text(config: Config, sources: Sequence[Source]) -> None:
+def _check_text(text: TextSpec, sources: Sequence[Source]) -> None:
     """Raise ConfigError or DataError for delimited text whose fields have no names."""
     for source in filter(has_fields, sources):
         assert source.file_schema is not None
         if source.file_format != "text" or source.file_schema.named:
             continue
-        if config.rows.text.names:
+        if text.names:
             width = len(source.file_schema.schema)
             what = f"its first row has {counted(width, 'field')}"
-            raise other_number_of_names(source.path, what, config.rows.text.names, single=width == 1)
+            raise other_number_of_names(source.path, what, text.names, single=width == 1)
         raise error(
             "format",
             path=source.path,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import OutputSpec, RowSpec
 from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
@@ -47,14 +47,14 @@ def _first_width(sources: Iterable[Source]) -> int | None:
     return None if first is None else first.width
 
 
-def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | None, bool]:
+def _decide_widths(rows: RowSpec, survey: Survey) -> tuple[int | None, int | None, bool]:
     """Return the widths of feed and master rows (None: any), and whether the master has op codes."""
-    known, has_op = survey.state, config.rows.ops.field is not None
-    count = config.rows.text.count
+    known, has_op = survey.state, rows.ops.field is not None
+    count = rows.text.count
     recorded = known.spec["width"] if known else None
     if count == "any" or (count == "auto" and recorded == "any"):
-        in_master = bool(known.spec["op code"] is not None) if known else bool(config.rows.ops.in_master)
-        if has_op and known is None and config.rows.ops.in_master is None and survey.master:
+        in_master = bool(known.spec["op code"] is not None) if known else bool(rows.ops.in_master)
+        if has_op and known is None and rows.ops.in_master is None and survey.master:
             raise error(
                 "width",
                 where=survey.master_path,
@@ -63,7 +63,7 @@ def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | No
             )
         return None, None, has_op and in_master
     master = recorded if isinstance(recorded, int) else _first_width(survey.master)
-    feed = _first_width(source for source in survey.feed if not may_have_ids_alone(config, source))
+    feed = _first_width(source for source in survey.feed if not may_have_ids_alone(rows, source))
     if isinstance(count, int):
         feed = count
     if not has_op:
@@ -71,12 +71,12 @@ def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | No
         return width, width, False
     if known is not None and (survey.master or recorded):
         in_master = known.spec["op code"] is not None
-    elif config.rows.ops.in_master is not None:
-        in_master = config.rows.ops.in_master
+    elif rows.ops.in_master is not None:
+        in_master = rows.ops.in_master
     elif master is None:
-        in_master = config.rows.ops.keep
+        in_master = rows.ops.keep
     else:
-        in_master = _infer_op_in_master(config, survey, feed, master)
+        in_master = _infer_op_in_master(rows, survey, feed, master)
     if master is not None and not isinstance(count, int):
         feed = master if in_master else master + 1
     if isinstance(count, int):
@@ -84,13 +84,8 @@ def _decide_widths(config: Config, survey: Survey) -> tuple[int | None, int | No
     return feed, master if master is not None or feed is None else feed - (not in_master), in_master
 
 
-def _infer_op_in_master(config: Config, survey: Survey, feed: int | None, master: int) -> bool:
-    highest = max(
-        ordinal
-        for ordinal in (*config.rows.key.ids, config.rows.order.field, config.rows.ops.field)
-        if ordinal is not None
-    )
-    if feed is None and master <= highest:
+def _infer_op_in_master(rows: RowSpec, survey: Survey, feed: int | None, master: int) -> bool:
+    if feed is None and master <= max(rows.fields):
         return False  # the rows are too narrow for the feed's layout
     paths: dict[int, list[str]] = {}
     for source in survey.feed:
@@ -128,41 +123,41 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
     )
 
 
-def _standard(config: Config, survey: Survey) -> str:
+def _standard(rows: RowSpec, survey: Survey) -> str:
     """Return the path of the feed file that alone says how many fields a row has; empty if most others agree."""
     has_width = survey.state is not None and isinstance(survey.state.spec["width"], int)
-    feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
+    feed = [source for source in survey.feed if not may_have_ids_alone(rows, source)]
     first = _first_with_rows(feed)
-    if config.rows.text.count != "auto" or has_width or first is None or _first_with_rows(survey.master) is not None:
+    if rows.text.count != "auto" or has_width or first is None or _first_with_rows(survey.master) is not None:
         return ""
     alike = [source.width == first.width for source in feed if source.width is not None]
     return first.path if 2 * sum(alike) <= len(alike) else ""
 
 
-def _width_from(config: Config, survey: Survey) -> str:
+def _width_from(rows: RowSpec, survey: Survey) -> str:
     """Return why a row has as many fields as ``_decide_widths`` has decided, for messages."""
-    if isinstance(config.rows.text.count, int):
-        return f"{setting('field.count')} is {config.rows.text.count}"
+    if isinstance(rows.text.count, int):
+        return f"{setting('field.count')} is {rows.text.count}"
     if survey.state is not None and isinstance(survey.state.spec["width"], int):
         return f"{MASTER}'s manifest says so"
-    feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
+    feed = [source for source in survey.feed if not may_have_ids_alone(rows, source)]
     first = _first_with_rows(survey.master) or _first_with_rows(feed)
     return f"{first.name} begins with such a row" if first is not None else ""
 
 
-def _check_names(config: Config, survey: Survey, feed_width: int | None) -> None:
+def _check_names(rows: RowSpec, survey: Survey, feed_width: int | None) -> None:
     """Raise ConfigError if ``field.names`` has fewer or more names than a feed row has fields.
 
     feed_width: the number of its fields, None for any. A number in ``field.count`` was compared with the names before.
     """
-    names = config.rows.text.names
-    if not names or feed_width in (None, len(names)) or isinstance(config.rows.text.count, int):
+    names = rows.text.names
+    if not names or feed_width in (None, len(names)) or isinstance(rows.text.count, int):
         return
     known = survey.state
     if known is not None and isinstance(known.spec["width"], int):
         path, width, whose = survey.master_path, known.spec["width"], "by its manifest, a row"
     else:
-        feed = [source for source in survey.feed if not may_have_ids_alone(config, source)]
+        feed = [source for source in survey.feed if not may_have_ids_alone(rows, source)]
         first = _first_with_rows(survey.master) or _first_with_rows(feed)
         assert first is not None
         assert first.width is not None
@@ -173,17 +168,17 @@ def _check_names(config: Config, survey: Survey, feed_width: int | None) -> None
     raise other_number_of_names(path, what, names, single=width == 1)
 
 
-def _fields_by_setting(config: Config, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+def _fields_by_setting(rows: RowSpec, partition: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     """Yield (setting, field) of each field with a meaning. partition: fields that the partition is derived from."""
-    yield from (("id.field.ordinals", field) for field in config.rows.key.ids)
-    if config.rows.order.field is not None:
-        yield "temporal.ordering.field.ordinal", config.rows.order.field
-    if config.rows.ops.field is not None:
-        yield "op.code.field.ordinal", config.rows.ops.field
+    yield from (("id.field.ordinals", field) for field in rows.key.ids)
+    if rows.order.field is not None:
+        yield "temporal.ordering.field.ordinal", rows.order.field
+    if rows.ops.field is not None:
+        yield "op.code.field.ordinal", rows.ops.field
     yield from (("partitioned.by", field) for field in partition)
 
 
-def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
+def _check_ordinals(rows: RowSpec, survey: Survey, feed: RowLayout, op_in_master: bool) -> None:
     """Raise ConfigError for ordinals beyond the row width, or sides whose rows cannot get one layout."""
     width = feed.width
     if width is not None:
@@ -191,10 +186,10 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
         cure = f"correct the ordinal (they count from 0), the delimiter or {setting('field.count')}"
         raise_all(
             (key, f"field {ordinal} {beyond} = {feed.delimiter.text!r}", cure)
-            for key, ordinal in _fields_by_setting(config, feed.partition_sources)
+            for key, ordinal in _fields_by_setting(rows, feed.partition_sources)
             if ordinal >= width
         )
-    if config.rows.ops.field is not None and config.rows.ops.keep and not op_in_master and survey.master:
+    if rows.ops.field is not None and rows.ops.keep and not op_in_master and survey.master:
         raise error(
             "width",
             where=survey.master_path,
@@ -204,35 +199,33 @@ def _check_ordinals(config: Config, survey: Survey, feed: RowLayout, op_in_maste
 
 
 def _layouts(
-    config: Config, partitioning: Partitioning, feed_width: int | None, master_width: int | None, op_in_master: bool
+    rows: RowSpec, partitioning: Partitioning, feed_width: int | None, master_width: int | None, op_in_master: bool
 ) -> tuple[RowLayout, RowLayout, RowLayout]:
     """Return the layouts of the feed, of the master and of written rows.
 
     feed_width, master_width: number of fields, None for any. op_in_master: master rows carry the op code column.
     """
-    op, fields = config.rows.ops.field, partitioning.fields
-    if (
-        not config.rows.key.partitions and op is not None and not config.rows.ops.keep
-    ):  # their ordinals count fields as written
+    op, fields = rows.ops.field, partitioning.fields
+    if not rows.key.partitions and op is not None and not rows.ops.keep:  # their ordinals count fields as written
         fields = moved(fields, lambda ordinal: ordinal + (ordinal >= op))
-    rows = RowLayout(
-        delimiter=config.rows.text.delimiter,
-        id_fields=config.rows.key.ids,
-        order_field=config.rows.order.field,
-        order_type=config.rows.order.type,
+    feed = RowLayout(
+        delimiter=rows.text.delimiter,
+        id_fields=rows.key.ids,
+        order_field=rows.order.field,
+        order_type=rows.order.type,
         width=feed_width,
-        envelope=envelope_of(config, op),
-        cut_op=op is not None and not config.rows.ops.keep,
-        joint=config.rows.text.joint,
+        envelope=envelope_of(rows.ops, op),
+        cut_op=op is not None and not rows.ops.keep,
+        joint=rows.text.joint,
         partition=fields,
     )
     if op is None or op_in_master:
-        master = replace(rows, width=master_width, envelope=rows.envelope.of_records())
+        master = replace(feed, width=master_width, envelope=feed.envelope.of_records())
     else:
-        master = replace(_without_op(rows, op), width=master_width)
-    stored = rows if op is None or not rows.cut_op else _without_op(rows, op)
-    written = replace(stored, width=rows.output_width, envelope=stored.envelope.of_records())
-    return replace(rows, placed=partitioning.by_partition), master, written
+        master = replace(_without_op(feed, op), width=master_width)
+    stored = feed if op is None or not feed.cut_op else _without_op(feed, op)
+    written = replace(stored, width=feed.output_width, envelope=stored.envelope.of_records())
+    return replace(feed, placed=partitioning.by_partition), master, written
 
 
 def _without_op(layout: RowLayout, op: int) -> RowLayout:
@@ -258,24 +251,24 @@ def layout_of_ids(deletes: RowLayout) -> RowLayout:
     return replace(deletes, id_fields=tuple(range(len(ids))), width=len(ids), partition=partition)
 
 
-def text_row_plan(config: Config, survey: Survey) -> RowPlan:
+def text_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     """Decide how a run over delimited text reads and writes rows. Raises ConfigError and DataError."""
-    _check_settings(config)
+    _check_settings(rows, output)
     known = survey.state
-    feed_width, master_width, op_in_master = _decide_widths(config, survey)
-    _check_names(config, survey, feed_width)
-    partitioning = partitioning_of(config.rows.key.partitions, config.rows.key.scope, known)
-    feed, master, written = _layouts(config, partitioning, feed_width, master_width, op_in_master)
-    _check_ordinals(config, survey, feed, op_in_master)
+    feed_width, master_width, op_in_master = _decide_widths(rows, survey)
+    _check_names(rows, survey, feed_width)
+    partitioning = partitioning_of(rows.key.partitions, rows.key.scope, known)
+    feed, master, written = _layouts(rows, partitioning, feed_width, master_width, op_in_master)
+    _check_ordinals(rows, survey, feed, op_in_master)
     notes = []
-    if config.rows.ops.field is not None:
-        have, left = "have the" if op_in_master else "have no", "with" if config.rows.ops.keep else "without"
+    if rows.ops.field is not None:
+        have, left = "have the" if op_in_master else "have no", "with" if rows.ops.keep else "without"
         notes.append(f"{MASTER}'s rows {have} op code column; rows are written {left} it")
     deletes = replace(feed, envelope=DELETES)
     whole = deletes.needed_width if deletes.width is None else deletes.width
-    of_ids = [source for source in survey.feed if has_ids_alone(config, source, whole)]
-    notes += notes_on_ids(config, of_ids, config.rows.text.names)
-    layout_of = {source.path: "deletes" for source in survey.feed if is_delete_source(config, source)}
+    of_ids = [source for source in survey.feed if has_ids_alone(rows, source, whole)]
+    notes += notes_on_ids(rows.key, of_ids, rows.text.names)
+    layout_of = {source.path: "deletes" for source in survey.feed if is_delete_source(rows.ops, source)}
     layout_of |= {source.path: "ids" for source in of_ids}
     layouts = {"master": master, "feed": feed, "deletes": deletes, "ids": layout_of_ids(deletes), "written": written}
     partitioning = replace(partitioning, fields=written.partition)
@@ -283,23 +276,23 @@ def text_row_plan(config: Config, survey: Survey) -> RowPlan:
         block_type="text",
         layouts=layouts,
         output=None,
-        spec={**_spec(config, written, known), **_header_spec(config, survey, op_in_master), **partitioning.spec()},
+        spec={**_spec(rows, written, known), **_header_spec(rows, survey, op_in_master), **partitioning.spec()},
         partitioning=partitioning,
-        order_type=config.rows.order.type,
+        order_type=rows.order.type,
         layout_of=layout_of,
-        width_from=_width_from(config, survey),
-        standard=_standard(config, survey),
+        width_from=_width_from(rows, survey),
+        standard=_standard(rows, survey),
         notes=tuple(notes),
-        warnings=_warnings(config, survey, feed, op_in_master),
+        warnings=_warnings(rows, survey, feed, op_in_master),
     )
 
 
-def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: bool) -> tuple[str, ...]:
+def _warnings(rows: RowSpec, survey: Survey, feed: RowLayout, op_in_master: bool) -> tuple[str, ...]:
     warnings = []
-    is_guess = survey.state is None and config.rows.ops.in_master is None and survey.master
+    is_guess = survey.state is None and rows.ops.in_master is None and survey.master
     if op_in_master and feed.cut_op and is_guess:
         warnings.append(
-            f"{MASTER}'s rows are as wide as the feed's, so field {config.rows.ops.field} is read as their op code, "
+            f"{MASTER}'s rows are as wide as the feed's, so field {rows.ops.field} is read as their op code, "
             f"and cut; set {setting('op.code.in.master')} to confirm it"
         )
     if feed.cut_op and feed.delimiter.literal is None and len(feed.delimiter.split(b"x" + feed.joint + b"x")) != 2:
@@ -307,7 +300,7 @@ def _warnings(config: Config, survey: Survey, feed: RowLayout, op_in_master: boo
             f"{setting('field.delim')} is not matched by {setting('field.delim.regex')}: rows that lost their op code "
             "cannot be read as the next master with this configuration"
         )
-    names = config.rows.text.names
+    names = rows.text.names
     wider = [source for source in (*survey.master, *survey.feed) if names and (source.width or 0) > len(names)]
     if wider and feed.width is None:
         warnings.append(
@@ -341,22 +334,22 @@ def stored_text_row_plan(known: State) -> RowPlan:
     return RowPlan("text", layouts, None, spec, layout.order_type)
 
 
-def _check_settings(config: Config) -> None:
+def _check_settings(rows: RowSpec, output: OutputSpec) -> None:
     """Raise ConfigError for settings that need field names or types, which delimited text lacks."""
     cure = f"give its ordinal (from 0), or set {setting('field.names')}"
-    if config.rows.text.header_lines:  # a user who sets it expects the names in the headers
+    if rows.text.header_lines:  # a user who sets it expects the names in the headers
         cure += f", or set {setting('input.format=csv')}, whose fields have the names in the header"
-    fields = _fields_by_setting(config, [level.source for level in config.rows.key.partitions])
+    fields = _fields_by_setting(rows, [level.source for level in rows.key.partitions])
     faults = [
         (key, f"'{field}' is a name, and the fields of delimited text have none", cure)
         for key, field in fields
         if isinstance(field, str)
     ]
     given = {
-        "null.order": config.rows.order.null != "reject",
-        "output.schema": config.output.schema,
-        "output.codec": config.output.codec,
-        **{f"default.{field}": True for field in config.output.defaults},
+        "null.order": rows.order.null != "reject",
+        "output.schema": output.schema,
+        "output.codec": output.codec,
+        **{f"default.{field}": True for field in output.defaults},
     }
     what = "has no meaning for delimited text, whose rows stay as they are"
     raise_all([*faults, *((key, what, "leave it out") for key, is_given in given.items() if is_given)])
@@ -368,26 +361,26 @@ def _delimiter(spec: dict[str, str]) -> Delimiter:
     return delimiter.parse(spec["regex"])
 
 
-def _spec(config: Config, written: RowLayout, known: State | None) -> dict[str, Any]:
+def _spec(rows: RowSpec, written: RowLayout, known: State | None) -> dict[str, Any]:
     """Return the specification of written rows, for the manifest: the next run must agree with it."""
     width: int | str | None = written.width
-    if config.rows.text.count == "any" or (config.rows.text.count == "auto" and known and known.spec["width"] == "any"):
+    if rows.text.count == "any" or (rows.text.count == "auto" and known and known.spec["width"] == "any"):
         width = "any"
-    by_field = {"by": "field", "ordinal": written.order_field, "type": config.rows.order.type}
+    by_field = {"by": "field", "ordinal": written.order_field, "type": rows.order.type}
     return {
         "key": {"ordinals": list(written.id_fields), "types": ["bytes"] * len(written.id_fields)},
-        "order": order_by_name(config) if config.rows.order.by_file_name else by_field,
-        "op code": config.rows.ops.field if config.rows.ops.keep else None,
-        "delimiter": _spec_delimiter(config.rows.text.delimiter),
+        "order": order_by_name(rows.order) if rows.order.by_file_name else by_field,
+        "op code": rows.ops.field if rows.ops.keep else None,
+        "delimiter": _spec_delimiter(rows.text.delimiter),
         "width": width,
         "format": "text",
     }
 
 
-def _header_spec(config: Config, survey: Survey, op_in_master: bool) -> dict[str, Any]:
+def _header_spec(rows: RowSpec, survey: Survey, op_in_master: bool) -> dict[str, Any]:
     """Return the header for the manifest, if a file of this run or of an earlier one had a header."""
     feed, master = by_age(survey.feed), by_age(survey.master)
-    header = header_to_record(config, feed, master, survey.state, op_in_master=op_in_master)
+    header = header_to_record(rows, feed, master, survey.state, op_in_master=op_in_master)
     return {HEADER: [list(line) for line in header]} if header else {}
 
 

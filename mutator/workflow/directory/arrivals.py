@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import Config, OrderSpec
 from mutator.dataset import checksummed_json
 from mutator.dataset.commits import Arrived
 from mutator.errors.display import seconds_text
@@ -134,7 +134,7 @@ class _Directory:
             self.paths[entry.name] = entry.path
             if not entry.name.startswith(RETURNED) and arrived(entry) not in merged:
                 self.fresh[entry.name] = entry
-        self._marker, self._control = config.base.claim_ready_suffix, config.inputs.control_suffix
+        self._marker, self._control = config.workflow.claim_ready_suffix, config.inputs.control_suffix
 
     def is_companion(self, name: str) -> bool:
         """Return whether a file is a ready marker or a control file."""
@@ -218,7 +218,7 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
     merged: files that versions have claimed, on a storage where files are not moved. clock: now, in seconds.
     """
     now = time.time() if clock is None else clock
-    ages = _Ages(cache(lambda: sightings(base).ahead), now, config.base.claim_min_age)
+    ages = _Ages(cache(lambda: sightings(base).ahead), now, config.workflow.claim_min_age)
     ready: dict[str, ReadyFile] = {}
     waiting = []
     here = entries_of(base.at("incr"))
@@ -232,7 +232,7 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
                 continue
             control = directory.control(entry)
             why = _unfit(entry) or directory.why_incomplete(entry)
-            if why is None and not config.base.claim_ready_suffix:
+            if why is None and not config.workflow.claim_ready_suffix:
                 why = ages.why_too_young(entry, control)
             if why is None and name in ready:
                 why = "waits until a file of the same name, which came first, is merged"
@@ -241,14 +241,14 @@ def arrivals(base: Base, config: Config, merged: Collection[Arrived], clock: flo
                 continue
             ready[name] = ReadyFile(entry, directory.marker(entry), control)
     if config.operation.full or config.operation.overwrites:
-        waiting += _hold_back_later(config, ready, "snapshot" if config.operation.full else "overwrite")
+        waiting += _hold_back_later(config.rows.order, ready, "snapshot" if config.operation.full else "overwrite")
     waiting.sort(key=lambda file: _is_set_aside(file[0]))  # reports show only the first
     return Arrivals(
         tuple(ready.values()),
         tuple(waiting),
         min(ages.seconds, default=None),
         config.inputs.control_suffix,
-        config.base.claim_ready_suffix,
+        config.workflow.claim_ready_suffix,
         tuple(ages.ahead),
     )
 
@@ -258,13 +258,13 @@ def arrived(entry: Entry) -> Arrived:
     return Arrived(entry.name, entry.bytes, entry.modified, entry.tag)
 
 
-def _hold_back_later(config: Config, ready: dict[str, ReadyFile], what: str) -> list[tuple[str, str]]:
+def _hold_back_later(order: OrderSpec, ready: dict[str, ReadyFile], what: str) -> list[tuple[str, str]]:
     """Leave only the files of the oldest sequence ready; return the others with why they wait.
 
     Snapshots and overwrites are merged one at a time, so that the result does not depend on when runs start. what: of
     both words, the one for the files.
     """
-    numbers = map(config.rows.order.sequence_of, ready)
+    numbers = map(order.sequence_of, ready)
     sequences = {name: -1 if number is None else number for name, number in zip(ready, numbers, strict=True)}
     oldest = min(sequences.values(), default=None)
     later = [name for name in ready if sequences[name] != oldest]

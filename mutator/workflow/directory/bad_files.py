@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from mutator.config import Config
+from mutator.config.settings import Config, InputSpec, LimitSpec
 from mutator.dataset import checksummed_json
 from mutator.dataset.commits import Arrived
 from mutator.errors import MutatorError
@@ -82,7 +82,7 @@ class FailedFile:
 
 def why_all_or_none(config: Config) -> str | None:
     """Return the setting with which the feed files of a run are merged all or not at all; None without one."""
-    if config.base.bad_files == "fail":
+    if config.workflow.bad_files == "fail":
         return "bad.files=fail"
     if config.operation.full:
         return "sync.mode=full"
@@ -93,23 +93,24 @@ def why_all_or_none(config: Config) -> str | None:
     return "sequence.gaps=fail" if config.inputs.sequence_gaps == "fail" else None
 
 
-def blamed(fault: MutatorError, directory: str, names: Collection[str], config: Config) -> dict[str, str]:
+def blamed(
+    fault: MutatorError, directory: str, names: Collection[str], inputs: InputSpec, limits: LimitSpec
+) -> dict[str, str]:
     """Return those feed files in a directory whose fault an error is: name -> what its message says of that file.
 
-    >>> from mutator.config import parse
     >>> from mutator.errors import error
-    >>> config = parse({"key": 0})
-    >>> blamed(error("encoding", path="in/ups_1.txt", encoding="UTF-16"), "in", ["ups_1.txt", "s_1.txt"], config).keys()
+    >>> fault = error("encoding", path="in/ups_1.txt", encoding="UTF-16")
+    >>> blamed(fault, "in", ["ups_1.txt", "s_1.txt"], InputSpec(), LimitSpec()).keys()
     dict_keys(['ups_1.txt'])
     """
     # With reject.policy=quarantine too many rejects are those of the whole feed.
-    if fault.kind not in _KINDS or (fault.kind == "rejects" and config.limits.reject_policy != "fail"):
+    if fault.kind not in _KINDS or (fault.kind == "rejects" and limits.reject_policy != "fail"):
         return {}
     if fault.fields.get("standard", "").removeprefix(f"{directory}/") in names:
         return {}  # nothing says that this one is right, and the others are not
     shown = {one_line(name): name for name in names}
-    if config.inputs.control_suffix:
-        shown |= {one_line(name + config.inputs.control_suffix): name for name in names}
+    if inputs.control_suffix:
+        shown |= {one_line(name + inputs.control_suffix): name for name in names}
     prefix = re.escape(one_line(without_secrets(f"{directory}/")))
     anywhere = fault.kind in _ANYWHERE
     path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(?=(.*))")

@@ -13,10 +13,11 @@ wrote that did not commit is removed when it is rolled back.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from mutator.config import Config
 from mutator.config.feed_settings import feed_settings
+from mutator.config.settings import WorkflowSpec
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_entry import FileEntry
@@ -30,9 +31,9 @@ from mutator.workflow.directory.paths import Base, master_of, open_base
 from mutator.workflow.directory.versions import hide, remove_hidden
 
 
-def target(base: Base, config: Config) -> FilterTarget | None:
+def target(base: Base, workflow: WorkflowSpec, given: Mapping[str, Any]) -> FilterTarget | None:
     """Return where a run writes filters; None if the configuration wants none."""
-    return FilterTarget(base.at(DIRECTORY), feed_settings(config)) if config.base.feed_filters else None
+    return FilterTarget(base.at(DIRECTORY), feed_settings(given)) if workflow.feed_filters else None
 
 
 def filter_files(base: Base) -> dict[str, list[str]]:

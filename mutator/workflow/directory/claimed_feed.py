@@ -66,7 +66,7 @@ class ClaimedFeed:
         """
         arrived = tuple(arrivals.arrived(ready.feed) for ready in found.ready)
         started = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
-        owner = Owner.this_process(self.run, self.config.base.lock_timeout)
+        owner = Owner.this_process(self.run, self.config.workflow.lock_timeout)
         self.has_begun = True
         self._journal = Journal(self.run, "run", since, started, arrived, owner)
         lock.begin(self.base, self._journal)
@@ -200,7 +200,7 @@ class ClaimedFeed:
         """Return the files whose fault an error is, unless the files of this run are merged all or not at all."""
         if bad_files.why_all_or_none(self.config) is not None:
             return []
-        texts = bad_files.blamed(fault, self.directory, self.good, self.config)
+        texts = bad_files.blamed(fault, self.directory, self.good, self.config.inputs, self.config.limits)
         files = {one.name: one for one in self.files if one.name in texts}
         reasons = {name: bad_files.reason(self.base, self.run, name, text) for name, text in texts.items()}
         return [BadFile(name, fault.kind, why, files[name], self._controls.get(name)) for name, why in reasons.items()]

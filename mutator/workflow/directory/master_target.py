@@ -155,7 +155,7 @@ class MasterTarget(Target):
         master, output = master_of(base, run.before), base.at("output", run.id)
         published = base.master if base.storage.renames else output
         paths = {"master": master, "feed": feed.paths_afterwards, "output": published}
-        filters = changed_rows.target(base, self.config)
+        filters = changed_rows.target(base, self.config.workflow, self.config.given)
         return Task(run.id, master, feed.paths, output, run.before.number + 1, paths, filters)
 
     def verify(self, run: Run) -> None:
@@ -223,9 +223,9 @@ class MasterTarget(Target):
         """Remove the backups and changed rows that are too old, after a run with a version."""
         if run.version is not None:
             run.damaged = tuple(one.path for one in cures.notes(self.base))
-            versions.prune(self.base, self.log, self.config.base.backup_keep)
-            if self.config.base.changes_keep is not None:
-                changed_rows.prune(self.base, self.config.base.changes_keep)
+            versions.prune(self.base, self.log, self.config.workflow.backup_keep)
+            if self.config.workflow.changes_keep is not None:
+                changed_rows.prune(self.base, self.config.workflow.changes_keep)
 
     # --- runs that do not end like this
 

@@ -75,11 +75,11 @@ def locked_with_room(target: Target, run: str) -> Iterator[None]:
     """Hold the lock of a base. Where the disk is too full for it, first remove what dead runs have written."""
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(target.base, run, target.config.base.lock_timeout))
+            stack.enter_context(locked(target.base, run, target.config.workflow.lock_timeout))
         except MutatorError as fault:
             if fault.kind != "storage.full" or not target.make_room():
                 raise
-            stack.enter_context(locked(target.base, run, target.config.base.lock_timeout))
+            stack.enter_context(locked(target.base, run, target.config.workflow.lock_timeout))
         yield
 
 

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from mutator.config import Config, SourceSpec
+from mutator.config.settings import Config, InputSpec
 from mutator.dataset import checksummed_json, manifest, split_record
 from mutator.dataset.directory import differing_parts, read_manifest, unrecorded_files
 from mutator.dataset.split_record import SplitRecord
@@ -70,7 +70,7 @@ def lost_partitions(master: str, lost: Collection[str], writer: str, record: str
 Pair = tuple[str | None, str | None]  # directories of a partition in master and feed; None: it has none there
 
 
-def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
+def pairs_of(inputs: InputSpec, master: str, feed: str) -> dict[str, Pair]:
     """Return the directories of each partition in master and feed; the keys are directories of the output.
 
     Raises MutatorError if a directory is missing, damaged, or not partitioned as the other.
@@ -79,7 +79,7 @@ def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
         raise error("path.missing", path=feed, what="split feed")
     _check_record(feed)
     if storage_for(master).stat(master) is None:
-        if not config.inputs.allow_empty_master:
+        if not inputs.allow_empty_master:
             raise error("master.missing", path=master)
         old: dict[str, str] = {}
     else:
@@ -95,7 +95,7 @@ def pairs_of(config: Config, master: str, feed: str) -> dict[str, Pair]:
         raise error("partition.tree", path=path, what=what)
     check_partitions(master, old)
     _check_split_master(master, old)
-    if not old and not config.inputs.allow_empty_master and not _is_recorded(master):
+    if not old and not inputs.allow_empty_master and not _is_recorded(master):
         raise error("master.empty", path=master)
     found: dict[str, Pair] = {}
     for key in sorted({*old, *new}):
@@ -173,7 +173,9 @@ def inputs_of(config: Config, master: str, feed: str, pairs: Mapping[str, Pair])
     record = _record_of(feed)
     content = {without_secrets(path): _content(path) for pair in pairs.values() for path in pair if path is not None}
     paths = {"master": without_secrets(master), "feed": without_secrets(feed)}
-    return {**paths, "split": record and record.commit.id, "config": _settings(config.source), "content": content}
+    settings = {"as published": config.rows.ops.as_published, **config.given}
+    shown = {name: repr(value) for name, value in settings.items()}
+    return {**paths, "split": record and record.commit.id, "config": shown, "content": content}
 
 
 def _content(directory: str) -> Any:
@@ -195,9 +197,3 @@ def differing_inputs(begun: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     before, there = begun.get("content", {}), now["content"]
     paths = sorted(path for path in {*before, *there} if before.get(path) != there.get(path))
     return f"content of {file_names.first_few(paths)}"
-
-
-def _settings(source: SourceSpec) -> dict[str, str]:
-    """Return the settings that decide, as text."""
-    found = {**source.given, "as published": source.as_published}
-    return {name: repr(value) for name, value in found.items()}

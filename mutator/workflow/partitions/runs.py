@@ -180,7 +180,7 @@ def run_partitions(
     storage, target = located_to_write(output)
     (_, old), (_, new) = located(master), located(feed)
     check_fields(old)
-    pairs = pairs_of(config, old, new)
+    pairs = pairs_of(config.inputs, old, new)
     with WorkDirectory(storage, target, inputs_of(config, old, new, pairs)) as work:
         done, warnings = [], list(config.wording.warnings)
         if not any(fresh for _, fresh in pairs.values()):

@@ -39,7 +39,7 @@ class Upkeep:
 
         Raises the exception of a compaction that failed; it is not tried again for a minute.
         """
-        after = self._config.base.compact_after
+        after = self._config.workflow.compact_after
         if after is None:
             return
         try:
@@ -54,8 +54,8 @@ class Upkeep:
 
     def note(self, outcome: RunOutcome) -> None:
         """Take note of a run: if it applied a version, the table may need a compaction once it is idle."""
-        if self._config.base.compact_after is not None and outcome.version is not None:
-            self._next = min(self._next, self._clock() + self._config.base.compact_after)
+        if self._config.workflow.compact_after is not None and outcome.version is not None:
+            self._next = min(self._next, self._clock() + self._config.workflow.compact_after)
 
     def after(self, outcome: RunOutcome) -> RunOutcome:
         """Return the outcome of a run with the compactions that follow it."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.config import Config
+from mutator.config.settings import Config, RowSpec, TextSpec
 from mutator.dataset import manifest
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.file_content import FileContent
@@ -204,7 +204,7 @@ def feed_files(
     files.
     """
     found, hidden = feed_entries([absolute(path) for path in feed], config.inputs.control_suffix)
-    wanted = [_known_field(config, field.source) for field in fields]
+    wanted = [_known_field(config.rows.text, field.source) for field in fields]
     # As with names of ID fields in a run, a CSV file has a header if partition fields are named.
     probing = replace(
         config,
@@ -220,10 +220,10 @@ def feed_files(
     for directory in {_above_partitions(path) for path in found}:
         check_fields(directory)
     sources = [
-        probe_file(probing, storage_for(path), entry, config.inputs.feed_format, named=named)
+        probe_file(probing.rows, storage_for(path), entry, config.inputs.feed_format, named=named)
         for path, entry in found.items()
     ]
-    check_headers(config, sources)
+    check_headers(config.rows, sources)
     if config.inputs.control_suffix is not None:
         control_files.check(config.inputs.control_suffix, sources)
     names: dict[str, Source] = {}
@@ -232,8 +232,8 @@ def feed_files(
         if other is not source:
             raise error("split.names", path=source.path, other=other.path)
     _check_names(fields, wanted, sources)
-    width = _width(config, sources)
-    return tuple(_feed_file(config, fields, wanted, replace(one, head=b""), width) for one in sources), hidden
+    width = _width(config.rows, sources)
+    return tuple(_feed_file(config.rows, fields, wanted, replace(one, head=b""), width) for one in sources), hidden
 
 
 def check_fields(directory: str) -> None:
@@ -267,33 +267,33 @@ def _check_names(fields: Sequence[PartitionField], wanted: Sequence[str | int], 
             raise error("width", where=f"partition field {field.name}", what=f"no input has a field {name}", cure=cure)
 
 
-def _known_field(config: Config, source: str | int) -> str | int:
+def _known_field(text: TextSpec, source: str | int) -> str | int:
     """Return the ordinal of a field named in ``field.names``; any other field as it is given."""
-    return config.rows.text.names.index(source) if source in config.rows.text.names else source
+    return text.names.index(source) if source in text.names else source
 
 
-def _width(config: Config, sources: Sequence[Source]) -> int | None:
+def _width(rows: RowSpec, sources: Sequence[Source]) -> int | None:
     """Return the number of fields of rows of text, as a run without a master does; None for any.
 
     Raises ConfigError if ``field.names`` has fewer or more names.
     """
-    if config.rows.text.count == "any":
+    if rows.text.count == "any":
         return None
-    if isinstance(config.rows.text.count, int):
-        return config.rows.text.count
-    whole = [one for one in sources if one.file_format == "text" and not may_have_ids_alone(config, one)]
+    if isinstance(rows.text.count, int):
+        return rows.text.count
+    whole = [one for one in sources if one.file_format == "text" and not may_have_ids_alone(rows, one)]
     ordered = sorted(whole, key=lambda one: one.name.encode("utf-8", "surrogateescape"))
     first = next((one for one in ordered if one.width is not None), None)
     if first is None or first.width is None:
         return None
-    if config.rows.text.names and len(config.rows.text.names) != first.width:
+    if rows.text.names and len(rows.text.names) != first.width:
         what = f"its first row has {counted(first.width, 'field')}"
-        raise other_number_of_names(first.path, what, config.rows.text.names, single=first.width == 1)
+        raise other_number_of_names(first.path, what, rows.text.names, single=first.width == 1)
     return first.width
 
 
 def _feed_file(
-    config: Config,
+    rows: RowSpec,
     fields: Sequence[PartitionField],
     wanted: Sequence[str | int],
     source: Source,
@@ -301,14 +301,14 @@ def _feed_file(
 ) -> UnsplitFile:
     if source.file_format == "text":
         ordinals = [_ordinal(field, one, source, width) for field, one in zip(fields, wanted, strict=True)]
-        ids = config.rows.key.ids
+        ids = rows.key.ids
         needed = 1 + max(one for one in (*ids, *ordinals) if isinstance(one, int))
-        if not has_ids_alone(config, source, needed if width is None else width):
-            return UnsplitFile(source, config.rows.text.delimiter, width, tuple(ordinals))
+        if not has_ids_alone(rows, source, needed if width is None else width):
+            return UnsplitFile(source, rows.text.delimiter, width, tuple(ordinals))
         positions = tuple(ids.index(one) if one in ids else None for one in ordinals)
-        return UnsplitFile(source, config.rows.text.delimiter, len(ids), positions)
-    positions = tuple(_position(config, field, one, source) for field, one in zip(fields, wanted, strict=True))
-    return UnsplitFile(source, config.rows.text.delimiter, source.width, positions)
+        return UnsplitFile(source, rows.text.delimiter, len(ids), positions)
+    positions = tuple(_position(rows, field, one, source) for field, one in zip(fields, wanted, strict=True))
+    return UnsplitFile(source, rows.text.delimiter, source.width, positions)
 
 
 def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: int | None) -> int:
@@ -325,7 +325,7 @@ def _ordinal(field: PartitionField, wanted: str | int, source: Source, width: in
 _NAMES = "give its ordinal (from 0), or set field.names"
 
 
-def _position(config: Config, field: PartitionField, wanted: str | int, source: Source) -> int | None:
+def _position(rows: RowSpec, field: PartitionField, wanted: str | int, source: Source) -> int | None:
     """Return the position of a field in a file with named fields; None if a delete file lacks it."""
     assert source.file_schema is not None
     schema = source.file_schema.schema
@@ -333,14 +333,14 @@ def _position(config: Config, field: PartitionField, wanted: str | int, source: 
         return None  # without fields, it has no rows
     name = wanted
     if isinstance(wanted, int):
-        names = config.rows.text.names or tuple(schema.names)
+        names = rows.text.names or tuple(schema.names)
         if wanted >= len(names):
             what = f"field {wanted} is beyond the {counted(len(names), 'field')} of a row"
             raise error("width", where=source.path, what=what, cure="correct the ordinal (they count from 0)")
         name = names[wanted]
     found = int(schema.get_field_index(name))
     if found < 0:
-        if is_delete_source(config, source):
+        if is_delete_source(rows.ops, source):
             return None
         raise error("schema.field", path=source.path, field=name, what="is missing, and the partition depends on it")
     _check_type(source, name, schema.field(found).type)

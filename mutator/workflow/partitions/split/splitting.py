@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from mutator.config import Config
+from mutator.config.settings import Config, OpSpec
 from mutator.dataset.commit.publish import check_apart, check_output, publish
 from mutator.dataset.commit.staging import StagedFile
 from mutator.dataset.commits import RUN, Commit
@@ -30,7 +30,7 @@ from mutator.errors.interrupts import check_signals
 from mutator.formats.content import Reject
 from mutator.pipeline.limits import check_rejects, shown_rejects
 from mutator.plan.reading import SAMPLES
-from mutator.plan.run_plan import limits_of, rejects_of
+from mutator.plan.run_plan import rejects_of
 from mutator.rules.file_names import first_few, new_run_id
 from mutator.rules.partition_fields import PartitionField, text_of
 from mutator.rules.partition_paths import values_of
@@ -66,8 +66,8 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     for path in feed:
         check_apart(to, located(path)[1], role="split feed", other_role="feed")
     files, ignored = feed_files(config, fields, feed)
-    run, limits = new_run_id(time.time()), limits_of(config)
-    allowed = rejects_of(config)["feed"]
+    run, allowed = new_run_id(time.time()), rejects_of(config.limits)["feed"]
+    rejects_delete = config.operation.full or config.operation.overwrites
     samples: list[RejectSample] = []
 
     def write(staging: str) -> SplitRecord:
@@ -79,7 +79,7 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
         _log.info("split %s of %s", counted(rows, "row"), counted(len(files), "feed file"))
         if rows and rejected == rows and rejected <= allowed:
             raise error("split.none", count=f"{rows:,}", rows=shown_rejects(samples))
-        check_rejects("feed", allowed, limits, rejected, rows, samples)
+        check_rejects("feed", allowed, config.limits, rejected, rows, samples, (), rejects_delete)
         _check_rows(done)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return SplitRecord(
@@ -92,12 +92,12 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     published = publish(to, run, write)
     _log.info("published %s", to)
     seconds = round(time.monotonic() - started, 3)
-    warnings = (*config.wording.warnings, *_warnings(config, published.manifest))
+    warnings = (*config.wording.warnings, *_warnings(config.rows.ops, published.manifest))
     return SplitFeed(published.manifest, tuple(samples), ignored, published.litter, warnings, seconds)
 
 
-def _warnings(config: Config, record: SplitRecord) -> Iterator[str]:
-    if config.rows.ops.field is None and not config.rows.ops.has_delete_files:
+def _warnings(ops: OpSpec, record: SplitRecord) -> Iterator[str]:
+    if ops.field is None and not ops.has_delete_files:
         return  # the feed has no deletes
     found = {name: rows for name, rows in record.rows_by_partition().items() if None in dict(values_of(name)).values()}
     if found:
