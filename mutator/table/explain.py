@@ -158,7 +158,7 @@ class _Table(ExplainedPlace):
         config = for_tables(config, snapshot)
         survey = survey_of_table(config.rows.key, snapshot)
         plan = feed_reading(config, survey, ())
-        found = key_as_read(config, survey, plan, key, place, "table")
+        found = key_as_read(config.rows.text, survey, plan, key, place, "table")
         super().__init__(place, "table", snapshot.version.number, config, found)
         self._record = TableRecord(snapshot, key, plan)
         self._earliest = snapshot.state.cleaning.earliest

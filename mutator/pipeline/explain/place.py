@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mutator import config as configuration
 from mutator.config import Config
+from mutator.config.settings import TextSpec
 from mutator.dataset.commits import Commit, FeedFile
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
@@ -140,12 +141,12 @@ def key_of_master(config: Config, master: str, key: Key, feed: Sequence[str], sh
     """
     survey = survey_of_master(config, master)
     plan = feed_reading(config, survey, feed[:1] if survey.state is None else ())
-    return key_as_read(config, survey, plan, key, shown, "master")
+    return key_as_read(config.rows.text, survey, plan, key, shown, "master")
 
 
-def key_as_read(config: Config, survey: Survey, plan: Reading, key: Key, shown: str, what: str) -> ExplainedKey:
+def key_as_read(text: TextSpec, survey: Survey, plan: Reading, key: Key, shown: str, what: str) -> ExplainedKey:
     """Return the key that a user gives. plan: of the survey. shown, what: the path for messages; master | table."""
-    names, types = _key_fields(config, survey, plan)
+    names, types = _key_fields(text, survey, plan)
     if types is None:
         values = [_bytes(value) for value in key_values(key, names, shown, what)]
         wanted = WantedKey(tuple(pa.array([value], pa.large_binary()) for value in values))
@@ -158,11 +159,11 @@ def _bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogateescape")
 
 
-def _key_fields(config: Config, survey: Survey, plan: Reading) -> tuple[list[str], list[Any] | None]:
+def _key_fields(text: TextSpec, survey: Survey, plan: Reading) -> tuple[list[str], list[Any] | None]:
     """Return the names of the key fields and their pa.DataTypes; None for delimited text, whose values are bytes."""
     layout = plan.rows.layouts["feed"]
     if plan.rows.block_type == "text":
-        return _names_of_text(config, survey, plan), None
+        return _names_of_text(text, survey, plan), None
     found = list(plan.rows.spec["key"]["fields"])
     known = dataset_schema(survey.state, survey.master_path) if survey.state is not None else None
     if known is not None:
@@ -174,10 +175,10 @@ def _key_fields(config: Config, survey: Survey, plan: Reading) -> tuple[list[str
     return found, [schema.field(name).type for name in found]
 
 
-def _names_of_text(config: Config, survey: Survey, plan: Reading) -> list[str]:
+def _names_of_text(text: TextSpec, survey: Survey, plan: Reading) -> list[str]:
     """Return the names of the key fields of delimited text: those of settings or of a header, else the ordinals."""
     header = recorded_header(survey.state)
-    names, places = config.rows.text.names, plan.rows.layouts["feed"].id_fields
+    names, places = text.names, plan.rows.layouts["feed"].id_fields
     if header and not names:  # written rows have its fields
         names, places = header[-1], plan.rows.layouts["written"].id_fields
     return [names[one] if one < len(names) else f"field {one}" for one in places]
