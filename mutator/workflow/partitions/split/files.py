@@ -206,22 +206,14 @@ def feed_files(
     found, hidden = feed_entries([absolute(path) for path in feed], config.inputs.control_suffix)
     wanted = [_known_field(config.rows.text, field.source) for field in fields]
     # As with names of ID fields in a run, a CSV file has a header if partition fields are named.
-    probing = replace(
-        config,
-        rows=replace(
-            config.rows,
-            key=replace(config.rows.key, ids=(*config.rows.key.ids, *(one for one in wanted if isinstance(one, str)))),
-        ),
-    )
-    named = bool(config.rows.text.names) or any(isinstance(one, str) for one in probing.rows.key.ids)
-    named = named or bool(
-        {config.inputs.feed_format, config.output.format, config.inputs.master_format} - {None, "text"}
-    )
+    key, text, inputs = config.rows.key, config.rows.text, config.inputs
+    probing = replace(config.rows, key=replace(key, ids=(*key.ids, *(one for one in wanted if isinstance(one, str)))))
+    named = bool(text.names) or any(isinstance(one, str) for one in probing.key.ids)
+    named = named or bool({inputs.feed_format, config.output.format, inputs.master_format} - {None, "text"})
     for directory in {_above_partitions(path) for path in found}:
         check_fields(directory)
     sources = [
-        probe_file(probing.rows, storage_for(path), entry, config.inputs.feed_format, named=named)
-        for path, entry in found.items()
+        probe_file(probing, storage_for(path), entry, inputs.feed_format, named=named) for path, entry in found.items()
     ]
     check_headers(config.rows, sources)
     if config.inputs.control_suffix is not None:
