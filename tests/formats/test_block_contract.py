@@ -35,7 +35,7 @@ from mutator.plan.run_plan import Plan
 from mutator.plan.splits import Split, numbered
 from mutator.plan.strategy import Strategy
 from mutator.rules.delimiter import field_delimiter
-from mutator.rules.envelope import DELETES, OpCodeField
+from mutator.rules.envelope import DELETE, FileOperation, OpCodeField
 from mutator.rules.file_names import sequence as sequence_of
 from mutator.rules.key_hash import bucket_of, hash_key
 from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
@@ -179,9 +179,10 @@ class Dataset:
         place = {"id_fields": (0, 1), "order_field": None if by_name else 2, "order_type": self.order_type}
         master = RowLayout(delimiter=field_delimiter.parse(","), **place)
         rows = replace(master, envelope=OpCodeField(field=3, delete_codes=frozenset([b"D"])), cut_op=True)
+        deletes = replace(rows, envelope=FileOperation(field=3, kind=DELETE))
         shape = RowPlan(
             block_type="packed",
-            layouts={"master": master, "feed": rows, "deletes": replace(rows, envelope=DELETES)},
+            layouts={"master": master, "feed": rows, "deletes": deletes},
             output=SUFFIX,
             spec={"key": {"types": ["struct"]}},
             order_type=self.order_type,
