@@ -112,7 +112,7 @@ def test_a_run_that_was_killed_after_its_commit_is_finished(root: str) -> None:
     one = opened(f"{root}/table")
     run = Run(one.target(root))
     assert run.claim()
-    run.apply()
+    run.merge()
     (done,) = read_status(root).recovered
     assert f"run {run.id} was committed, and is finished" in done
     assert run_it(root).version is None
@@ -130,7 +130,7 @@ def test_a_run_that_was_killed_before_its_commit_is_given_up(root: str) -> None:
     assert "was not committed, and is undone" in done.recovered[0]
     assert (done.version, done.claimed) == (3, ("ups_2.csv",))
     with pytest.raises(MutatorError) as caught:
-        run.apply()
+        run.merge()
     assert caught.value.kind == "table.given_up"
     assert open_snapshot(f"{root}/table").version.number == 3
 
