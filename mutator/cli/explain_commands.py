@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +112,7 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
             return opened.shown(text)
         return text.replace(f"{snapshot.table}/", f"{question.place.rstrip('/')}/")
 
-    found = explain_table(snapshot, question.key, config, question.place, find, shown)
-    return replace(found, unknown=[*found.unknown, *given.not_merged(snapshot.state.feed)])
+    return explain_table(snapshot, question.key, config, question.place, find, shown, given)
 
 
 def _explain(arguments: argparse.Namespace) -> Iterator[Answer]:

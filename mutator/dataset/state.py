@@ -15,17 +15,16 @@ import base64
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from mutator.dataset.commits import Cleaned, Commit, FeedFile, Left, Restored
 from mutator.dataset.file_entry import Extent, FileEntry
 from mutator.dataset.partition_index import SPEC, earlier_forms, form_of
 from mutator.rules.absences import Absence
-from mutator.rules.byte_columns import Ints
-from mutator.rules.key_hash import Hashes
+
+if TYPE_CHECKING:
+    from mutator.rules.byte_columns import Ints
+    from mutator.rules.key_hash import Hashes
 
 DEFAULTS = "defaults"  # in the form of files: ``Commit.defaults`` of the version that it began with
 Place = tuple[int, int]  # number of buckets, and of one of them
@@ -98,6 +97,8 @@ class BucketCounts:
 
     def of_rows(self, partitions: Sequence[str | None], codes: Ints, hashes: Hashes) -> Ints:
         """Return the bucket of each row. partitions: directories, by code. codes: of each row. hashes: of keys."""
+        import numpy as np  # a run that finds nothing to do loads no Arrow
+
         if not self.larger:
             return (hashes % np.uint64(self.first)).astype(np.int64)
         counts = np.array([self.of(name) for name in partitions], np.uint64)
@@ -316,6 +317,8 @@ def defaults_text(defaults: Mapping[str, Any]) -> str | None:
     """
     if not defaults:
         return None
+    import pyarrow as pa
+
     sink = pa.BufferOutputStream()
     table = pa.table(dict(defaults))
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -327,6 +330,8 @@ def defaults_of(text: str | None) -> dict[str, Any]:
     """Undo ``defaults_text``. Raises ValueError for other text."""
     if text is None:
         return {}
+    import pyarrow as pa
+
     try:
         table = pa.ipc.open_stream(base64.b64decode(text, validate=True)).read_all()
     except (pa.ArrowException, OSError) as fault:

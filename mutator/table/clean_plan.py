@@ -22,6 +22,7 @@ from mutator.dataset.versions.packs import needed_packs, packs_of
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.dataset.versions.table_codec import CHECKPOINT, GONE, NAMED, REPLACED, STRAY
 from mutator.errors import suppressed
+from mutator.rules.truth_table import RARE
 from mutator.storage import entries_of
 from mutator.table.clean_removal import DeadRuns, dead_runs, mark_of, named_files
 from mutator.table.version_times import time_of
@@ -89,7 +90,7 @@ def first_with_rows(log: TableLog, number: int) -> int:
 def changes_rows(version: Commit) -> bool:
     """Return whether a version may have other rows, or other fields, than the one before."""
     if version.action == "apply" and version.spec is None:
-        return any(version.counts.get(name, 1) for name in _CHANGES)
+        return any(version.counts.get(name, name not in RARE) for name in _CHANGES)
     return version.action not in _SAME_ROWS
 
 

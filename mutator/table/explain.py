@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,7 +28,7 @@ from mutator.engine.versions.old_values import order_values
 from mutator.errors import MutatorError
 from mutator.formats.blocks.column_rows import shown_rows
 from mutator.pipeline.explain.answer import Explanation
-from mutator.pipeline.explain.feed_reading import feed_reading
+from mutator.pipeline.explain.feed_reading import GivenFiles, feed_reading
 from mutator.pipeline.explain.held import ByPartition
 from mutator.pipeline.explain.key import Key, key_values
 from mutator.pipeline.explain.key_decisions import NOTHING, Held, KeyMutation
@@ -130,24 +130,36 @@ FindFile = Callable[[str | None, FeedFile], tuple[str | None, str | None]]
 
 
 def explain_table(
-    snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown
+    snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown, given: GivenFiles
 ) -> Explanation:
     """Explain a key of a table. Raises MutatorError for a table or a key that cannot be used.
 
     If a cleaning takes versions away meanwhile, the newest version is explained. snapshot: the newest version. config:
     how feed files are read. place: for people, the path of the table, or of the base whose target it is. find: finds
-    feed files.
+    feed files. given: the feed files that the user names; those that no version merged are noted.
     """
-    return with_what_is_left(snapshot, lambda newest: _explained(newest, key, config, place, find, shown))
+
+    def explained(newest: Snapshot) -> Explanation:
+        found, merged = _explained(newest, key, config, place, find, shown)
+        return replace(found, unknown=[*found.unknown, *given.not_merged(merged)])
+
+    return with_what_is_left(snapshot, explained)
 
 
-def _explained(snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown) -> Explanation:
-    """Explain a key. Raises the error of a file that a cleaning has taken away since the snapshot."""
+def _explained(
+    snapshot: Snapshot, key: Key, config: Config, place: str, find: FindFile, shown: Shown
+) -> tuple[Explanation, Sequence[FeedFile]]:
+    """Explain a key; also return the feed files that versions merged.
+
+    Raises the error of a file that a cleaning has taken away since the snapshot.
+    """
     if not snapshot.state.spec:
         names = [f"field {number}" for number in range(len(config.rows.key.ids))]
         values = dict(zip(names, map(str, key_values(key, names, place, "table")), strict=True))
-        return Explanation(place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
-    return explain(_Table(snapshot, key, config, place, find, shown))
+        empty = Explanation(place, "table", values, snapshot.version.number, {None: NOTHING}, None, (), "string")
+        return empty, snapshot.state.feed
+    table = _Table(snapshot, key, config, place, find, shown)
+    return explain(table), table.merged()
 
 
 class _Table(ExplainedPlace):
@@ -200,6 +212,10 @@ class _Table(ExplainedPlace):
     def _is_there(self, version: Commit) -> bool:
         """Return whether the rows of a version were not cleaned."""
         return self._snapshot.state.cleaning.left.has(version.number)
+
+    def merged(self) -> Sequence[FeedFile]:
+        """Return the feed files that versions merged, those that a restore has undone among them."""
+        return [*self._snapshot.state.feed, *(part for one in self._versions for part in one.feed)]
 
     def commits(self) -> Sequence[Commit]:
         return [one for one in self._versions if one.number and one.action not in _WITHOUT_ROWS]

@@ -66,7 +66,7 @@ class ApplyReport(MergeReport):
         """Return samples of the changed rows; none where they cannot be read any more, which a page does without."""
         # So few rows that reading them takes less time than the apply. An overwrite writes an equal row again.
         names = _CHANGED if self.operation == "apply" else (*_CHANGED, "feed no-op")
-        if sum(self.counts[name] for name in names) > MOST_CHANGED:
+        if sum(self.counts.get(name, 0) for name in names) > MOST_CHANGED:
             table = shlex.quote(without_secrets(self.table))
             command = f"mutator table changes {table} --from {self.version - 1} --to {self.version}"
             return Changes() if self.dry_run else Changes(most=MOST_CHANGED, command=command)

@@ -8,15 +8,17 @@ import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import attr
 import pytest
 from openlineage.client import event_v2, facet_v2
 
-from mutator.cli import main, workflow_runs
+from mutator.cli import main
 from mutator.errors import error
 from mutator.pipeline import lineage
+from mutator.workflow import directory
 from tests.support.cluster import SAMPLE
 
 CONFIG = ["--config", str(SAMPLE / "bumu.properties")]
@@ -148,16 +150,22 @@ def test_a_workflow_has_events_only_where_it_merges(tmp_path, file):
 
 
 def test_a_run_of_a_watch_that_gives_up_has_failed(tmp_path, file, monkeypatch):
-    merged, runs = workflow_runs._merged, []
+    merge_by, runs = directory.merge_by, []
 
-    def merge(arguments, spark, files, tried):
-        runs.append(1)
-        if len(runs) > 1:
-            return merged(arguments, spark, files, tried)
-        files.start()
-        raise error("table.outrun", path="base", count=3)
+    def outrun_once(config, merge_on, engine):
+        own = merge_by(config, merge_on, engine)
 
-    monkeypatch.setattr(workflow_runs, "_merged", merge)
+        def merge(task):
+            runs.append(1)
+            if len(runs) > 1:
+                return own(task)
+            with suppress(AttributeError):
+                merge_on(None, None)  # begins, and has no plan
+            raise error("table.outrun", path="base", count=3)
+
+        return merge
+
+    monkeypatch.setattr(directory, "merge_by", outrun_once)
     shutil.copytree(SAMPLE / "master", tmp_path / "base" / "master")
     shutil.copytree(SAMPLE / "feed", tmp_path / "base" / "incr")
     words = ["workflow", "watch", tmp_path / "base", *CONFIG, "--min-age", 0, "--interval", 0.01, "--runs", 1]

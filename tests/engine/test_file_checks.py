@@ -259,14 +259,14 @@ def test_dataset_of_an_earlier_format_counts_as_never_checked(chain):
 def test_status_shows_the_oldest_check(tmp_path, monkeypatch):
     base = Place(tmp_path / "base", BY_FIELD)
     (base.path / "master" / "base.txt").write_text("".join(f"{key},1\n" for key in KEYS))
-    assert base.status().oldest_check is None
+    assert base.status().target.oldest_check is None
     base.arrive("ups_1.txt", "k1,2,U")
     base.run()
     made = known(base.path / "master")
     base.arrive("ups_2.txt", "k1,3,U")
     base.run(verify_fraction="0")
 
-    path, checked = base.status().oldest_check
+    path, checked = base.status().target.oldest_check
     assert checked == made.commit.committed < known(base.path / "master").commit.committed
     assert path in {part.path for part in made.files}
     assert f"checked  longest ago: {checked}, {path}" in base.status().text()

@@ -59,6 +59,7 @@ def plan_of(order_type="long"):
         key_width=1,
         register=LAST_WINS,
         rows=SimpleNamespace(order_type=order_type),
+        floor=None,
         by_file_name=False,
         memory=0,
         set_aside=0,
@@ -285,10 +286,12 @@ class _Block:
         self.base, self.block = base, self
         self._rows = rows
         self.hashes = hashes_of([key for key, _, _ in rows], space)
-        self.sequences = np.array([sequence for _, _, sequence in rows], np.int64)
 
     def keys(self, chosen):
         return [pa.array([self._rows[row][0][0] for row in chosen], pa.large_binary())]
+
+    def sequences(self, chosen):
+        return pa.array([self._rows[row][2] for row in chosen], pa.int64())
 
     def orders(self, chosen):
         return pa.array([self._rows[row][1] for row in chosen], pa.int64())

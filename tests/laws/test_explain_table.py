@@ -31,7 +31,9 @@ def explained(table, key, settings, feeds):
     """Explain a key; feeds: directories where merged feed files are."""
     parsed = config.parse(settings)
     found = files_at([str(path) for path in feeds], parsed.inputs)
-    return explain_table(open_snapshot(str(table)), key, parsed, str(table), lambda _, part: found.find(part), str)
+    return explain_table(
+        open_snapshot(str(table)), key, parsed, str(table), lambda _, part: found.find(part), str, found
+    )
 
 
 def outcomes_of(found):

@@ -90,7 +90,8 @@ def normal(document: Any) -> str:
     """
     run = document["run"] if isinstance(document, dict) else None
     text = json.dumps(document)
-    return json.dumps(without_times(json.loads(relative(text.replace(run, "RUN") if run else text))), indent=1)
+    found = without_times(json.loads(relative(text.replace(run, "RUN") if run else text)))
+    return json.dumps(found, indent=1, sort_keys=True)
 
 
 def relative(text: str) -> str:
@@ -229,7 +230,7 @@ def assert_answers(found: Any, expected: Path) -> None:
 
 def plain(document: Any) -> Any:
     """Return an answer without times; IDs of runs, versions and commits become numbers in the order of first use."""
-    text = json.dumps(without_times(document))
+    text = json.dumps(without_times(document), sort_keys=True)  # numbers do not depend on the order of members
     for pattern, word in ((RUN_ID, "RUN"), (UUID, "UUID")):
         for number, found in enumerate(dict.fromkeys(re.findall(pattern, text))):
             text = text.replace(found, f"{word}-{number}")

@@ -41,7 +41,7 @@ class Place:
         return status_of(str(self.path), configuration.parse(settings))
 
     def restore(self, to):
-        return directory.restore(str(self.path), to, configuration.parse(self.settings).workflow)
+        return directory.restore(str(self.path), to, configuration.parse(self.settings))
 
     def rows(self, place="master"):
         return sorted(line for path in (self.path / place).glob("part-*") for line in path.read_text().split())

@@ -369,7 +369,7 @@ def test_an_apply_has_withdrawn_rows_of_files_that_the_log_has_forgotten(table: 
         table.clean(keep_versions=2, grace="0s")
 
 
-@pytest.mark.parametrize("step", ["prepare", "_compacted"])
+@pytest.mark.parametrize("step", ["plan_without_feed", "_compacted"])
 def test_a_compaction_starts_over_whose_version_is_cleaned_while_it_reads(
     table: Table, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

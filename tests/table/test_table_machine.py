@@ -24,6 +24,7 @@ from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.engine.versions import delta_files
 from mutator.errors import MutatorError
+from mutator.frames.dataset import Dataset
 from mutator.storage import read_file, registry
 from mutator.table import apply
 from mutator.table.apply import apply_feed
@@ -379,8 +380,13 @@ class Machine(RuleBasedStateMachine):
         first, second = sorted((earliest + first % count, earliest + second % count))
         self._replay(first, second, net)
 
-    @rule(number=st.integers(0, 99), call=st.integers(0, 80), what=st.sampled_from([None, "kill", "lost"]))
-    def export(self, number: int, call: int, what: str | None) -> None:
+    @rule(
+        number=st.integers(0, 99),
+        call=st.integers(0, 80),
+        what=st.sampled_from([None, "kill", "lost"]),
+        columns=st.sampled_from(["path", "file"]),
+    )
+    def export(self, number: int, call: int, what: str | None, columns: str) -> None:
         number = self._there(number)
         if not number or not Table(TABLE).at(number).state.spec:
             return  # no schema before the first rows
@@ -388,14 +394,17 @@ class Machine(RuleBasedStateMachine):
             output = self._output()
             self._fails(call, what)
             with suppress(Killed, MutatorError):
-                Table(TABLE).export(output, version=number, open_runner=open_runner)
+                Table(TABLE).export(output, version=number, partition_columns=columns, open_runner=open_runner)
             self._works()
         output = self._output()
-        Table(TABLE).export(output, version=number, open_runner=open_runner)
+        Table(TABLE).export(output, version=number, partition_columns=columns, open_runner=open_runner)
         known = read_manifest(self.storage, output)
         assert known is not None
-        parts = [pq.read_table(io.BytesIO(read_file(f"{output}/{part.path}"))) for part in known.files]
-        assert _rows(parts) == _live(self.models[number])
+        in_path = columns == "path" and bool(self.scope)
+        for part in known.files:
+            names = pq.read_schema(io.BytesIO(read_file(f"{output}/{part.path}"))).names
+            assert ("name" in names) != in_path
+        assert _rows([Dataset(output).to_arrow()]) == _live(self.models[number])
         assert local_engine.verify(output).problems == ()
 
     def _output(self) -> str:

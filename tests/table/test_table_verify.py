@@ -165,7 +165,7 @@ def test_a_wrong_highest_order_value_is_named(table: str) -> None:
         ("key", "keys"),
         ("position", "positions"),
         ("order", "order values"),
-        ("no order", "order values"),
+        ("decimal order", "order values"),
     ],
 )
 def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -> None:
@@ -180,7 +180,7 @@ def test_a_key_index_of_other_rows_is_named(table: str, part: str, words: str) -
         keys = pa.array([b"z" * len(key) for key in keys.to_pylist()], pa.large_binary()) if part == "key" else keys
         orders = pa.array(index.orders(rows).to_numpy()[back] + (part == "order"))
         columns = (
-            ("decimal", to_column("decimal", [Decimal(1)] * file.rows)) if part == "no order" else ("long", orders)
+            ("decimal", to_column("decimal", [Decimal(2)] * file.rows)) if part == "decimal order" else ("long", orders)
         )
         content, digest = index_bytes(hashes, keys, numbers, np.array([file.rows]), *columns)
         if part == "position":

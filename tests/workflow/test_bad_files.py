@@ -365,7 +365,7 @@ def test_a_run_that_could_merge_nothing_is_tried_again_when_anything_is_differen
     if change == "file":
         text.arrive("ups_4.txt", "3,soon,U")
     elif change == "version":
-        directory.restore(str(text.path), 1, config.workflow)
+        directory.restore(str(text.path), 1, config)
     with suppress(MutatorError):
         run()
 

@@ -119,7 +119,7 @@ def test_every_listed_failpoint_is_passed(tmp_path, monkeypatch, no_sync):
     start = new_base(tmp_path / "start", 2)
     base = copied(start, tmp_path / "base")
     seen.update(in_child(lambda: run_it(base))[1])
-    seen.update(in_child(lambda: restore(str(base), 2, CONFIG.workflow))[1])
+    seen.update(in_child(lambda: restore(str(base), 2, CONFIG))[1])
     for point in ("merge.done", "commit.begin"):
         copied(start, base)
         in_child(lambda: run_it(base), point)
@@ -234,13 +234,13 @@ def test_unmanaged_master_is_kept_and_cannot_be_restored(tmp_path):
 
     assert (base / "backup" / "0" / "given.txt").read_bytes() == GIVEN
     with pytest.raises(MutatorError, match="has no manifest"):
-        restore(str(base), 0, CONFIG.workflow)
+        restore(str(base), 0, CONFIG)
 
 
 def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
     base = new_base(tmp_path / "base", 2)
     run_it(base)
-    done = restore(str(base), 1, CONFIG.workflow)
+    done = restore(str(base), 1, CONFIG)
 
     assert (done.version, done.restored) == (4, 1)
     assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
@@ -249,8 +249,8 @@ def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
     arrive(base, NAMES[1], NAMES[2])
     assert run_it(base).version == 5
     assert part(base / "master").read_bytes() == expected(FED)
-    assert restore(str(base), 4, CONFIG.workflow).version == 6
-    assert restore(str(base), 3, CONFIG.workflow).version == 7
+    assert restore(str(base), 4, CONFIG).version == 6
+    assert restore(str(base), 3, CONFIG).version == 7
     assert part(base / "master").read_bytes() == expected(FED)
 
 
@@ -260,7 +260,7 @@ def test_restore_brings_a_version_back_as_a_new_one(tmp_path):
 def test_restore_names_versions_that_cannot_be_restored(tmp_path, to, words):
     base = new_base(tmp_path / "base", 2)
     with pytest.raises(MutatorError, match=words) as caught:
-        restore(str(base), to, CONFIG.workflow)
+        restore(str(base), to, CONFIG)
 
     assert caught.value.exit_code == 5
 
@@ -276,7 +276,7 @@ def test_master_that_was_replaced_by_hand_is_refused(tmp_path):
     assert caught.value.exit_code == 5
     assert (base / "incr" / NAMES[2]).exists()
     assert "is not the dataset of version 2" in read_status(base).problems[0]
-    assert restore(str(base), 1, CONFIG.workflow).version == 3
+    assert restore(str(base), 1, CONFIG).version == 3
     assert "move it away" in read_status(base).problems[0]
 
 
@@ -284,7 +284,7 @@ def test_base_without_its_log_is_left_alone(tmp_path):
     base = new_base(tmp_path / "base", 2)
     before = tree(base)
     shutil.rmtree(base / "_mutator")
-    for act in (run_it, lambda base: restore(str(base), 1, CONFIG.workflow)):
+    for act in (run_it, lambda base: restore(str(base), 1, CONFIG)):
         with pytest.raises(MutatorError, match="the log, _mutator/log/, is missing") as caught:
             act(base)
         assert caught.value.exit_code == 5
@@ -318,7 +318,7 @@ def test_damaged_log_entry_stops_everything(tmp_path, number, how):
     if number == 1:
         assert "log entry is damaged" in read_status(base).problems[0]
     with pytest.raises(MutatorError, match="log entry is damaged") as caught:
-        history(str(base), CONFIG.workflow)
+        history(str(base), CONFIG)
 
     assert caught.value.exit_code == 5
 
@@ -363,7 +363,7 @@ def test_master_of_mutator_run_is_version_0_and_can_be_restored(tmp_path):
     arrive(base, NAMES[1])
     run_it(base)
     assert part(base / "backup" / "0").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
-    assert restore(str(base), 0, CONFIG.workflow).version == 2
+    assert restore(str(base), 0, CONFIG).version == 2
 
     assert part(base / "master").read_bytes() == expected({NAMES[0]: FEEDS[NAMES[0]]})
     assert read_status(base).problems == ()

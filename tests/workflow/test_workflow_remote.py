@@ -293,7 +293,7 @@ def test_two_processes_on_one_base(root):
 def test_restore_and_history(root):
     base = new_base(f"{root}/base", 2)
     run_it(base)
-    assert restore(base, 1, CONFIG.workflow).version == 4
+    assert restore(base, 1, CONFIG).version == 4
     version = Log(base).latest()
     master = master_of(Base(base), version)
     known = read_manifest(storage_for(master), master)
@@ -505,7 +505,7 @@ def restore_without_lock(base):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recovery, "locked", lambda *_: nullcontext())
         patch.setattr(commands, "recover", lambda *_: Recovered())
-        return restore(base, 1, CONFIG.workflow)
+        return restore(base, 1, CONFIG)
 
 
 @pytest.mark.thorough(keep=0)
@@ -572,7 +572,7 @@ def test_damaged_manifest_is_repaired_or_another_version_restored(root, cure):
         run_it(base)
         assert check(Base(base), FED) == {*NAMES[:3]}
     else:
-        restore(base, 1, CONFIG.workflow)
+        restore(base, 1, CONFIG)
         master = master_of(Base(base), Log(base).latest())
         assert [part.name for part in read_manifest(storage, master).feed] == NAMES[:1]
         run_it(base)
@@ -582,7 +582,7 @@ def test_damaged_manifest_is_repaired_or_another_version_restored(root, cure):
 def test_a_restored_version_counts_from_its_restore(s3):
     """It was the master just before, so it is the one backup that is kept."""
     base = new_base(f"{s3.bucket()}/base", 2)
-    restore(base, 1, CONFIG.workflow)
+    restore(base, 1, CONFIG)
     run_workflow(base, replace(CONFIG, workflow=replace(CONFIG.workflow, backup_keep=1)), merge, sleep=lambda _: None)
     first, _, _, last = Log(base).all()
     assert [entry.name for entry in entries_of(f"{base}/output")] == [first.run, last.run]
