@@ -14,16 +14,19 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mutator.cli import options
+from mutator.cli import (
+    options,
+    table_output_commands,
+    table_read_commands,
+    table_upkeep_commands,
+    table_version_commands,
+)
 from mutator.cli.after_commit import making_answer, stopped_at_end
 from mutator.cli.command import Answer, Command, CommandReport, Group, option, option_type
 from mutator.cli.lineage_events import LineageEvents
 from mutator.cli.messages import warn
 from mutator.cli.report_files import FILES, ReportFiles
-from mutator.cli.table_output_commands import CHANGES, EXPORT_TABLE, TABLE, VERIFY_TABLE, table_runner
-from mutator.cli.table_read_commands import DESCRIBE, GET, LOG, SCAN
-from mutator.cli.table_upkeep_commands import CLEAN_TABLE, COMPACT_TABLE
-from mutator.cli.table_version_commands import BOOKMARK, BOOKMARKS, RESTORE_TABLE, TAG_TABLE, TAGS
+from mutator.cli.table_output_commands import TABLE, table_runner
 from mutator.config import parse, parsers
 from mutator.config.sources import parse_overrides, read_settings
 from mutator.errors.display import counted, without_secrets
@@ -180,19 +183,9 @@ TABLES = Group(
         APPLY,
         INSERT_OVERWRITE,
         INSERT_OVERWRITE_TABLE,
-        SCAN,
-        GET,
-        LOG,
-        DESCRIBE,
-        CHANGES,
-        EXPORT_TABLE,
-        COMPACT_TABLE,
-        CLEAN_TABLE,
-        RESTORE_TABLE,
-        TAG_TABLE,
-        TAGS,
-        BOOKMARK,
-        BOOKMARKS,
-        VERIFY_TABLE,
+        *table_read_commands.COMMANDS,
+        *table_output_commands.COMMANDS,
+        *table_upkeep_commands.COMMANDS,
+        *table_version_commands.COMMANDS,
     ),
 )

@@ -180,3 +180,4 @@ VERIFY_TABLE = Command(
     when_stopped="the table is as it was",
     examples=("mutator table verify products", "mutator table verify products --repair --json"),
 )
+COMMANDS = (CHANGES, EXPORT_TABLE, VERIFY_TABLE)

@@ -99,3 +99,4 @@ GET = Command(
 )
 LOG = listing("log", "list the versions of a table", _log)
 DESCRIBE = listing("describe", "describe a table: key, columns, records, files and sizes", _describe)
+COMMANDS = (SCAN, GET, LOG, DESCRIBE)

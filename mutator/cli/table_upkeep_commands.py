@@ -161,3 +161,4 @@ CLEAN_TABLE = Command(
         "mutator table clean sales --keep-versions 30 --older-than 30d",
     ),
 )
+COMMANDS = (COMPACT_TABLE, CLEAN_TABLE)

@@ -185,3 +185,4 @@ BOOKMARK = Command(
     ),
 )
 BOOKMARKS = listing("bookmarks", "list the bookmarks of a table", _bookmarks)
+COMMANDS = (RESTORE_TABLE, TAG_TABLE, TAGS, BOOKMARK, BOOKMARKS)

@@ -19,6 +19,7 @@ ABANDON, COMPACT, CLEAN, RESTORE, TAG = "abandon", "compact", "clean", "restore"
 OVERWRITE, OVERWRITE_TABLE = "insert_overwrite", "insert_overwrite_table"  # actions, as write.operation names them
 RUN = "run"  # action of a run that makes a dataset
 OVERWRITES = (OVERWRITE, OVERWRITE_TABLE)
+WITHOUT_ROWS = (ABANDON, CLEAN, TAG)  # actions of versions that have the files of the one before
 _REPLACES = (COMPACT, RESTORE, *OVERWRITES)  # actions that remove files
 
 

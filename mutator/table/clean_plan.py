@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, TAG, Commit, Left
+from mutator.dataset.commits import COMPACT, WITHOUT_ROWS, Commit, Left
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.state import Waiting
 from mutator.dataset.versions.checkpoint import owner_of_base
@@ -28,7 +28,6 @@ from mutator.table.clean_removal import DeadRuns, dead_runs, mark_of, named_file
 from mutator.table.version_times import time_of
 
 VERSIONS, SECONDS = 10, 7 * 86_400  # that are kept by default
-_SAME_FILES = (ABANDON, CLEAN, TAG)  # kinds of versions that have the files of the one before, too
 _CHANGES = (
     "feed inserted",
     "feed updated",
@@ -36,7 +35,7 @@ _CHANGES = (
     "master deleted by absence",
     "master truncated",
 )  # counts of an apply
-_SAME_ROWS = (*_SAME_FILES, COMPACT)  # kinds of versions that have the rows of the one before
+_SAME_ROWS = (*WITHOUT_ROWS, COMPACT)  # kinds of versions that have the rows of the one before
 # The owner is the path of the data or tombstone file that a file belongs to: its own path, or that of its key index.
 _OWNED = pa.schema([("owner", pa.string()), ("path", pa.string()), ("bytes", pa.int64())])
 _LAST = pa.schema([("owner", pa.string()), ("last", pa.int64())])
@@ -74,7 +73,7 @@ class Retention:
         when only cleanings and tags were committed since.
         """
         version, left = newest, (self.versions or 1) - 1
-        while version.number > known and (left or version.action in _SAME_FILES):
+        while version.number > known and (left or version.action in WITHOUT_ROWS):
             left -= changes_rows(version)
             version = log.read(version.number - 1)
         return version.number

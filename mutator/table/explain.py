@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from mutator.config import Config
-from mutator.dataset.commits import ABANDON, CLEAN, OVERWRITES, TAG, Commit, FeedFile
+from mutator.dataset.commits import OVERWRITES, WITHOUT_ROWS, Commit, FeedFile
 from mutator.dataset.file_entry import DATA, TOMBSTONES
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.opening import open_snapshot
@@ -120,7 +120,6 @@ class TableRecord:
 
 
 _Read = TypeVar("_Read")
-_WITHOUT_ROWS = (ABANDON, CLEAN, TAG)
 # Outcomes of mutations that leave no row and no tombstone behind
 _UNSEEN = ("feed late", "feed no-op", "feed rejected")
 
@@ -218,7 +217,7 @@ class _Table(ExplainedPlace):
         return [*self._snapshot.state.feed, *(part for one in self._versions for part in one.feed)]
 
     def commits(self) -> Sequence[Commit]:
-        return [one for one in self._versions if one.number and one.action not in _WITHOUT_ROWS]
+        return [one for one in self._versions if one.number and one.action not in WITHOUT_ROWS]
 
     def now(self) -> HeldOrWhy:
         return self.held(self._snapshot.version)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mutator.config import Config
-from mutator.dataset.commits import ABANDON, CLEAN, COMPACT, TAG
+from mutator.dataset.commits import COMPACT, WITHOUT_ROWS
 from mutator.dataset.versions.log import TableLog
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.table.apply import OpenRunner
@@ -42,7 +42,7 @@ def compact_if_idle(snapshot: Snapshot, config: Config, open_runner: OpenRunner)
 def _age(snapshot: Snapshot) -> float:
     """Return how many seconds ago the newest version changed rows. If it is a compaction, the table was idle before."""
     version, log = snapshot.version, TableLog(snapshot.table)
-    while version.action in (ABANDON, CLEAN, TAG):
+    while version.action in WITHOUT_ROWS:
         version = log.read(version.number - 1)
     if version.action == COMPACT:
         return float("inf")

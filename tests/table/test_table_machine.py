@@ -527,7 +527,7 @@ def test_every_operation_once(kind: str, scope: dict[str, str]) -> None:
             machine.replay_changes(number, 9, False)
             for name in "abc":
                 machine.get(number, name)
-            machine.export(number, 20, "kill")
+            machine.export(number, 20, "kill", ("path", "file")[number % 2])
         machine.the_newest_version_is_the_model()
     finally:
         machine.teardown()

@@ -17,7 +17,7 @@ from mutator.pipeline.explain.key_decisions import (
     decide_overwritten,
     refined,
 )
-from mutator.rules.last_wins import LAST_WINS, SNAPSHOT
+from mutator.rules.last_wins import register_of
 
 _CREATION = "create"
 NO_ROWS = FeedRows((), ())
@@ -129,7 +129,7 @@ def _decided(
             decided = decide_key(
                 before,
                 mutations,
-                register=SNAPSHOT if run.full else LAST_WINS,
+                register=register_of(full=run.full),
                 now=run.now,
                 expire_before=run.expire_before,
                 is_complete=is_complete,
