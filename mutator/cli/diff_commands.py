@@ -87,7 +87,7 @@ def dataset_at(place: str, stack: ExitStack) -> Compared:
     if storage.stat(path) is None and storage.renames:  # others have no directories
         raise error("path.missing", path=path, what="dataset")
     if version is not None:
-        raise error("usage", what=f"{place} is no base and no table, so it has no version {version}")
+        raise error("usage", what=f"{place} is neither a base nor a table, so it has no version {version}")
     return Compared(place)
 
 

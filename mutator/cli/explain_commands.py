@@ -35,7 +35,7 @@ _IN_MANIFEST = "in the manifest of the master"
 
 @dataclass(frozen=True)
 class Question:
-    """What a user wants to know.
+    """The question of a user.
 
     place: as the user gives it. feed: paths where merged feed files may be. before: an earlier master. states_deletes:
     the user says what marks the deletes of a feed.

@@ -35,7 +35,7 @@ _DIRECTORIES = ("incr", "working", "output", "archive", "failed", "backup", "mas
 
 @dataclass
 class Observed:
-    """What a command has found so far."""
+    """The answers of a command so far."""
 
     report: Any = None  # of the merge, with ``counts``, ``seconds`` and ``html()``; None: there was nothing to merge
     known: dict[str, Any] = field(default_factory=dict)  # other members of ``metrics.Measured``

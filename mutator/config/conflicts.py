@@ -180,7 +180,7 @@ def _overwrite(operation: OperationSpec, output: OutputSpec, limits: LimitSpec) 
     if operation.replace_damaged and output.changes:
         yield (
             f"{setting('replace.damaged')}: 'true' conflicts with {setting('changes = true')}: deleted rows that "
-            "cannot be read are no changes"
+            "cannot be read are not changes"
         )
 
 

@@ -113,7 +113,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
 
 
 def _is_published(key: str) -> bool:
-    """Return whether a key is no short name, nor an option of the command line."""
+    """Return whether a key is neither a short name nor an option of the command line."""
     bare = key.removeprefix(PREFIX)
     return bare in SETTINGS or bare.startswith(DEFAULT_OF_FIELD) or _FOREIGN.match(bare) is not None
 

@@ -69,7 +69,7 @@ class OpSpec:
     field: Any = _setting("op.code.field.ordinal")
     deletes: frozenset[bytes] = _setting("deleted.op.code")
     upserts: frozenset[bytes] | None = _setting("upsert.op.code")  # None: every code that is not a delete code
-    ignored: frozenset[bytes] = _setting("ignore.op.code", frozenset())  # codes of rows that are no mutations
+    ignored: frozenset[bytes] = _setting("ignore.op.code", frozenset())  # codes of rows that are not mutations
     delete_when: str = _setting("delete.when")
     keep: bool = _setting("op.code.keep")
     in_master: bool | None = _setting("op.code.in.master")  # None: inferred from the master's width

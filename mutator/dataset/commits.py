@@ -68,7 +68,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What a cleaning says."""
+    """The part of a commit that a cleaning writes."""
 
     left: Left
     before: Left  # what was left before it

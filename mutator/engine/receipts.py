@@ -32,7 +32,7 @@ class SplitReceipt(NamedTuple):
     lines: int
     size: int  # bytes as stored
     digests: Sequence[bytes]  # of the checksum chunks that the split covers
-    codes: Sequence[tuple[bytes, int]] = ()  # op codes of the feed that are no deletes, from ``op_codes.abridged``
+    codes: Sequence[tuple[bytes, int]] = ()  # op codes of the feed that are not deletes, from ``op_codes.abridged``
     units: Units = NO_UNITS  # of the order values in the feed
     future: Future | None = None  # its order values in the future, or above ``order.max``
     no_mutations: int = 0  # ignored rows, by their op codes

@@ -15,7 +15,7 @@ Element = tuple[tuple[Any, ...], Any]  # ((group, …), value): the first part i
 # (shared value, number of the task, attempt, elements of the task) -> elements
 Work = Callable[[Any, int, int, Iterable[Any]], Iterable[Any]]
 
-Watch = Callable[[int, int], None]  # called with the tasks that are done, and all; what it raises stops them
+Watch = Callable[[int, int], None]  # called with the tasks that are done, and all; an exception of it stops them
 
 
 def unwatched(done: int, tasks: int) -> None:

@@ -95,7 +95,7 @@ FEEDS: dict[int, dict[str, str]] = {
         "order.units": (
             "order values look like times since 1970 in several units: {found}. They are compared as they are, so "
             "those in the shorter unit always win. Have the feed delivered in one unit, that of {the master}; if these "
-            "are no such times, or all rows are meant so, run again with {-D order.check=false}"
+            "are not times, or all rows are meant so, run again with {-D order.check=false}"
         ),
         "order.max": (
             "{rows} of the feed would win against all that follow: the order values are above {order.max={most}}, from "
@@ -118,8 +118,8 @@ FEEDS: dict[int, dict[str, str]] = {
         ),
         "op.unknown": (
             "field {field} has op codes that are not known: {codes}. Name those of deletes with {deleted.op.code}, "
-            "those of rows that are no mutations with {ignore.op.code}, and those of upserts with {upsert.op.code}; if "
-            "all codes are upserts, use {upserts}; or correct {op.code.field.ordinal}"
+            "those of rows that are not mutations with {ignore.op.code}, and those of upserts with {upsert.op.code}; "
+            "if all codes are upserts, use {upserts}; or correct {op.code.field.ordinal}"
         ),
         "op.codes": (
             "field {field} of the feed has more than {most} different values, such as {codes}, so it is not the op "

@@ -30,7 +30,7 @@ def setting(text: str) -> str:
 
 
 def option(name: str, value: str) -> str:
-    """Write a setting as a command line option, in quotes: punctuation after it is no part of the value.
+    """Write a setting as a command line option, in quotes: punctuation after it is not part of the value.
 
     >>> print(plain(option("field.delim.regex", ";")))
     -D 'field.delim.regex=;'
@@ -40,7 +40,7 @@ def option(name: str, value: str) -> str:
 
 
 def argument(text: str) -> str:
-    """Mark an option of a command that is no setting, such as ``--engine records``."""
+    """Mark an option of a command that is not a setting, such as ``--engine records``."""
     return f"{_BEGIN}{OPTION}{text}{_END}"
 
 

@@ -27,7 +27,7 @@ PYTHON: dict[int, dict[str, str]] = {
             "get NULL there; or, if they should be removed, set removed_fields={names}"
         ),
         "text.encoding": (
-            "{path}: field {field} is not UTF-8, so it is no text for a table; read the files themselves: "
+            "{path}: field {field} is not UTF-8, so it is not text for a table; read the files themselves: "
             "report.result.files has their paths"
         ),
     },

@@ -108,7 +108,7 @@ class FittingTypes:
     """The types that have every value of each column, for the batches so far."""
 
     def __init__(self, schema: Any, *, floats: bool) -> None:
-        """schema: pa.Schema of the batches. floats: whether floats may stand for integers."""
+        """schema: pa.Schema of the batches. floats: whether floats may be written for integers."""
         self._columns: dict[str, _Numbers | _Times] = {}
         self._valueless = set(schema.names)
         for one in schema:

@@ -129,7 +129,7 @@ def python_with(of_file: Iterable[str]) -> Audience:
 def settings_by_key(settings: Mapping[str, Any], others: Sequence[str] = _OTHERS) -> dict[str, Any]:
     """Return settings by their keys in files.
 
-    settings: by the names of arguments; None means not given. others: the arguments that are no settings. Raises
+    settings: by the names of arguments; None means not given. others: the arguments that are not settings. Raises
     ConfigError for the first wrong argument.
     """
     known = setting_names()
@@ -267,7 +267,7 @@ def input_of(argument: str, value: Any, index: str = "") -> GivenArguments:
         return GivenArguments(f"{label} ({value.label})", value.path)
     if isinstance(value, str | os.PathLike):
         if not str(value):
-            raise wrong(label, value, f"a path, or {_TABLE}", "an empty text is no path")
+            raise wrong(label, value, f"a path, or {_TABLE}", "an empty text is not a path")
         return GivenArguments(without_secrets(str(value)), str(value))
     kind = kind_of(value)
     if kind == SPARK and is_connect(value):

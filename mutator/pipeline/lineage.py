@@ -46,7 +46,7 @@ class LineageDataset:
 
 @dataclass(frozen=True)
 class Work:
-    """What a run does. job: its name, the same for each run of one pipeline."""
+    """The event of a run. job: its name, the same for each run of one pipeline."""
 
     job: str
     inputs: Sequence[LineageDataset]

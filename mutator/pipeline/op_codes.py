@@ -1,4 +1,4 @@
-"""What the op codes of the feed mean: codes that are no upserts stop a run, and so do unknown ones.
+"""What the op codes of the feed mean: codes that are not upserts stop a run, and so do unknown ones.
 
 With ``upsert.op.code``, rows of other codes are rejects. Where all settings are those of the original job, in its
 properties file, an unknown code is an upsert, as there, and the report has a warning.
@@ -34,7 +34,7 @@ _NO_UPSERTS = {"before": "op.before", "truncate": "op.truncate"}  # meaning of a
 
 
 def check_op_codes(plan: Plan, result: Result) -> None:
-    """Raise DataError for codes that are no upserts, for unknown codes, and for too many of them."""
+    """Raise DataError for codes that are not upserts, for unknown codes, and for too many of them."""
     envelope = plan.rows.layouts["feed"].envelope
     if not isinstance(envelope, OpCodeField) or envelope.upsert_codes is not None:
         return

@@ -138,7 +138,7 @@ def _is_connected() -> bool:
 
 
 def _configured_spark() -> str | None:
-    """Return how a Spark master is configured for this process; None if none is."""
+    """Return how a Spark master is configured for this process; None if it is not."""
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         return "spark-submit started this process"
     if "MASTER" in os.environ:

@@ -40,8 +40,8 @@ def choose_runner(
     """Choose a runner.
 
     wanted: one of ``RUNNERS``. bytes_: to be read, uncompressed. cores: of this machine. spark: how a Spark master is
-    configured, None if none is. stored: bytes of the files; if they are fewer, bytes_ is an estimate. connect: Spark of
-    this process is Spark Connect, which runs no tasks of ours.
+    configured; None if it is not. stored: bytes of the files; if they are fewer, bytes_ is an estimate. connect: Spark
+    of this process is Spark Connect, which runs no tasks of ours.
 
     >>> choose_runner("auto", 4096, 2, None)
     RunnerChoice(runner='local', processes=1, why='4,096 bytes are merged before Spark would have started', threads=1)

@@ -172,7 +172,7 @@ class OpCodeField(Envelope):
 
     delete_codes: frozenset[bytes] = frozenset()
     upsert_codes: frozenset[bytes] | None = None  # None: all others
-    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are no mutations
+    ignore_codes: frozenset[bytes] = frozenset()  # of rows that are not mutations
     marks_deletes: bool = False  # any value of the field is a delete
     in_master: bool = False  # a row with a delete code is a reject
 

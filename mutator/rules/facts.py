@@ -173,7 +173,7 @@ def present(values: Iterable[bytes | None]) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the first values of a field show. Each fact is found when it is first asked for, and kept."""
+    """The traits of the first values of a field. Each fact is found when it is first asked for, and kept."""
 
     values: Sequence[bytes | None]  # row by row; None is NULL
 

@@ -158,7 +158,7 @@ def preset_of(names: Sequence[str]) -> str | None:
 
 
 def contradiction(names: Iterable[str]) -> tuple[str, str | None] | None:
-    """Return why the numbers at the ends of names are no order, and the pattern that is one; None if they may be one.
+    """Return why the numbers at the ends of names are not an order, and the pattern that is one; None if they may be.
 
     >>> contradiction(["orders_31122026.csv", "orders_01012027.csv"])[0]
     '01012027 and 31122026 are dates that do not begin with the year'

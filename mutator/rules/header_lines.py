@@ -60,7 +60,7 @@ class Line:
 
     @property
     def contrasts(self) -> list[int]:
-        """The positions of these where the value is no number or time, nor a word for a missing one."""
+        """The positions of these where the value is neither a number, a time nor a word for a missing value."""
         found = (at for at in self.typed if not is_number_or_time(self.values[at]))
         return [at for at in found if not means_no_value(self.values[at])]
 

@@ -82,7 +82,7 @@ def meaning_of(code: bytes, field: Any = None) -> str | None:
 
 @lru_cache(1024)
 def is_truncate(code: bytes, field: Any = None) -> bool:
-    """Return whether a code says that all records go. Such a row has no ID, and is no mutation of a record.
+    """Return whether a code says that all records go. This row has no ID, and is not a mutation of a record.
 
     >>> is_truncate(b"TRUNCATE"), is_truncate(b"5"), is_truncate(b"5", "hvr_op")
     (True, False, True)
@@ -241,7 +241,7 @@ def _shown(code: bytes) -> str:
 
 @dataclass(frozen=True)
 class CodeFacts:
-    """What the codes of a field show.
+    """The traits of the codes of a field.
 
     >>> facts = CodeFacts.of([b"U", b"-U", b"delete", b"x"])
     >>> facts.deletes, facts.meaning("before"), facts.unknown
@@ -277,7 +277,7 @@ class CodeFacts:
 
     @cached_property
     def unknown(self) -> dict[bytes, int]:
-        """The counts of the codes of which nothing is known; an empty one only beside others that are no deletes."""
+        """The counts of the codes of which nothing is known; an empty one only beside others that are not deletes."""
         marks = any(code == PRESENT or code.strip().lower() in _TRUE for code in self.delete_codes)
         no_upserts = {*self.deletes, *self.meaning("before"), *self.meaning("truncate")}
         others = self.where(lambda code: code not in no_upserts)

@@ -53,7 +53,7 @@ NO_UNITS: Units = {}
 
 
 def epoch_unit(number: int | Decimal) -> str | None:
-    """Return the unit in which a number is a time since 1970, between 1979 and 2103; None if it is no such time.
+    """Return the unit in which a number is a time since 1970, between 1979 and 2103; None if it is not.
 
     >>> epoch_unit(1425931207), epoch_unit(1425931207000), epoch_unit(12)
     ('seconds', 'milliseconds', None)
@@ -241,7 +241,7 @@ def joined(parts: Iterable[Units]) -> dict[str, tuple[int, Any]]:
 def several_units(units: Units) -> list[str]:
     """Return the units of times since 1970, if there are several, the shortest last.
 
-    Numbers are no times if more than a few of them are neither such times nor small.
+    Numbers are not times if more than a few of them are neither such times nor small.
 
     >>> several_units({"seconds": (1, 1425931207), "milliseconds": (1, 1425931207000), "small": (9, 0)})
     ['seconds', 'milliseconds']

@@ -51,7 +51,7 @@ class Bag(Protocol):
 
 @dataclass(frozen=True)
 class Events:
-    """What a fold left of some keys, one element a key: the mutations of a key follow each other in the bag."""
+    """The mutations of some keys after a fold, one element a key. Those of a key follow each other in the bag."""
 
     bag: Bag
     first: Ints
@@ -70,7 +70,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Olds:
-    """What a place has of some keys, one element a key, compared with the last mutation of the key.
+    """The records or tombstones of some keys in a place, one element a key, compared with the last mutation of the key.
 
     A tombstone counts as one with the order value of the floor, if that is higher.
     """
@@ -89,7 +89,7 @@ class Olds:
 
 
 class Met(NamedTuple):
-    """What became of some keys."""
+    """The decisions about some keys."""
 
     decision: Decision
     keys: Ints  # their numbers
@@ -122,7 +122,7 @@ class Folded(NamedTuple):
 
 
 class Old(NamedTuple):
-    """What a place has of one key. order: that a mutation of the run meets."""
+    """The record or tombstone of one key in a place. order: that a mutation of the run meets."""
 
     kind: str
     order: Any = None
@@ -131,7 +131,7 @@ class Old(NamedTuple):
 
 
 class KeyMet(NamedTuple):
-    """What became of one key."""
+    """The decision about one key."""
 
     decision: Decision
     row: bytes | None = None  # that is written; None: that of the last mutation

@@ -157,7 +157,7 @@ def in_directory(name: str, path: str) -> bool:
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that is most like another, whatever the case of its letters; None if none is like it.
+    """Return the known name that is most like another, whatever the case of its letters; None if all others differ.
 
     >>> nearest("noet", ["id", "Note"])
     'Note'

@@ -50,7 +50,7 @@ _LONGEST = 64  # characters of a position in a log
 def out_of_order(values: Sequence[bytes], year: int) -> tuple[str, str, str] | None:
     """Return the form of all values, a value and another one that is newer, though it counts as older as text.
 
-    year: the present one. After a day and a month, two digits far from it are no year.
+    year: the present one. After a day and a month, two digits far from it are not a year.
 
     Dates that do not begin with the year and positions of several widths have another order than text, even if these
     values are in order by chance; of one value, both are that value. Return None if the values are in order, or have

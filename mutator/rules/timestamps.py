@@ -26,7 +26,7 @@ LAST_SECOND = (date.max.toordinal() - _EPOCH) * 86400 + 86399  # of the year 999
 def parse_timestamp(field: bytes) -> tuple[int, bytes]:
     """Read a timestamp to its seconds since 1970 in UTC and its fraction's digits, without trailing zeros.
 
-    The fraction may have any number of digits. The zone is UTC where none is given, and a date alone is its midnight.
+    The fraction may have any number of digits. Without a zone, times are UTC, and a date alone is its midnight.
     As BigQuery and Snowflake write them, the zone may be UTC or GMT, and there may be a space before it.
     Raises ValueError with the reason.
 

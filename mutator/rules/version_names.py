@@ -1,4 +1,4 @@
-"""Names of versions: a tag stands for a version wherever one is wanted. Tags and bookmarks are named alike."""
+"""Names of versions: a tag is accepted wherever a version is. Tags and bookmarks are named alike."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class LocalStorage(Storage):
             _sync_change(os.path.dirname(path))
 
     def check_writable(self, path: str) -> None:
-        """Raise StorageError if the nearest existing parent of a path is no directory, or may not be written to."""
+        """Raise StorageError if the nearest existing parent of a path is not a directory, or is not writable."""
         above = os.path.dirname(path)
         while not os.path.lexists(above):
             above = os.path.dirname(above)

@@ -67,7 +67,7 @@ def version_in(argument: str, value: Any) -> None:
 
 
 def name_in(argument: str, value: Any) -> None:
-    """Raise ConfigError if the value of an argument is no name for a tag or a bookmark."""
+    """Raise ConfigError if the value of an argument is not a name for a tag or a bookmark."""
     if not isinstance(value, str) or not is_name(value):
         raise wrong(argument, value, FORM)
 
@@ -109,7 +109,7 @@ def filter_in(argument: str, value: Any) -> None:
 
 
 def transaction_in(name: str, value: Any) -> None:
-    """Raise ConfigError if an argument is no transaction of an application."""
+    """Raise ConfigError if an argument is not a transaction of an application."""
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     is_right = is_pair and isinstance(value[0], str) and isinstance(value[1], int) and not isinstance(value[1], bool)
     if value is not None and not (is_right and value[0] and value[1] >= 0):

@@ -1,7 +1,7 @@
 """The rows that changed between two snapshots of a table, as Arrow batches.
 
 A row that a version hides, or whose file it removes, is an old image; a row of a file that it adds is a new one. An old
-and a new image of one key are an update. Tombstones are no rows: a delete is a change if it removed a record.
+and a new image of one key are an update. Tombstones are not rows: a delete is a change if it removed a record.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def taken_back(snapshot: Snapshot, bookmarks: list[int]) -> tuple[Left, tuple[in
 
 @dataclass(frozen=True)
 class Cleanup:
-    """What a cleaning keeps, and when."""
+    """The limits of a cleaning."""
 
     retention: Retention
     grace: float  # seconds from naming files to their removal
@@ -142,7 +142,7 @@ def clean_table(
 
 @dataclass(frozen=True)
 class _Beginning:
-    """What a cleaning begins with."""
+    """The state that a cleaning begins with."""
 
     bookmarks: tuple[int, ...]  # versions
     left: Left  # without the cleanings that are taken back

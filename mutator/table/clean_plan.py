@@ -95,7 +95,7 @@ def changes_rows(version: Commit) -> bool:
 
 @dataclass(frozen=True)
 class CleanPlan:
-    """What a cleaning is about to say."""
+    """The members of the commit of a cleaning."""
 
     before: Left
     earliest: int
@@ -150,7 +150,7 @@ class _Search:
         self._needed: list[Any] = []  # paths of data and tombstone files, pa.Arrays
         self._last: list[Any] = []  # pa.Tables of ``_LAST``
         self._of_versions: list[tuple[str, int, str, int]] = []  # named files without rows, as ``NAMED``
-        self._names: list[Any] = []  # paths of further files that are no strays, pa.Arrays
+        self._names: list[Any] = []  # paths of further files that are not strays, pa.Arrays
         self._packs: set[str] = set()
 
     def read(self) -> None:
@@ -300,7 +300,7 @@ class _Search:
         return pa.concat_tables([replaced, _rows(self._of_versions)])
 
     def known(self) -> Any:
-        """Return the paths of all files that are no strays, a pa.ChunkedArray."""
+        """Return the paths of all files that are not strays, a pa.ChunkedArray."""
         own = [table.column("path") for table in self._owned]
         of_versions = pa.array([path for path, *_ in self._of_versions], pa.string())
         return pa.chunked_array([*_chunks([*own, *self._names]), of_versions])

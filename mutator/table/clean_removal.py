@@ -38,13 +38,13 @@ _THREADS = 16  # that remove files, where that is mostly waiting
 _AT_ONCE = 4096  # files that are removed between two looks at signals
 _VERSION = re.compile(r"(?:.*/)?version_id=(\d+)")
 _BATCH = 1 << 18  # files that are listed at a time
-_OTHERS = tuple(f"{DIRECTORY}/{name}/" for name in ("log", "archive", "checkpoints"))  # whose files are no run's
+_OTHERS = tuple(f"{DIRECTORY}/{name}/" for name in ("log", "archive", "checkpoints"))  # whose files belong to no run
 _OF_THE_LOG = ("log", "archive", "bookmarks", "checkpoints", "hint.json")
 
 
 @dataclass(frozen=True)
 class Removed:
-    """What was removed."""
+    """The removed files."""
 
     cleanings: tuple[int, ...] = ()  # whose lists are done
     files: int = 0
@@ -212,9 +212,9 @@ class DeadRuns:
 def dead_runs(table: str, known: Any, written_before: float) -> DeadRuns:
     """Return the files below a table of runs that all wrote their last file before a time.
 
-    known: paths of files that are no run's without a version, a pa.ChunkedArray. A run that has written anything since
-    is alive: a merge may take longer than the time that a run may do nothing. Files without a run's id in their names
-    are never among the result.
+    known: paths of files that belong to no run without a version, a pa.ChunkedArray. A run that has written anything
+    since is alive: a merge may take longer than the time that a run may do nothing. Files without a run's id in their
+    names are never among the result.
     """
     strays = list(_strays(table, known))
     alive = {run for run, _, entry in strays if entry.last_write >= written_before}

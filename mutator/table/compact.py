@@ -57,7 +57,7 @@ def compact_table(
     """Compact the buckets of a table that need it.
 
     snapshot: the newest one. config: of the table; its ``tombstone.retention`` says which tombstones of these buckets
-    are forgotten. Raises ConfigError for conditions on fields that are no partition fields, StateError for damaged
+    are forgotten. Raises ConfigError for conditions on fields that are not partition fields, StateError for damaged
     files; then there is no new version.
     """
     started = time.monotonic()

@@ -41,7 +41,7 @@ class CompactionChoice:
     """The buckets of a snapshot that need a compaction."""
 
     def __init__(self, snapshot: Snapshot, need: Need, plan: Plan) -> None:
-        """Choose them. Raises ConfigError for conditions on fields that are no partition fields."""
+        """Choose them. Raises ConfigError for conditions on fields that are not partition fields."""
         self._masks, self._need = OfFiles(snapshot), need
         self._table, self._schema, self._before = snapshot.table, snapshot.state.schema, plan.expire_before
         self._oldest: dict[str, int] = {}  # tombstone file -> lowest commit time of its tombstones

@@ -68,7 +68,7 @@ Where = str | Sequence[tuple[Any, ...]] | None  # a text, or (column, operator, 
 
 
 def parse(text: str) -> tuple[Condition, ...]:
-    """Read a filter. Raises ConfigError that quotes the part which is no condition."""
+    """Read a filter. Raises ConfigError that quotes the part that is not a condition."""
     found, at = [], 0
     while True:
         match = _CONDITION.match(text, at)

@@ -52,7 +52,7 @@ class TableVersionEntry(VersionEntry):
 
 @dataclass(frozen=True)
 class Description(PrintedReport):
-    """What a table has at its newest version."""
+    """The newest version of a table, in figures."""
 
     path: str
     version: int

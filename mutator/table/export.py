@@ -55,7 +55,7 @@ ROLE = "export"  # of the side file that records what a dataset is an export of
 
 @dataclass(frozen=True)
 class ExportReport(PrintedReport):
-    """What an export did."""
+    """The result of an export."""
 
     table: str
     version: int

@@ -42,7 +42,7 @@ _Names = frozenset[str] | None  # directories of partitions; None: everything
 
 @dataclass(frozen=True)
 class Replacement:
-    """What an insert overwrite replaces."""
+    """The partitions that an insert overwrite replaces."""
 
     live: Snapshot  # with the files whose rows winners can meet
     target: ApplyTarget

@@ -18,7 +18,7 @@ from mutator.table.version_times import time_of
 
 @dataclass(frozen=True)
 class CompactionReport(PrintedReport):
-    """What a compaction did, or what a dry run would do."""
+    """The result of a compaction, or of a dry run."""
 
     table: str
     version: int
@@ -97,7 +97,7 @@ class NamedFile:
 
 @dataclass(frozen=True)
 class CleaningReport(PrintedReport):
-    """What a cleaning did, or what a dry run would do."""
+    """The result of a cleaning, or of a dry run."""
 
     table: str
     version: int
@@ -191,7 +191,7 @@ def _lines_of(files: Sequence[NamedFile]) -> list[str]:
 
 @dataclass(frozen=True)
 class RestoreReport(PrintedReport):
-    """What a restore did, or what a dry run would do."""
+    """The result of a restore, or of a dry run."""
 
     table: str
     version: int

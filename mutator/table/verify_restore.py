@@ -33,13 +33,13 @@ _COPY = "restore it from a copy of the table"
 
 @dataclass
 class Beginning:
-    """What the versions that are left begin with."""
+    """The first version that is left, and its files."""
 
     snapshot: Snapshot | None = None  # of the earliest version; None: version 0, with which the log begins
     files: dict[str, FileEntry] = field(default_factory=dict)  # of it, and of earlier versions with tags
     hidden: dict[str, Ints] = field(default_factory=dict)  # path -> positions of hidden rows
     live: dict[str, int] = field(default_factory=dict)  # role -> rows of the earliest version
-    named: set[str] = field(default_factory=set)  # paths of files that are no strays
+    named: set[str] = field(default_factory=set)  # paths of files that are not strays
     differences: list[Difference] = field(default_factory=list)
 
 

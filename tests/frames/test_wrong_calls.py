@@ -29,7 +29,7 @@ CASES = {
     "None in a list": ({"feed": ["x", None]}, r"feed\[1\] is None, but should be a path"),
     "bytes": ({"feed": b"feed"}, "feed is b'feed', a bytes, but should be a path"),
     "a list in a list": ({"feed": [["a"]]}, r"feed\[0\] is a list"),
-    "an empty path": ({"feed": ""}, "feed is '', a str, but should be .* an empty text is no path"),
+    "an empty path": ({"feed": ""}, "feed is '', a str, but should be .* an empty text is not a path"),
     "a mapping of columns": ({"feed": {"id": [1]}}, "feed is a dict, but .* pa.table"),
     "rows": ({"feed": [[{"id": 1}]]}, r"feed\[0\] is a list, but .* pa.Table.from_pylist"),
     "a generator": ({"feed": (one for one in [TABLE])}, "feed is a generator, but .*make a list of it"),

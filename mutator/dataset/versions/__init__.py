@@ -1,4 +1,4 @@
-"""What a versioned table is on disk.
+"""A versioned table on disk.
 
 table_codec    an entry of the log as JSON members, and back
 log            the entries, checkpoints of them, and the hint that names the newest

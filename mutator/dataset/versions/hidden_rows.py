@@ -86,7 +86,7 @@ def written_index(tables: Iterable[Any]) -> bytes | None:
 def read_index(content: bytes, names: Sequence[str] | None = None) -> Any:
     """Return the pa.Table of a version index. names: of the wanted columns.
 
-    Raises ValueError if its bytes are no version index.
+    Raises ValueError if its bytes are not a version index.
     """
     fields = None if names is None else [SCHEMA.get_field_index(name) for name in names]
     try:

@@ -120,7 +120,7 @@ class Winners:
         """Decide about records and their winners, and count them; return the action on each record.
 
         positions: numbers of the winners. old_orders, old_rows, sides: of the records. replaced: whether the partition
-        of each record is replaced; None if none is.
+        of each record is replaced; None if none was met.
         """
         found = self.found
         actions = np.zeros(len(positions), np.int64)

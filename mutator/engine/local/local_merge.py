@@ -11,7 +11,7 @@ def merge_alone(plan: Plan, staging: str | None, attempt: int = 0, watch: Watch 
     """Merge a plan in this process; return the receipts that every other runner would return.
 
     staging: directory that the files go to, None for a dry run. attempt: of the task that this is. watch: called
-    between the tasks of the plan; what it raises stops the merge.
+    between the tasks of the plan; an exception of it stops the merge.
     """
     with local_runner(attempt=attempt, watch=watch) as runner:
         return steps.merge(runner, plan, staging)

@@ -155,8 +155,8 @@ def local_runner(
     """Yield a runner on this machine.
 
     workers: run the tasks; None for this thread alone. parallelism: that the steps see, if another. attempt: of the
-    task whose steps these are. watch: called while tasks run; what it raises stops them. choice: returns the workers of
-    a stage; None if ``workers`` run all of them, because they have started, or several merges share them.
+    task whose steps these are. watch: called while tasks run; an exception of it stops them. choice: returns the
+    workers of a stage; None if ``workers`` run all of them, because they have started, or several merges share them.
     """
     with ExitStack() as stack:
         directory = scratch_directory(stack)

@@ -145,7 +145,7 @@ def _keys(hashes: Hashes, encoded: Any, names: Any, rows: Ints) -> Keys:
 
 
 def _partitions(plan: Reading, file: FileEntry, positions: Ints) -> Any:
-    """Return the partition of some rows of a file, a pa.DictionaryArray; None where it is no part of the key.
+    """Return the partition of some rows of a file, a pa.DictionaryArray; None where it is not part of the key.
 
     The entries of an extent in the key index are at the same numbers as its rows.
     """

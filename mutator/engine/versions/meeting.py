@@ -48,7 +48,7 @@ _Written = tuple[Ints, Ints]  # numbers of winners, codes of the partitions that
 
 @dataclass(frozen=True)
 class DecidedRows:
-    """What a table gets from some winners."""
+    """The rows, tombstones and hidden rows that a table gets from some winners."""
 
     keys: Any  # of all winners, encoded
     partitions: list[str | None]  # directories, by code

@@ -123,7 +123,7 @@ def met_tombstone_orders(plan: Plan, met: MetRows, rows: Ints, own: Any, replace
     """Return the order values of some tombstones that the feed meets.
 
     They differ from their own where a full snapshot removed the record: ``rules.absences``. rows: ascending. own: of
-    these rows. replaced: of all tombstones that were met; None if none is.
+    these rows. replaced: of all tombstones that were met; None if none was.
     """
     if plan.register.full or not plan.absences:
         return own

@@ -49,7 +49,7 @@ class _Extents:
 
 @dataclass(frozen=True)
 class Moves:
-    """What a compaction changes."""
+    """The changes of a compaction."""
 
     files: tuple[FileEntry, ...] = ()  # new
     removed: tuple[str, ...] = ()  # paths of the files that have no other live rows than those that were moved

@@ -68,7 +68,7 @@ class Revision:
         yield from (*self.index, *self.withdrawn)
 
     def receipts(self, first: Receipts) -> Receipts:
-        """Return receipts with the changed counts. A sample of a remark is none if its key was decided again."""
+        """Return receipts with the changed counts. A remark has no sample of a key that was decided again."""
         if self.counts is None:
             return first
         merges = (replace(one, samples=self._others(one)) for one in first.merges)

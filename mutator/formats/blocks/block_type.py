@@ -99,7 +99,7 @@ class Batch:
     block: Block
     rejects: tuple[Reject, ...]
     lines: int  # rows, rejects and ignored lines
-    ignored: int  # blank lines, headers, and rows that are no mutations
+    ignored: int  # blank lines, headers, and rows that are not mutations
     said: Operations | None = None  # of all rows but rejects, in their order; None: only what the block says
     truncates: Any = None  # pa.Array with the order value of each truncate, NULL by file name; None without any
     halves: int = 0  # rows of the block that are the second of one row of the file: they have one offset

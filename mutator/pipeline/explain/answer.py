@@ -29,7 +29,7 @@ class Explanation(WarningReport):
     key: Mapping[str, str]
     version: int | None  # the latest
     now: ByPartition | None  # None: it cannot be read
-    given: ByPartition | None  # what the master held before the first run; None: not known
+    given: ByPartition | None  # the master's state of the key before the first run; None: not known
     steps: Sequence[ChainStep]  # of the runs that have to do with the key, oldest first
     order_type: str
     unknown: Sequence[str] = ()  # what cannot be said any more, and why

@@ -36,7 +36,7 @@ class RunFeed:
     full: bool = False  # the feed was a snapshot
     overwrites: bool = False  # the feed replaced partitions, or everything
     expire_before: int | None = None
-    held: ByPartition | None = None  # what the dataset of the run holds; None: it is not there any more
+    held: ByPartition | None = None  # the state of the key in the dataset of the run; None: it is not there any more
     restored: int | None = None  # version that was restored, in place of a merge
     action: str = "run"  # or what else a version of a table does; ``restored`` says of which version a restore is
     moved: bool = False  # a compaction wrote a row of the key again
@@ -46,7 +46,7 @@ class RunFeed:
 
 @dataclass(frozen=True)
 class ChainStep:
-    """What a run decided about a key. decided: by the directory of the partition; None: the key has one record."""
+    """The decisions of a run about a key. decided: by the directory of the partition; None: the key has one record."""
 
     feed: RunFeed
     decided: Mapping[str | None, Decided]
@@ -78,7 +78,7 @@ def steps_of(
 ) -> list[ChainStep]:
     """Return a step for each run, oldest first.
 
-    given: what the master held before the first run; None: not known. by_partition: a key has a record in each
+    given: the master's state of the key before the first run; None: not known. by_partition: a key has a record in each
     partition. absences: the highest order value of each full snapshot, by its commit time in ms.
     """
     steps: list[ChainStep] = []

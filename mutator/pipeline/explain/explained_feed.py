@@ -33,7 +33,7 @@ from mutator.storage.compression import CorruptStream
 
 
 def shown_row(plan: Reading, row: KeyRow) -> bytes:
-    """Return a row for people: as it was read, or, where it is no text, as it is written."""
+    """Return a row for people: as it was read, or, where it is not text, as it is written."""
     if plan.rows.block_type == "text":
         return row.row
     if plan.rows.block_type == "avro":
@@ -72,7 +72,7 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class FeedRows:
-    """What feed files have of a key. unread: path of a file, and why it cannot be read."""
+    """The rows of a key in feed files. unread: path of a file, and why it cannot be read."""
 
     mutations: tuple[KeyMutation, ...]
     rejected: tuple[RejectedRow, ...]
@@ -123,7 +123,7 @@ def _rejected(one: Input, row: Reject) -> RejectedRow:
 def has_key(plan: Reading, one: Input, row: bytes, wanted: WantedKey) -> bool:
     """Return whether the fields at the places of the ID of a rejected row have the values of a key.
 
-    A row that is no text is JSON, as rejects have it.
+    A row that is not text is JSON, as rejects have it.
     """
     layout = plan.rows.layouts[one.layout]
     if plan.rows.block_type == "text":

@@ -52,7 +52,7 @@ class KeyMutation:
 
 @dataclass(frozen=True)
 class Held:
-    """What a master has of a key."""
+    """The record or tombstone of a key in a master."""
 
     kind: str  # record | tombstone | nothing
     order: Any = None
@@ -69,7 +69,7 @@ NOTHING = Held("nothing")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutation."""
+    """The outcome of a mutation."""
 
     mutation: KeyMutation
     outcome: str | None  # None: not known, and ``possible`` has what it may have been
@@ -80,7 +80,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Decided:
-    """What a run decided about a key. ``after`` is None where it is not known what the master had afterwards."""
+    """The decisions of a run about a key. ``after`` is None where it is not known what the master had afterwards."""
 
     outcomes: tuple[Outcome, ...]  # by precedence, the winner last
     line: str | None  # of the truth table; None: not known
@@ -144,7 +144,7 @@ def decide_overwritten(before: Held | None, mutations: Sequence[KeyMutation], ab
     """Decide about a key as an insert overwrite did, by the table of replaced partitions.
 
     Whether a partition was replaced follows from all of its mutations. Of a key without one, and of a record in another
-    partition than the winner's, it is only known what the dataset of the run holds. Arguments as for ``decide_key``.
+    partition than the winner's, only the dataset of the run shows the state. Arguments as for ``decide_key``.
     """
     ordered = sorted(mutations, key=lambda one: one.place)
     if not ordered:

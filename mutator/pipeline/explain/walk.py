@@ -123,7 +123,7 @@ class _Walk:
             else:
                 paths.append(path)
         if not version.feed and counts.get("feed rows"):
-            gone[_MEMORY] = "it was no file"
+            gone[_MEMORY] = "it was not a file"
         config = place.config_of(version, paths)
         if config is None:
             config = place.config

@@ -332,7 +332,7 @@ def _steps(steps: Sequence[tuple[str, float]], seconds: float) -> ReportSection:
 
 
 def _ignored_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line on blank and header lines, and one on rows that are no mutations."""
+    """Yield a line on blank and header lines, and one on rows that are not mutations."""
     rows = counts.get("feed no mutations", 0)
     lines = counts["feed ignored"] + counts["master ignored"] - rows
     if lines:

@@ -76,7 +76,7 @@ def first_batch(source: Source, names: Sequence[str], most_rows: int = _ROWS) ->
 
 
 def has_rows(source: Source) -> bool:
-    """Return whether a file has any row, even one that is no record; False for a damaged file."""
+    """Return whether a file has any row, even one that is not a record; False for a damaged file."""
     if source.file_format == "text":
         return source.width is not None
     return source.bytes > 0 and first_rows(source, None, most_rows=1).count > 0

@@ -50,7 +50,7 @@ def check_lines_alone(rows: RowSpec, survey: Survey) -> None:
                 f"({setting('header.lines')}), and names no field of other files, so the file would count as merged"
             )
             cure = (
-                "if it is a record, have the file delivered with its header; if it is no data, remove it; or, if it "
+                "if it is a record, have the file delivered with its header; if it is not data, remove it; or, if it "
                 f"is a header, set {setting('header.check=false')}"
             )
             raise error("format", path=source.path, what=what, cure=cure)

@@ -142,7 +142,7 @@ def _delete_codes(codes: CodeFacts, rows: str) -> Choice:
         shown = counted_codes(unknown)
         alternatives = [([*value, *map(_text, unknown)], f"if {shown} are deletes")]
         question = (
-            f"Is {shown} an op code of deletes? Then add it to {{{DELETE_CODES}}}; if its rows are no mutations, to "
+            f"Is {shown} an op code of deletes? Then add it to {{{DELETE_CODES}}}; if its rows are not mutations, to "
             f"{{{IGNORE_CODES}}}; if they are upserts, name all codes of upserts in {{upsert.op.code}}. A run stops at "
             "codes that are not known."
         )

@@ -150,7 +150,7 @@ class _Reader(DataSourceReader):
         if not _has_changes(self._options):
             return _parts(snapshot, self._options)
         if "bookmark" in self._options:
-            cure = "startingVersion, because Spark does not say when a query that is no stream is done"
+            cure = "startingVersion, because Spark does not say when a query that is not a stream is done"
             raise error("table.frame.option", option="bookmark, which is for streams", known=cure)
         start, end = _version(self._options, "startingversion") or 0, snapshot.version.number
         if start > end:

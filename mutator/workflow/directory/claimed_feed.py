@@ -242,7 +242,7 @@ class ClaimedFeed:
             entry = self.base.storage.stat(self.base.at("working", self.run, part.name)) if before else None
             if entry is None or stamp(entry) == before:
                 continue
-            # A link or a change of permissions is no reason to stop.
+            # A link or a change of permissions does not stop the run.
             if before is None or entry.last_write != before[1] or checksum.difference(entry.path, part.checksum):
                 raise error("changed.content", path=entry.path)
 

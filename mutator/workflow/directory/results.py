@@ -130,7 +130,7 @@ class RunOutcome(PrintedReport):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What an operator should know although the run succeeded."""
+        """The warnings of a run that succeeded."""
         which = "an earlier version" if self.version is None else f"version {self.version}"
         how = "failed" if self.stopped is None else "is not complete"
         return (

@@ -314,7 +314,7 @@ class _Application:
         return [attempt for name, attempt in list(self._going.items()) if name not in self._results]
 
     def _patience(self) -> float | None:
-        """Return the seconds until a deadline or another stop is due; None if none is."""
+        """Return the seconds until a deadline or another stop is due; None without one."""
         under_way = self._under_way()
         if any(one.is_stopping for one in under_way):
             return _AGAIN

@@ -132,7 +132,7 @@ _COLUMNS = (
 
 
 class TableState(StrEnum):
-    """What became of a table, in the order of a summary."""
+    """The fate of a table, in the order of a summary."""
 
     DONE = "done"
     BEFORE = "done before"  # by the run that this one resumes

@@ -42,7 +42,7 @@ _FORMAT = "mutator claims"
 
 @dataclass(frozen=True)
 class ApplyTask:
-    """What a run asks of the table."""
+    """The task of a run for its table."""
 
     run: str
     since: int  # a version that was there before the run claimed anything
