@@ -16,7 +16,7 @@ OP = "op.code.field.ordinal"
 CONTRADICTS = "contradicts temporal.ordering.field.type ="
 BESIDE_OVERWRITE = "conflicts with sync.mode = full, which compares a snapshot with all records; keep one"
 REJECTS_OF_OVERWRITE = "conflicts with write.operation = insert_overwrite_table, where a reject would be a delete"
-DAMAGED_CHANGES = "conflicts with changes = true: deleted rows that cannot be read are no changes"
+DAMAGED_CHANGES = "conflicts with changes = true: deleted rows that cannot be read are not changes"
 BESIDE_FULL = "conflicts with sync.mode = full, which deletes the records that the feed lacks; leave it out"
 
 
