@@ -89,7 +89,7 @@ def receipt_of(plan: Reading, split: Split, receipt: SplitReceipt) -> LedgerElem
 
 
 def highest(one: Any, other: Any) -> Any:
-    """Return the higher of two order values. None: there is none."""
+    """Return the higher of two order values, of which either may be missing (None)."""
     return max((value for value in (one, other) if value is not None), default=None)
 
 

@@ -16,7 +16,7 @@ from mutator.errors.exceptions import from_traceback, packed
 from mutator.pipeline.verify import Difference, Verification, repair_dataset
 from mutator.pipeline.version_list import versions_text
 from mutator.workflow import directory
-from mutator.workflow.directory import base_status, cures
+from mutator.workflow.directory import cures, view
 from mutator.workflow.directory.paths import open_base
 from mutator.workflow.directory.verification import BaseVerification, repair_base, verify_base
 from tests.support import local_engine
@@ -451,7 +451,7 @@ def test_status_during_a_commit_sees_the_versions_of_one_listing(base, monkeypat
 
     target = directory.MasterTarget(open_base(str(base.path)), configuration.parse(base.settings))
     monkeypatch.setattr(NumberedLog, "numbers", racing)
-    assert target.state(base_status.View(target), recovered=False).version.number == 1
+    assert target.state(view.View(target.base), recovered=False).version.number == 1
 
 
 def test_version_that_does_not_exist_is_shown_with_the_given_path(base, monkeypatch):

@@ -22,8 +22,8 @@ from mutator.storage import s3 as s3_module
 from mutator.workflow.directory import commands, history, lock, recovery, restore, versions
 from mutator.workflow.directory.lock import Journal
 from mutator.workflow.directory.paths import Base, master_of
-from mutator.workflow.directory.recovery import Recovered
 from mutator.workflow.directory.verification import is_base, repair_base
+from mutator.workflow.directory.view import Recovered
 from tests.support.child_process import in_child, points
 from tests.support.effort import share
 from tests.support.master_base import run_workflow, status_of

@@ -31,7 +31,7 @@ _MANY = 200_000  # files, above which checkpoints are a quarter as frequent, bec
 def open_snapshot(table: str, number: int | None = None) -> Snapshot:
     """Return the snapshot of a version, by default the newest. Raises StateError, ConfigError for an unknown version.
 
-    The hint names a checkpoint, and the entries after it are read one by one until there is none.
+    The hint names a checkpoint, and the entries after it are read one by one, up to the first that does not exist.
     """
     log = TableLog(table)
     hint = log.hinted()

@@ -216,7 +216,7 @@ def _last_of_keys(rows: Any) -> Any:
 
 
 def _found(live: LiveRows, extent: LiveExtent, rows: Any) -> list[Any]:
-    """Return the rows of an extent that have the keys of some rows of a version index, with what is said of these."""
+    """Return the rows of an extent that have the keys of some rows of a version index, beside the columns of these."""
     columns = {name: rows.column(name).combine_chunks() for name in SCHEMA.names if name != "file"}
     numbers, _, positions = live.find(extent, columns["hash"].to_numpy(), columns["key"])
     touched, tables = columns["touched"].to_numpy(zero_copy_only=False)[numbers], []

@@ -133,7 +133,7 @@ class Explanation(WarningReport):
         }
 
     def sections(self) -> Iterable[ReportSection]:
-        """Yield what is held now, what was held at first, each run, and what is not known."""
+        """Yield the states of the key now and at first, each run, and the gaps of the answer."""
         key = ", ".join(f"{name} {value}" for name, value in self.key.items())
         version = "" if self.version is None else f", version {self.version}"
         yield said(f"key      {key}", f"in       {self.place}{version}")

@@ -42,7 +42,7 @@ class KeyMutation:
     row: bytes  # as it was read, for people
     content: bytes  # as it would be written, to be compared
     form: str = ""  # of the content: contents of different forms cannot be compared
-    partition: str | None = None  # directory; None: there are none, or a delete has none of its own
+    partition: str | None = None  # directory; None without partitions, and for a delete that names none
 
     @property
     def order(self) -> Any:

@@ -11,6 +11,7 @@ lock            one run at a time, as a courtesy; the journal of the files that 
 versions        the list of versions; which dataset is the master: publish, back up, remove
 cures           damaged files, and the cures of a damaged master
 changed_rows    the changed rows of the versions
+view            the problems that a command sees in a base
 run_phases      a run, phase by phase, and what it needs of its target: a master or a table
 recovery        finish, or put back, the work of a run that was killed
 commands        run; history and restore of a master

@@ -1,75 +1,23 @@
 """The status of a base: what can be seen of it, and, as problems, what cannot, and why."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TypeVar
 
-from mutator.errors import MutatorError, StateError, StorageError
+from mutator.errors import MutatorError, StorageError
 from mutator.errors.exceptions import BUSY
 from mutator.workflow.directory import bad_files
-from mutator.workflow.directory.arrivals import Arrivals, sightings
 from mutator.workflow.directory.failed_run import failed_run
 from mutator.workflow.directory.lock import holder
-from mutator.workflow.directory.recovery import Recovered, locked_with_room, recover
+from mutator.workflow.directory.recovery import locked_with_room, recover
 from mutator.workflow.directory.results import BaseStatus
 from mutator.workflow.directory.run_phases import Target
-
-Seen = TypeVar("Seen")
-
-
-class View:
-    """A base, and the problems met while it is looked at."""
-
-    def __init__(self, target: Target) -> None:
-        """See nothing yet."""
-        self.target, self.base = target, target.base
-        self.problems: list[str] = []
-
-    def see(self, act: Callable[[], Seen]) -> Seen | None:
-        """Return the result of a function; None, with a problem, if the storage fails or what it reads is damaged."""
-        try:
-            return act()
-        except (StorageError, StateError) as fault:
-            self.add(str(fault))
-            return None
-
-    def add(self, problem: str) -> None:
-        """Add a problem, unless it is there already."""
-        shown = self.base.shown(problem)
-        if not any(one.endswith(shown) for one in self.problems):
-            self.problems.append(shown)
-
-    def recover(self, stack: ExitStack) -> Recovered | None:
-        """Take the lock and recover; None if another process is at work, or the lock cannot be taken."""
-        try:
-            stack.enter_context(locked_with_room(self.target, "look"))
-        except StorageError as fault:
-            self.add(f"nothing was recovered, because the lock cannot be taken: {fault}")
-            return None
-        except MutatorError as fault:
-            if fault.kind not in BUSY:
-                raise
-            return None
-        recovered = recover(self.target)
-        for problem in recovered.problems:
-            last = recovered.stopped and problem is recovered.problems[-1]
-            self.add(f"the recovery stopped: {problem}" if last else str(problem))
-        return recovered
-
-    def stuck(self, found: Arrivals) -> set[str]:
-        """Return the names of the files that the last run could not move; each is a problem."""
-        notes = sightings(self.base).stuck
-        stuck = [ready.feed for ready in found.ready if ready.feed.path in notes]
-        for entry in stuck:
-            self.add(f"{entry.path}: {notes[entry.path]}")
-        return {entry.name for entry in stuck}
+from mutator.workflow.directory.view import Recovered, View
 
 
 def status(target: Target) -> BaseStatus:
     """Return the status of a base."""
-    base, view = target.base, View(target)
+    base, view = target.base, View(target.base)
     with ExitStack() as stack:
-        recovered = view.recover(stack)
+        recovered = _recovered(target, view, stack)
         state = target.state(view, recovered=recovered is not None and not recovered.stopped)
         found = view.see(target.arrivals)
         stuck = (view.see(lambda: view.stuck(found)) if found is not None else None) or set()
@@ -90,3 +38,21 @@ def status(target: Target) -> BaseStatus:
             failed=failed,
             failed_files=aside,
         )
+
+
+def _recovered(target: Target, view: View, stack: ExitStack) -> Recovered | None:
+    """Take the lock and recover; None if another process is at work, or the lock cannot be taken."""
+    try:
+        stack.enter_context(locked_with_room(target, "look"))
+    except StorageError as fault:
+        view.add(f"nothing was recovered, because the lock cannot be taken: {fault}")
+        return None
+    except MutatorError as fault:
+        if fault.kind not in BUSY:
+            raise
+        return None
+    recovered = recover(target)
+    for problem in recovered.problems:
+        last = recovered.stopped and problem is recovered.problems[-1]
+        view.add(f"the recovery stopped: {problem}" if last else str(problem))
+    return recovered

@@ -19,7 +19,7 @@ from mutator.workflow.directory.paths import Base, master_of
 from mutator.workflow.directory.results import UNSEEN, SeenTarget
 
 if TYPE_CHECKING:
-    from mutator.workflow.directory.base_status import View
+    from mutator.workflow.directory.view import View
 
 _ENDS = {"abandoned": "did not commit", "settled": "found nothing new"}
 

@@ -35,8 +35,7 @@ from mutator.workflow.directory.run_phases import Merged, Run, Target
 
 if TYPE_CHECKING:
     from mutator.pipeline.runners import Engine
-    from mutator.workflow.directory.base_status import View
-    from mutator.workflow.directory.recovery import Recovered
+    from mutator.workflow.directory.view import Recovered, View
 
 
 @dataclass(frozen=True)

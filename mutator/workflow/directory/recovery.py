@@ -9,7 +9,6 @@ repeated, by two processes at once, and after a kill.
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 
 from mutator.errors import MutatorError, StateError, StorageError
 from mutator.errors.failpoints import failpoint
@@ -20,17 +19,9 @@ from mutator.workflow.directory.claim import archive, give_back
 from mutator.workflow.directory.lock import Journal, end, journals, locked, storage_time
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.run_phases import Target
+from mutator.workflow.directory.view import Recovered
 
 _LONG = 60.0  # seconds after which a file that another process needs for a moment is litter
-
-
-@dataclass
-class Recovered:
-    """The actions and problems of a recovery."""
-
-    actions: list[str] = field(default_factory=list)
-    problems: list[MutatorError] = field(default_factory=list)
-    stopped: bool = False  # by the last problem
 
 
 def recover(target: Target) -> Recovered:

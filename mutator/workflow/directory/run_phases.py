@@ -37,10 +37,9 @@ from mutator.workflow.directory.claim import with_paths
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
 from mutator.workflow.directory.merged_content import IsMerged
 from mutator.workflow.directory.paths import Base
+from mutator.workflow.directory.view import Recovered, View
 
 if TYPE_CHECKING:
-    from mutator.workflow.directory.base_status import View
-    from mutator.workflow.directory.recovery import Recovered
     from mutator.workflow.directory.results import SeenTarget
 
 _log = logging.getLogger(__name__)

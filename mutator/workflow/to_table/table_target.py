@@ -35,7 +35,7 @@ from mutator.workflow.directory.results import UNSEEN, SeenTarget, note_target
 from mutator.workflow.directory.run_phases import Merged, Run, Target
 
 if TYPE_CHECKING:
-    from mutator.workflow.directory.base_status import View
+    from mutator.workflow.directory.view import View
 
 _FORMAT = "mutator claims"
 

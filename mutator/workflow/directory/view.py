@@ -1,0 +1,51 @@
+"""What a command sees of a base: the problems met while it is looked at, and the actions and problems of a recovery."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from mutator.errors import MutatorError, StateError, StorageError
+from mutator.workflow.directory.arrivals import Arrivals, sightings
+from mutator.workflow.directory.paths import Base
+
+Seen = TypeVar("Seen")
+
+
+@dataclass
+class Recovered:
+    """The actions and problems of a recovery."""
+
+    actions: list[str] = field(default_factory=list)
+    problems: list[MutatorError] = field(default_factory=list)
+    stopped: bool = False  # by the last problem
+
+
+class View:
+    """A base, and the problems met while it is looked at."""
+
+    def __init__(self, base: Base) -> None:
+        """See nothing yet."""
+        self.base = base
+        self.problems: list[str] = []
+
+    def see(self, act: Callable[[], Seen]) -> Seen | None:
+        """Return the result of a function; None, with a problem, if the storage fails or what it reads is damaged."""
+        try:
+            return act()
+        except (StorageError, StateError) as fault:
+            self.add(str(fault))
+            return None
+
+    def add(self, problem: str) -> None:
+        """Add a problem, unless it is there already."""
+        shown = self.base.shown(problem)
+        if not any(one.endswith(shown) for one in self.problems):
+            self.problems.append(shown)
+
+    def stuck(self, found: Arrivals) -> set[str]:
+        """Return the names of the files that the last run could not move; each is a problem."""
+        notes = sightings(self.base).stuck
+        stuck = [ready.feed for ready in found.ready if ready.feed.path in notes]
+        for entry in stuck:
+            self.add(f"{entry.path}: {notes[entry.path]}")
+        return {entry.name for entry in stuck}
