@@ -18,7 +18,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import ConfigError
-from mutator.plan import run_plan
+from mutator.rules import last_wins
 from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
 from mutator.table.runners import run_on
@@ -60,7 +60,7 @@ def merged(
     work: Path, runs: list[list[Row]], engine: str, on: Callable[..., Any] = local_engine.mutate, **settings: str
 ) -> State:
     """Merge runs one after the other into a master of two records; return what it has afterwards."""
-    master, beside = work / "master", bool(run_plan.LAST_WINS.side_columns)
+    master, beside = work / "master", bool(last_wins.LAST_WINS.side_columns)
     master.mkdir(parents=True)
     for number, key in enumerate(KEYS[:2]):
         (master / f"{number}.txt").write_text(f"{key},1,m,m\n" if beside else f"{key},1,m,m,1,1\n")
@@ -87,7 +87,7 @@ def merged(
 
 def sides_of(output: Path, part: FileEntry) -> list[dict[str, Any]]:
     with Path(output, str(part.order)).open("rb") as stream:
-        return read_sides(stream, (*SEQUENCES, *run_plan.LAST_WINS.side_columns)).to_pylist()
+        return read_sides(stream, (*SEQUENCES, *last_wins.LAST_WINS.side_columns)).to_pylist()
 
 
 def tombstones_in(output: Path) -> Iterator[Any]:
@@ -133,7 +133,7 @@ IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields"], indirect
 def model(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give all plans a toy register, and return what it must give."""
     register, expected = TOYS[request.param]
-    monkeypatch.setattr(run_plan, "LAST_WINS", register)
+    monkeypatch.setattr(last_wins, "LAST_WINS", register)
     return expected
 
 
@@ -162,7 +162,7 @@ def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
     why = r"several mutations .* set key.scope="
     with pytest.raises(ConfigError, match=why):
         merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
-    with pytest.raises(ConfigError, match="values beside each row" if run_plan.LAST_WINS.side_columns else why):
+    with pytest.raises(ConfigError, match="values beside each row" if last_wins.LAST_WINS.side_columns else why):
         applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
 
 

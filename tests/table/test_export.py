@@ -107,9 +107,18 @@ def test_an_export_of_the_same_version_writes_nothing(table: Table) -> None:
     assert (again.written, again.rows, Path("out/_mutator/manifest.json").stat()) == (0, 20, before)
 
 
-def test_a_lost_file_of_an_export_is_written_again(table: Table) -> None:
+@pytest.mark.parametrize("left", [None, -9])
+def test_a_lost_or_truncated_file_of_an_export_is_written_again(
+    table: Table, left: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes show it: no checksums are compared."""
+    monkeypatch.setattr("mutator.table.export.due_files", lambda *_: frozenset())
     table.export("out")
-    next(iter(Path("out").glob("*.parquet"))).unlink()
+    file = next(iter(Path("out").glob("*.parquet")))
+    content = file.read_bytes()
+    file.unlink()  # it may be a link to a file of the table
+    if left:
+        file.write_bytes(content[:left])
     table.export("out")
     assert not local_engine.verify("out").problems
 
@@ -231,13 +240,3 @@ def test_a_bucket_with_only_a_raised_order_value_is_rewritten(tmp_path: Path, mo
     late = {**settings, "late.files": "merge"}
     report = local_engine.mutate(late, master="out", feed=["rows_3.csv"], output="next")
     assert report.counts["feed late"] == 1
-
-
-def test_a_truncated_file_of_an_export_is_written_again(table: Table) -> None:
-    table.export("out")
-    file = next(iter(Path("out").glob("*.parquet")))
-    content = file.read_bytes()
-    file.unlink()  # it may be a link to a file of the table
-    file.write_bytes(content[:-9])
-    table.export("out")
-    assert not local_engine.verify("out").problems
