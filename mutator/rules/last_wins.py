@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,12 @@ class LastWins(Register):
             known = [] if old.kind == NOTHING else [old.order]
             if all(order < floor for order in (*known, *([] if folded is None else [folded.last.order]))):
                 return KeyMet(FLOOR_TABLE[old.kind, folded is not None])
-        return KeyMet(self.table[self._case(folded, old)])
+        return self._unmet[old.kind] if folded is None else KeyMet(self.table[self._case(folded, old)])
+
+    @cached_property
+    def _unmet(self) -> dict[str, KeyMet]:
+        """The decision about a key without a mutation, by kind."""
+        return {kind: KeyMet(self.table[self._case(None, Old(kind))]) for kind in (RECORD, TOMBSTONE)}
 
     def line(self, folded: Folded | None, old: Old) -> str:
         """Return the name of the line of the truth table that decided."""

@@ -62,7 +62,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
     side = MASTER if file.side == "master" else FEED
     rank, by_file_name = file.rank, plan.by_file_name
     sides = RowSides(plan, split, file)
-    each_side = sides.each()
+    each_side, is_kept = sides.each(), side == MASTER and bool(plan.side_columns)
     content = SplitContent(plan, split, file)
     codes: dict[bytes, int] = {}
     units, keys = UnitCounter(plan.now, plan.order_max), SplitKeys(plan, split)
@@ -78,7 +78,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
                 _count(codes, record.code)
             continue
         rows += 1
-        sequence, *kept = next(each_side)
+        beside = next(each_side)
+        sequence = beside[0]
         if isinstance(record, Truncate):
             truncates += 1
             floor = highest(floor, sequence if by_file_name else record.order)
@@ -94,7 +95,8 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
         if offset == before:  # the row has said two mutations
             rows, lines, halves = rows - 1, lines - 1, halves + 1
         before = offset
-        _count(codes, code)
+        if code is not None:
+            _count(codes, code)
         if by_file_name:
             order = sequence
         elif side == FEED:
@@ -107,7 +109,7 @@ def _read_rows(plan: Reading, split: Split, file: Input) -> Iterator[Element]:
             place = (*place, split.input)
         if filtered:
             yield from keys.add([hash_key(key)])
-        yield (bucket_of(key, buckets), key, side, place), (is_delete, written, *(kept if side == MASTER else ()))
+        yield (bucket_of(key, buckets), key, side, place), (is_delete, written, *(beside[1:] if is_kept else ()))
     sides.end()
     yield from keys.filters()
     yield from floors(plan, split, floor)

@@ -24,6 +24,7 @@ Precedence = tuple[Any, ...]
 
 _CHANGES = ("write", "bury", "bury record", "drop")  # results that change a row
 SURVIVOR, INSERTED = 0, 1  # first part of a row's position in its file
+_NO_OLD = Old(NOTHING)
 
 
 def merge_bucket(
@@ -55,7 +56,7 @@ def merge_bucket(
     decided = Counter[Decision]()
     for key, group in _by_order(elements) if register.by_order else groupby(elements, key=_key):
         record, tombstone, folded, duplicates = _collect(group, tally.counts, register)
-        old = Old(NOTHING)
+        old = _NO_OLD
         if record is not None:
             old = Old(RECORD, record[0][0], record[1], record[2])
         elif tombstone is not None:

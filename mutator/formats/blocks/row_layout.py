@@ -90,6 +90,7 @@ def compile_reader(layout: RowLayout) -> Reader:
     op, placed, lacks_partition = layout.envelope.field, layout.placed, layout.lacks_partition
     order_of, operation = _order_reader(layout), lru_cache(_KEPT)(layout.envelope.operation)
     check_partition, cut = _partition_check(layout), _op_code_cutter(layout)
+    without_op = operation(b"")
 
     def read(row: bytes) -> tuple[tuple[bytes, ...], Any, bool, bytes | None, bytes]:
         items = row.split(literal) if literal is not None else split(row)
@@ -98,7 +99,7 @@ def compile_reader(layout: RowLayout) -> Reader:
             raise Unreadable(
                 f"has {counted(count, 'field')} and should have {width if width is not None else f'{needed} or more'}"
             )
-        kind, code, fault = operation(b"" if op is None else items[op])
+        kind, code, fault = without_op if op is None else operation(items[op])
         if kind == IGNORED:
             raise NoRecord(Ignored(code))
         if kind == TRUNCATE:
