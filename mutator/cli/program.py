@@ -50,6 +50,7 @@ from mutator.cli.sample_commands import DEMO, SAMPLE
 from mutator.cli.settings_commands import SETTINGS, completion
 from mutator.cli.table_commands import TABLES
 from mutator.cli.workflow_commands import WORKFLOW
+from mutator.dataset.gc_pause import collect_rarely
 from mutator.engine.hidden_pandas import hide_pandas
 from mutator.errors import MutatorError, error
 from mutator.errors.display import printable
@@ -90,6 +91,7 @@ _log = logging.getLogger(__name__)
 def entry() -> NoReturn:
     """Run the command line of this process."""
     end = ProcessEnd()
+    collect_rarely()
     words = sys.argv[1:]
     if words[:1] != [BRIDGE.name]:
         hide_pandas()  # tables of a metastore need it
@@ -99,6 +101,7 @@ def entry() -> NoReturn:
 def job_entry(name: str) -> NoReturn:
     """Run a job of ``jobs/`` with the command line of this process."""
     end = ProcessEnd()
+    collect_rarely()
     sys.exit(end.exit_code(job(name, sys.argv[1:])))
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from mutator.dataset.gc_pause import paused
+from mutator.dataset.gc_pause import collect_rarely, paused
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +54,13 @@ def test_collector_is_on_after_pauses_in_threads():
 def pause():
     with paused():
         pass
+
+
+def test_collector_runs_less_often_in_a_process_of_its_own():
+    before = gc.get_threshold()
+    try:
+        collect_rarely()
+        assert gc.isenabled()
+        assert gc.get_threshold()[0] > 10 * before[0]
+    finally:
+        gc.set_threshold(*before)
