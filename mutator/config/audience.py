@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT
 from mutator.config.forms import FLAG
-from mutator.errors.parts import MERGED, OPTION, SETTING, Writers, said, setting
+from mutator.errors.display import OUT, in_quotes, without_quotes
+from mutator.errors.parts import MERGED, OPTION, QUOTES, SETTING, VALUE, Writers, said, setting
 
 # The options that have no value, because they set a flag.
 SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}
@@ -31,12 +32,14 @@ class Audience:
     """Who reads the messages of a run.
 
     names: published name of a setting to the one that the user gave. python: all others are arguments. merged: what a
-    run merges into, if not the master.
+    run merges into, if not the master. hides: values of rows; of the text of another program or a task, all that it
+    quotes.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     python: bool = False
     merged: str | None = None
+    hides: bool = False
 
     def __call__(self, text: str) -> str:
         """Write the parts of a message."""
@@ -50,6 +53,9 @@ class Audience:
             found[OPTION] = _option
         if self.merged is not None:
             found[MERGED] = lambda _: str(self.merged)
+        if self.hides:
+            found[VALUE] = lambda _: in_quotes(OUT)
+            found[QUOTES] = lambda text: without_quotes(text, OUT)
         return found
 
     def _setting(self, text: str) -> str:

@@ -108,8 +108,8 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     found = map(written, conflicts.warnings(config, given))
     names_given = {name: bare for name, bare in {**names.written, **overriding}.items() if bare != name}
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
-    wording = replace(config.wording, warned=(*warnings, *found), audience=Audience(in_messages))
-    return replace(config, wording=wording, given=given)
+    config = replace(config, wording=replace(config.wording, warned=(*warnings, *found)), given=given)
+    return config.read_by(Audience(in_messages))
 
 
 def _is_published(key: str) -> bool:

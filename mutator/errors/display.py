@@ -1,17 +1,14 @@
 """Text as messages and reports may show it: without secrets, and safe for terminals and logs."""
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from html import escape
 
 OUT = "…"  # in place of a value that must not be shown
 # The beginning or the end of a part of a message, see ``parts``: of code points that no decoded bytes have, even if
 # they are not UTF-8 (``surrogateescape`` begins with U+DC80).
-MARK = re.compile("(\udc0e[kmoqs]|\udc0f)")
+MARK = re.compile("(\udc0e[kmoqsv]|\udc0f)")
 
-_HIDES = ContextVar("_HIDES", default=False)
 # A password may contain @ and /, as programs accept it; digits before a / are a port.
 _USER = re.compile(r"(://[^/@:\s]*):(?:[^/\s]*|(?!\d{1,5}/)[^@\s]*(?:@[^/@\s]*(?=@))*)@")
 _QUOTED = re.compile(r"""(?<!\w)(?:'[^']*'|"[^"]*["])""")  # not from the apostrophe of "a file's"
@@ -122,36 +119,12 @@ def quoted(value: bytes, most: int = 40) -> str:
     >>> quoted(b"12,x")
     "'12,x'"
     """
-    return in_quotes(_start(value, most))
+    return in_quotes(start_of(value, most))
 
 
-def quoted_value(value: bytes, most: int = 40) -> str:
-    """Show a field's bytes in a message, or ``…`` where values are hidden.
-
-    >>> with hidden_values():
-    ...     print(quoted_value(b"lamp"), quoted(b"lamp"))
-    '…' 'lamp'
-    """
-    return value_in_quotes(_start(value, most))
-
-
-def value_in_quotes(text: str) -> str:
-    """Put a value of a row between quotes, or ``…`` where values are hidden."""
-    return in_quotes(OUT if _HIDES.get() else text)
-
-
-def _start(value: bytes, most: int) -> str:
+def start_of(value: bytes, most: int) -> str:
+    """Show the first bytes of a field."""
     return one_line(value[:most].decode("utf-8", "backslashreplace")) + (OUT if len(value) > most else "")
-
-
-@contextmanager
-def hidden_values() -> Iterator[None]:
-    """Hide the values of rows in messages that are made within the ``with`` block, by this thread."""
-    token = _HIDES.set(True)
-    try:
-        yield
-    finally:
-        _HIDES.reset(token)
 
 
 def seconds_text(seconds: float) -> str:

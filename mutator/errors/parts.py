@@ -1,4 +1,4 @@
-"""Messages with typed parts: settings, options, the master, quotations. Each audience writes a part in its own way.
+"""Messages with typed parts: settings, options, paths, values, quotations. Each audience writes a part in its own way.
 
 A message is text, made with f-strings. Lone surrogates, which the text of a file, a path, or a command line cannot
 have, enclose its parts: so it keeps them within another message, and when it is pickled. ``plain`` removes the marks.
@@ -11,9 +11,9 @@ have, enclose its parts: so it keeps them within another message, and when it is
 import re
 from collections.abc import Callable, Mapping
 
-from mutator.errors.display import MARK
+from mutator.errors.display import MARK, in_quotes, start_of
 
-KEY, MERGED, OPTION, QUOTES, SETTING = "kmoqs"  # kinds of parts
+KEY, MERGED, OPTION, QUOTES, SETTING, VALUE = "kmoqsv"  # kinds of parts
 _BEGIN, _END = "\udc0e", "\udc0f"
 MASTER = f"{_BEGIN}{MERGED}the master{_END}"  # into which a run merges: of a table, the table
 FIRST_MASTER = f"{_BEGIN}{MERGED}this first master{_END}"
@@ -47,6 +47,20 @@ def argument(text: str) -> str:
 def quoting(text: str) -> str:
     """Mark the text of another program, or of a task, which may quote values of rows."""
     return f"{_BEGIN}{QUOTES}{text}{_END}"
+
+
+def value_in_quotes(text: str) -> str:
+    """Mark a value of a row, and put it between quotes."""
+    return f"{_BEGIN}{VALUE}{in_quotes(text)}{_END}"
+
+
+def quoted_value(value: bytes, most: int = 40) -> str:
+    """Show a field's bytes in a message, as a value of a row.
+
+    >>> print(plain(quoted_value(b"lamp")), plain(said(quoted_value(b"lamp"), {VALUE: lambda _: "…"})))
+    'lamp' …
+    """
+    return value_in_quotes(start_of(value, most))
 
 
 def marked(template: str) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from mutator.errors import MutatorError, error
-from mutator.errors.display import quoted_value
-from mutator.errors.parts import setting
+from mutator.errors.parts import quoted_value, setting
 
 _SPLIT = f"split the file before that row; or, if it is a record, set {setting('header.check=false')}"
 

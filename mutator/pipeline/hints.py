@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from mutator.dataset.state import State
 from mutator.engine.receipts import RejectSample
-from mutator.errors.display import counted, quoted_value, without_secrets
-from mutator.errors.parts import option, setting
+from mutator.errors.display import counted, without_secrets
+from mutator.errors.parts import option, quoted_value, setting
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
@@ -188,8 +188,9 @@ def order_hint(facts: Facts, order_type: str) -> str | None:
 def date_hint(facts: Facts, order_type: str) -> str | None:
     """Return what to do if nearly all invalid values are dates that are not written as in ISO 8601; None otherwise.
 
-    >>> date_hint(Facts([b"31.01.2026", b"01.02.2026"]), "timestamp")
-    "2 of 2 order values are dates such as '31.01.2026', which are not ISO 8601: have them delivered as in 2026-01-31"
+    >>> from mutator.errors.parts import plain
+    >>> print(plain(date_hint(Facts([b"31.01.2026"]), "timestamp")))
+    1 of 1 order values is the date '31.01.2026', which is not ISO 8601: have it delivered as in 2026-01-31
     """
     invalid = facts.invalid(order_type)
     dates = invalid.local_dates
@@ -218,7 +219,7 @@ def time_fields(columns: Mapping[str, Facts], order_type: str) -> list[str]:
 def op_code_hint(codes: CodeFacts, upsert_codes: Collection[bytes]) -> str | None:
     """Return what the op codes of some rows show; None if all of them are known.
 
-    >>> from mutator.errors.parts import plain
+    >>> from mutator.errors.parts import plain, quoted_value
     >>> plain(op_code_hint(CodeFacts.of([b"U", b"DELETE"], "op", {b"D"}), {b"U"}))
     "'DELETE' (1) looks like a delete: use -D 'deleted.op.code=D,DELETE'"
     """

@@ -2,15 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from mutator.config.settings import WordingSpec
 from mutator.engine.receipts import RejectSample
-from mutator.errors.display import OUT, hidden_values, without_quotes
-from mutator.errors.exceptions import said_to
-from mutator.errors.parts import QUOTES
+from mutator.errors.display import OUT
 from mutator.pipeline.accounting import Result
 from mutator.plan.run_plan import Plan
 from mutator.plan.shown_values import ShownValues
@@ -37,19 +33,6 @@ def shown_samples(plan: Plan, rows: Sequence[RejectSample]) -> Sequence[RejectSa
     if plan.shown.rows:
         return rows
     return [row._replace(reason=without_value(row.reason), row=OUT.encode()) for row in rows]
-
-
-@contextmanager
-def values_kept_out(wording: WordingSpec) -> Iterator[None]:
-    """Leave the values of rows out of warnings and errors of the ``with`` block, unless all may be shown.
-
-    Values are hidden where they enter a message; of the text of another program or a task, all that it quotes.
-    """
-    if wording.report_fields.all:
-        yield
-        return
-    with hidden_values(), said_to({QUOTES: lambda text: without_quotes(text, OUT)}):
-        yield
 
 
 def without_value(reason: str) -> str:

@@ -26,7 +26,7 @@ from mutator.frames.rejected import Rejects
 from mutator.frames.scratch import Scratch
 from mutator.pipeline.accounting import Result, add_up, check_written
 from mutator.pipeline.decisions import plan_text, survey_text
-from mutator.pipeline.kept_out import values_kept_out, without_values
+from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.limits import check
 from mutator.pipeline.next_state import next_state
 from mutator.pipeline.report import Report, report_of
@@ -126,7 +126,7 @@ def prepare(
     """
     times = StepTimes()
     path = _check_paths(master, feed, output)
-    with said_to(config.wording.audience.writers), values_kept_out(config.wording):
+    with said_to(config.wording.audience.writers):
         survey = survey_inputs(config, master, feed, tables)
         times.end("survey")
         _log.info("surveyed the inputs: %s", survey_text(survey))
@@ -145,7 +145,7 @@ def prepare(
 
 def carry_out(prepared: Prepared, merge_on: Engine, *, dry_run: bool = False) -> tuple[State, Report]:
     """Carry out a plan: merge, verify and publish."""
-    with said_to(prepared.config.wording.audience.writers), values_kept_out(prepared.config.wording):
+    with said_to(prepared.config.wording.audience.writers):
         return _carried_out(prepared, merge_on, dry_run)
 
 

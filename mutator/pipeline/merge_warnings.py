@@ -7,8 +7,8 @@ from typing import Any
 from mutator.engine.lost_files import lost_parts
 from mutator.engine.receipts import LateOrders
 from mutator.engine.tally import DELETE_WITHOUT_PARTITION, SPELLED_OTHERWISE
-from mutator.errors.display import counted, key_text, value_in_quotes
-from mutator.errors.parts import FIRST_MASTER, MASTER, setting
+from mutator.errors.display import counted, key_text
+from mutator.errors.parts import FIRST_MASTER, MASTER, setting, value_in_quotes
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.hints import id_hint_for, reject_hints
 from mutator.pipeline.op_codes import op_code_warnings

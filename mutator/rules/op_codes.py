@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from mutator.errors.display import value_in_quotes
+from mutator.errors.parts import value_in_quotes
 
 MOST_CODES = 24  # different ones in an op code field; more are values of another field
 _KEPT = MOST_CODES + 8
@@ -218,7 +218,8 @@ def _abridged(code: bytes) -> bytes:
 def counted_codes(counts: Mapping[bytes, int], most: int = 5) -> str:
     """Show the most frequent codes with their counts; of long codes the first bytes.
 
-    >>> counted_codes({b"I": 1, b"U": 2000})
+    >>> from mutator.errors.parts import plain
+    >>> plain(counted_codes({b"I": 1, b"U": 2000}))
     "'U' (2,000), 'I' (1)"
     """
     found = most_frequent(counts)

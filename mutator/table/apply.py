@@ -22,7 +22,7 @@ from mutator.errors.exceptions import said_to
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
 from mutator.pipeline.accounting import Result, add_up
-from mutator.pipeline.kept_out import values_kept_out, without_values
+from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.limits import check
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.inspect.table_inputs import TableInput
@@ -84,7 +84,6 @@ def apply_feed(
     started = time.monotonic()
     with (
         said_to(replace(config.wording.audience, merged="the table").writers),
-        values_kept_out(config.wording),
         _with_cure(config.operation),
     ):
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import MutatorError
-from mutator.errors.display import counted, hidden_values, without_secrets
+from mutator.errors.display import counted, without_secrets
 from mutator.errors.parts import plain
 from mutator.pipeline.kept_out import shown_directories, without_values
 from mutator.pipeline.merge_warnings import merge_warnings
@@ -104,8 +103,6 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
     partitions = None if replaced is None else replaced.partitions
     rejected = next((one.path for one in version.rejected), None) if version is not None else None
     table = without_secrets(applied.snapshot.table)
-    with nullcontext() if plan.shown.rows else hidden_values():
-        warnings = [*plan.warnings, *merge_warnings(plan, survey, result)]
     return ApplyReport(
         **members_of(plan, survey, result, applied.runner),
         table=table,
@@ -123,7 +120,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         files_removed=0 if replaced is None else len(replaced.removed),
         lost=0 if replaced is None else replaced.lost,
         notes=_texts(plan, plan.notes),
-        warnings=_texts(plan, warnings),
+        warnings=_texts(plan, [*plan.warnings, *merge_warnings(plan, survey, result)]),
         seconds=round(applied.seconds, 3),
     )
 

@@ -11,7 +11,7 @@ import mutator
 from mutator.cli import main
 from mutator.config import load, parse
 from mutator.errors import ConfigError, DataError, error
-from mutator.pipeline.kept_out import values_kept_out
+from mutator.errors.exceptions import said_to
 from mutator.rules.shown_fields import parse_shown
 from tests.support.local_engine import mutate
 
@@ -84,12 +84,9 @@ def test_a_value_with_an_apostrophe_is_kept_out_whole(places):
 
     (places / "c.properties").write_text("op.code.field.ordinal=3\n")  # of the original job, so any code is an upsert
     settings = {"id.field.ordinals": "0,1", "temporal.ordering.field.ordinal": 2, "reject.policy": "quarantine"}
+    settings["report.fields"] = "none"
     config = load(places / "c.properties", [f"{name}={value}" for name, value in settings.items()])
-    config = replace(
-        config,
-        limits=replace(config.limits, max_reject_fraction=1.0, max_delete_fraction=1.0),
-        wording=replace(config.wording, report_fields=parse_shown(["none"])),
-    )
+    config = replace(config, limits=replace(config.limits, max_reject_fraction=1.0, max_delete_fraction=1.0))
     output = str(places / "out")
     report = mutate(config, master=str(places / "master"), feed=[str(places / "feed")], output=output)
 
@@ -123,7 +120,8 @@ def test_a_warning_on_the_terminal_has_no_value(places, capsys):
 
 def test_an_error_of_data_has_no_value():
     for fields, shown in (("all", "a is '7'"), ("none", "a is '…'")):
-        with pytest.raises(DataError, match=shown), values_kept_out(parse({"key": 0, "report.fields": fields}).wording):
+        audience = parse({"key": 0, "report.fields": fields}).wording.audience
+        with pytest.raises(DataError, match=shown), said_to(audience.writers):
             raise error("table.rows", table="t", what="a is '7'", cure="")
 
 

@@ -163,12 +163,12 @@ def test_a_hint_is_about_the_invalid_order_values(values, order_type, hint):
 
 def test_the_name_of_the_field_explains_its_numbers():
     found = CodeFacts.of([b"2", b"3", b"1"], "__$operation", {b"1"})
-    assert op_code_hint(found, {b"2"}).startswith("'3' (1) is an image of records before updates: use ")
+    assert plain(op_code_hint(found, {b"2"})).startswith("'3' (1) is an image of records before updates: use ")
 
 
 def test_dates_among_valid_times():
     hint = "1 of 21 order values is the date '31.01.2026', which is not ISO 8601: have it delivered as in 2026-01-31"
-    assert date_hint(Facts([*[DAY] * 20, b"31.01.2026"]), "timestamp") == hint
+    assert plain(date_hint(Facts([*[DAY] * 20, b"31.01.2026"]), "timestamp")) == hint
     assert date_hint(Facts([*[DAY] * 20, b"31.01.2026", b"x"]), "timestamp") is None
 
 

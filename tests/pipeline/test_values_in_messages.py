@@ -11,7 +11,7 @@ import mutator
 from mutator.cli import main
 from mutator.config import parse
 from mutator.errors import MutatorError, error
-from mutator.pipeline.kept_out import values_kept_out
+from mutator.errors.exceptions import said_to
 
 # What is wrong with a feed -> its name, its lines, its settings, and the cure in the message.
 BAD = {
@@ -155,7 +155,7 @@ def test_order_values_in_errors_are_kept_out():
 
 def test_the_text_of_another_program_has_no_value():
     settings = parse({"key": 0, "report.fields": "none"})
-    with pytest.raises(MutatorError) as stopped, values_kept_out(settings.wording):
+    with pytest.raises(MutatorError) as stopped, said_to(settings.wording.audience.writers):
         raise error("table.rows", table="t", what="a is 'secret'", cure="set 'key'")
 
     assert str(stopped.value) == "t: a is '…'; set 'key'"

@@ -27,11 +27,12 @@ from mutator.engine.scratch import scratch_directory
 from mutator.engine.split_content import checksum_of
 from mutator.errors import error
 from mutator.errors.display import OUT
+from mutator.errors.exceptions import said_to
 from mutator.formats.blocks.changed_rows import ROW
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.pipeline.accounting import check_unique, sum_of_receipts
 from mutator.pipeline.diff.records import Diff, read_diff
-from mutator.pipeline.kept_out import shown_samples, values_kept_out
+from mutator.pipeline.kept_out import shown_samples
 from mutator.pipeline.limits import check_rejects
 from mutator.pipeline.merge import identity
 from mutator.pipeline.runners import Engine
@@ -178,7 +179,7 @@ def compare(
     managed datasets with equal checksums, and equal values of fields in their paths, are not read. Raises the errors of
     the catalogue.
     """
-    with values_kept_out(config.wording):
+    with said_to(config.wording.audience.writers):
         return _difference(_without_feed(config), old, new, merge_on, rows, scratch, tables)
 
 
@@ -242,7 +243,7 @@ def compare_feed(
 
     config: that of the merge, with the settings ``LENIENT``. The others: as for ``compare``.
     """
-    with values_kept_out(config.wording):
+    with said_to(config.wording.audience.writers):
         survey = survey_inputs(config, old, feed, tables)
         return _compared(config, survey, old, ", ".join(feed), merge_on, rows, scratch, frozenset())
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from mutator.config.settings import RowSpec
 from mutator.errors import error
-from mutator.errors.display import counted, quoted_value
-from mutator.errors.parts import MASTER, setting
+from mutator.errors.display import counted
+from mutator.errors.parts import MASTER, quoted_value, setting
 from mutator.formats.content import HeaderFault, NotReadable
 from mutator.formats.files import file_formats as registry
 from mutator.formats.files import lines

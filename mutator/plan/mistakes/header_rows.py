@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from mutator.config.settings import KeySpec, OpSpec, RowSpec
 from mutator.errors import MutatorError, error
-from mutator.errors.display import quoted_value
-from mutator.errors.parts import setting
+from mutator.errors.parts import quoted_value, setting
 from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Row, Sample

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from unicodedata import is_normalized
 
 from mutator.config.settings import KeySpec
-from mutator.errors.display import key_text, value_in_quotes
-from mutator.errors.parts import MASTER
+from mutator.errors.display import key_text
+from mutator.errors.parts import MASTER, value_in_quotes
 from mutator.plan.inspect.first_rows import FILES
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey

@@ -12,9 +12,8 @@ from typing import Any
 from mutator.config.settings import OrderSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
-from mutator.errors.display import quoted_value
 from mutator.errors.exceptions import check_each
-from mutator.errors.parts import option, setting
+from mutator.errors.parts import option, quoted_value, setting
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.mistakes.samples import Sample, typed_texts

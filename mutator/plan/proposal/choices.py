@@ -8,11 +8,13 @@ import json
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from mutator.config.audience import Audience
 from mutator.config.definitions import SETTINGS
 from mutator.errors.display import one_line, without_secrets
+from mutator.errors.parts import plain
 
 Value = str | int | bool | list[Any]
 _WIDTH = 110
@@ -30,6 +32,12 @@ class Choice:
     alternatives: Sequence[tuple[Value, str]] = ()  # other values, with their reasons
     question: str | None = None  # None: the data decide
     needed: bool = False  # without a value, no run is possible
+
+    def read_by(self, audience: Audience) -> "Choice":
+        """Return the choice with its texts as an audience reads them."""
+        others = [(value, plain(audience(why))) for value, why in self.alternatives]
+        question = None if self.question is None else plain(audience(self.question))
+        return replace(self, why=plain(audience(self.why)), alternatives=others, question=question)
 
 
 @dataclass(frozen=True)

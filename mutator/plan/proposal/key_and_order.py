@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from mutator.dataset.state import State
-from mutator.errors.display import counted, quoted_value
+from mutator.errors.display import counted
+from mutator.errors.parts import quoted_value
 from mutator.plan.inspect.source import Source
 from mutator.plan.proposal.choices import Choice, Value
 from mutator.plan.proposal.order_fields import OrderField, local_dates, repeats_the_sequence

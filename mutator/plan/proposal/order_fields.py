@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mutator.errors.display import counted, quoted_value
+from mutator.errors.display import counted
+from mutator.errors.parts import quoted_value
 from mutator.plan.proposal.tables import Inputs, SampleRows, SampleTable
 from mutator.rules.facts import Facts, has_time, present, read_order
 from mutator.rules.order_columns import to_column

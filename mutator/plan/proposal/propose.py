@@ -1,13 +1,12 @@
 """Propose a configuration for a master and a feed: one decision after the other, each from the ones before it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mutator.config import parse
 from mutator.config.settings import Config, KeySpec
-from mutator.errors.display import counted, hidden_values, quoted
+from mutator.errors.display import counted, quoted
 from mutator.plan.inspect.delete_files import check_delete_directories, named_like_deletes
 from mutator.plan.proposal.choices import Choice, Proposal
 from mutator.plan.proposal.file_forms import (
@@ -80,8 +79,8 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
     _check_fields(layout, settings, config.rows.key)
     # Without a delimiter, rows have no fields.
     known_fields = all(choice.value is not None or choice.key in settings for choice in forms.choices)
-    choices, notes = _roles(layout, given, config, settings) if known_fields else ([], [])
-    found = [*choices, *forms.choices]
+    roles, notes = _roles(layout, given, config, settings) if known_fields else ([], [])
+    found = [*roles, *forms.choices]
     if {MASTER_FORMAT, FEED_FORMAT} <= settings.keys():
         found = [one for one in found if one.key != FORMAT]
     known = {choice.key for choice in found}
@@ -92,7 +91,8 @@ def propose(master: str | None, feed: Sequence[str], settings: Mapping[str, Any]
         for choice in found
     )
     others = tuple(Choice(key, value, "as you set it") for key, value in settings.items() if key not in known)
-    proposal = Proposal((*decided, *others), (*notes, *forms.notes))
+    choices = tuple(choice.read_by(config.wording.audience) for choice in (*decided, *others))
+    proposal = Proposal(choices, (*notes, *forms.notes))
     return Proposed(proposal, _input_lines(given, raw_master, raw_feed, forms))
 
 
@@ -136,15 +136,14 @@ def _roles(
     if recorded is not None:
         choices += recorded_order(recorded, inputs, layout, op)
     else:
-        with nullcontext() if config.wording.report_fields.all else hidden_values():
-            fields = order_fields(inputs, ids, op)
-            if ORDER not in settings:
-                choices += order_choices(inputs, layout, fields, given.feed.sources)
-            else:
-                choices.append(Choice(ORDER, settings[ORDER], "as you set it"))
-                field = layout.field(settings[ORDER])
-                found = [one for one in fields if one.field == field]
-                choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
+        fields = order_fields(inputs, ids, op)
+        if ORDER not in settings:
+            choices += order_choices(inputs, layout, fields, given.feed.sources)
+        else:
+            choices.append(Choice(ORDER, settings[ORDER], "as you set it"))
+            field = layout.field(settings[ORDER])
+            found = [one for one in fields if one.field == field]
+            choices += [Choice(ORDER_TYPE, one.order_type, one.why) for one in found if not one.typed]
     choices += operations
     partitioned = partition_choice(inputs.master, inputs.feed) if given.state is None else None
     if partitioned is not None:

@@ -25,8 +25,7 @@ import pyarrow as pa
 from mutator.config.settings import OpSpec, OutputSpec, TextSpec
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
-from mutator.errors.display import quoted_value
-from mutator.errors.parts import MASTER, setting
+from mutator.errors.parts import MASTER, quoted_value, setting
 from mutator.formats.content import NotReadable
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
