@@ -134,7 +134,7 @@ def united(found: Sequence[ProbedFile], path: str) -> tuple[Any, tuple[str, ...]
                     field=part.name,
                     one=before.type,
                     path=where[part.name],
-                    other=part.type,
+                    other_type=part.type,
                     other_path=one.file.path,
                     why=why_not(before.type, part.type),
                 )

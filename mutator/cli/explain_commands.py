@@ -19,6 +19,7 @@ from mutator.cli.messages import warn
 from mutator.cli.workflow_target import table_in
 from mutator.config.sources import parse_overrides
 from mutator.errors import error
+from mutator.rules.file_names import in_directory
 from mutator.storage import located_to_write
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def _of_table(question: Question, table: str, base: str | None) -> Explanation:
         found, why = (None, None) if opened is None or run is None else merged_file(opened, run, part)
         return (found, None) if found is not None else given.find(part, why)
 
-    def shown(text: str) -> str:
+    def shown(path: str) -> str:
         if opened is not None:
-            return opened.shown(text)
-        return text.replace(f"{snapshot.table}/", f"{question.place.rstrip('/')}/")
+            return opened.shown(path)
+        return in_directory(path, snapshot.table, question.place.rstrip("/"))
 
     return explain_table(snapshot, question.key, config, question.place, find, shown, given)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mutator.cli.diff_commands import dataset_at, recorded_in
 from mutator.config import Config
 from mutator.config.audience import PYTHON
+from mutator.errors.exceptions import said_to
 from mutator.errors.parts import plain
 from mutator.frames.scratch import Scratch
 from mutator.pipeline import arguments
@@ -105,8 +106,8 @@ def _compared(
     shared: PathLike | None,
 ) -> Diff:
     parts = [before, *after]
-    names = Names(temporary, parts)
-    with names.in_errors(), ExitStack() as stack:
+    audience = replace(PYTHON, paths=Names(temporary, parts))
+    with said_to(audience.writers), ExitStack() as stack:
         compared = [before] if is_feed else parts
         at_path = [None if one.path is None else dataset_at(one.path, stack) for one in compared]
         at = [
@@ -118,6 +119,7 @@ def _compared(
         places = [place for place in at_path if place is not None]
         call = replace(call, values={**call.values, **extra})
         config = arguments.config_of_place(call, recorded_in(places, call.values), "in the manifest")
+        config = config.read_by(audience)
         tables = [one for one in at if one.path is None]
         has_shared = None if shared is None else str(shared)
         wanted = runner_without_session(config.effort.runner, tables, True, has_shared)
@@ -132,7 +134,7 @@ def _compared(
         else:
             new, of_new = _path(at[1], temporary, "new")
             made = compare(config, old, new, merge, tables=(*found, *of_new), **how)
-    texts = tuple(dict.fromkeys(plain(PYTHON(text)) for text in names(warnings)))
+    texts = tuple(dict.fromkeys(plain(audience(text)) for text in warnings))
     return replace(made, old=before.label, new=", ".join(one.label for one in after), warnings=texts)
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from mutator.cli.explain_commands import Question, Recorded, explained
 from mutator.config import Config
+from mutator.config.audience import PYTHON
 from mutator.config.feed_settings import states_deletes
+from mutator.errors.exceptions import said_to
 from mutator.frames.dataset import Dataset
 from mutator.pipeline import arguments
 from mutator.pipeline.explain.answer import Explanation
@@ -63,7 +65,7 @@ def explain(
     }
     warnings: list[str] = []
     parts = [arguments.input_of(name, one) for name, one in (("place", place), ("before", before)) if _is_dataset(one)]
-    with arguments.named(CALL), Names(None, parts).in_errors():
+    with arguments.named(CALL), said_to(replace(PYTHON, paths=Names(None, parts)).writers):
         given = arguments.settings_of_call(config, {**named, **settings})
 
         def config_of(recorded: Recorded, source: str) -> Config:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,8 @@ class OpenTarget:
         runner = self._runner_of(task.config.effort.runner or "auto")
         applied = apply_feed(self._refreshed(), task.config, task.feed, runner, run=run)
         self._snapshot = applied.snapshot
-        report = report_of(applied, task.feed, dry_run=False)
+        plan = replace(applied.plan, audience=replace(applied.plan.audience, paths=task.shown))
+        report = report_of(replace(applied, plan=plan), task.feed, dry_run=False)
         skipped = tuple(file_names.base_name(path) for path in report.consumed)
         return Merged(skipped, report, version=None if applied.version is None else applied.version.number)
 

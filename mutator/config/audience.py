@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from mutator.config.definitions import DEFAULT_OF_FIELD, SETTINGS, SHORT
 from mutator.config.forms import FLAG
 from mutator.errors.display import OUT, in_quotes, without_quotes
-from mutator.errors.parts import MERGED, OPTION, QUOTES, SETTING, VALUE, Writers, said, setting
+from mutator.errors.parts import MERGED, OPTION, PATH, QUOTES, SETTING, VALUE, Writers, said, setting
 
 # The options that have no value, because they set a flag.
 SWITCHES = {one.name: one.option for one in SETTINGS.values() if one.option is not None and one.form is FLAG}
@@ -33,13 +33,17 @@ class Audience:
 
     names: published name of a setting to the one that the user gave. python: all others are arguments. merged: what a
     run merges into, if not the master. hides: values of rows; of the text of another program or a task, all that it
-    quotes.
+    quotes. paths: returns a path as they know it.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     python: bool = False
     merged: str | None = None
     hides: bool = False
+    paths: Callable[[str], str] = str
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Audience, (self.names, self.python, self.merged, self.hides)  # tasks write no paths
 
     def __call__(self, text: str) -> str:
         """Write the parts of a message."""
@@ -49,6 +53,8 @@ class Audience:
     def writers(self) -> Writers:
         """What writes each kind of part."""
         found: dict[str, Callable[[str], str]] = {SETTING: self._setting}
+        if self.paths is not str:
+            found[PATH] = self.paths
         if self.python:
             found[OPTION] = _option
         if self.merged is not None:

@@ -27,7 +27,7 @@ from mutator.config.settings import (
 )
 from mutator.config.sources import shown
 from mutator.errors.display import counted
-from mutator.errors.parts import KNOWN_KEY, setting
+from mutator.errors.parts import OTHER_CURE, setting
 
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
@@ -66,7 +66,7 @@ def warnings(config: Config, given: Given) -> Messages:
 def _ids(key: KeySpec, given: Given) -> Messages:
     if "id.field.ordinals" not in given:
         ids = setting("id.field.ordinals")
-        yield f"key: is missing; name the fields of the record ID ({ids}), for example 0, 0,2 or id{KNOWN_KEY}"
+        yield f"key: is missing; name the fields of the record ID ({ids}), for example 0, 0,2 or id{OTHER_CURE}"
     if len(set(key.ids)) != len(key.ids):
         yield f"{setting('id.field.ordinals')}: '{shown(given['id.field.ordinals'])}' names a field twice"
 

@@ -15,6 +15,7 @@ from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
+from mutator.errors.parts import place
 from mutator.rules import file_names
 from mutator.storage import Entry, Storage, entries_of, read_file, read_if_exists
 
@@ -50,7 +51,7 @@ def _damaged(storage: Storage, directory: str, why: str) -> MutatorError:
         whole_copy(storage, directory)
     except MutatorError:
         return manifest.damaged(path, why)
-    return manifest.damaged(path, why, f"put it back from its copy: mutator verify --repair {directory}")
+    return manifest.damaged(path, why, f"put it back from its copy: mutator verify --repair {place(directory)}")
 
 
 def whole_copy(storage: Storage, directory: str, commits: Collection[str] | None = None) -> State:
@@ -214,7 +215,7 @@ def repair(storage: Storage, directory: str, commits: Collection[str] | None = N
         assert known.copy is not None
         storage.replace(path, read_file(posixpath.join(directory, known.copy)))
         failpoint("repair.manifest")
-        return f"{path} is its copy {known.copy} again"
+        return f"{place(path)} is its copy {known.copy} again"
     if known is None or known.copy is None:
         return None
     data, copy = read_file(path), posixpath.join(directory, known.copy)
@@ -222,4 +223,4 @@ def repair(storage: Storage, directory: str, commits: Collection[str] | None = N
         return None
     storage.replace(copy, data)
     failpoint("repair.copy")
-    return f"{copy} is a copy of the manifest again"
+    return f"{place(copy)} is a copy of the manifest again"

@@ -53,9 +53,9 @@ class MutatorError(Exception):
         self.message = said(self.message, writers)
         self.args = (plain(self.message),)
         parts = {name: part_of(name, CATALOGUE[self.kind][1]) for name in self.fields}
+        texts = {name: said(text, writers) for name, text in self.fields.items()}
         self.fields = {
-            name: writers[parts[name]](text) if parts[name] in writers else said(text, writers)
-            for name, text in self.fields.items()
+            name: plain(writers[parts[name]](text)) if parts[name] in writers else text for name, text in texts.items()
         }
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -13,13 +13,19 @@ from collections.abc import Callable, Mapping
 
 from mutator.errors.display import MARK, in_quotes, start_of
 
-KEY, MERGED, OPTION, QUOTES, SETTING, VALUE = "kmoqsv"  # kinds of parts
+CALL, CURE, MERGED, OPTION, PATH, QUOTES, SETTING, VALUE = "ckmopqsv"  # kinds of parts
 _BEGIN, _END = "\udc0e", "\udc0f"
 MASTER = f"{_BEGIN}{MERGED}the master{_END}"  # into which a run merges: of a table, the table
 FIRST_MASTER = f"{_BEGIN}{MERGED}this first master{_END}"
-KNOWN_KEY = f"{_BEGIN}{KEY}{_END}"  # at the end of the fault of a missing key: the one that the master knows
+OTHER_CURE = f"{_BEGIN}{CURE}{_END}"  # empty: at the end of a fault for which only some callers have another cure
 # In a text of the catalogue: a field, whose name is a word; else a part, which may have fields.
 _BRACES = re.compile(r"\{((?:[^{}]|\{\w+\})*)\}")
+_PATHS = re.compile(f"{_BEGIN}{PATH}([^{_BEGIN}{_END}]*){_END}")
+# The kinds of the fields of the catalogue that are parts. In place of a path there may be another part.
+_PATH_FIELDS = "path other_path other where old new master feed output table record target note lock log"
+_KINDS = {"call": CALL, **dict.fromkeys(_PATH_FIELDS.split(), PATH)}
+
+_WHOLE = {"the master": MASTER, "another cure": OTHER_CURE}  # texts of the catalogue
 
 Writers = Mapping[str, Callable[[str], str]]  # kind of a part -> what writes one
 
@@ -49,6 +55,20 @@ def quoting(text: str) -> str:
     return f"{_BEGIN}{QUOTES}{text}{_END}"
 
 
+def place(path: str) -> str:
+    """Mark a path."""
+    return f"{_BEGIN}{PATH}{path}{_END}"
+
+
+def paths_in(text: str) -> list[str]:
+    """Return the paths of a message.
+
+    >>> paths_in(f"{place('a.txt')}: is older than {place('b.txt')}")
+    ['a.txt', 'b.txt']
+    """
+    return _PATHS.findall(text)
+
+
 def value_in_quotes(text: str) -> str:
     """Mark a value of a row, and put it between quotes."""
     return f"{_BEGIN}{VALUE}{in_quotes(text)}{_END}"
@@ -74,22 +94,25 @@ def marked(template: str) -> str:
 
 def _marked(match: re.Match[str]) -> str:
     text = match[1]
-    if text == "the master":
-        return MASTER
+    if text in _WHOLE:
+        return _WHOLE[text]
     if text.startswith("--"):
         return argument(text)
     if text.startswith("quoting "):
         return quoting(f"{{{text.removeprefix('quoting ')}}}")
-    return match[0] if text.isidentifier() else setting(text)
+    if text.isidentifier():
+        return f"{_BEGIN}{_KINDS[text]}{match[0]}{_END}" if text in _KINDS else match[0]
+    return setting(text)
 
 
 def part_of(field: str, template: str) -> str:
     """Return the kind of part that a field is in a text of the catalogue; empty for none.
 
-    >>> part_of("why", marked("{path}: {quoting why}")) == QUOTES, part_of("path", "{path}: {why}")
-    (True, '')
+    >>> part_of("why", marked("{path}: {quoting why}")) == QUOTES, part_of("path", marked("{path}: {why}"))
+    (True, 'p')
     """
-    return QUOTES if quoting(f"{{{field}}}") in template else ""
+    found = re.search(f"{_BEGIN}(.){re.escape(f'{{{field}}}')}{_END}", template)
+    return found[1] if found else ""
 
 
 def said(text: str, writers: Writers) -> str:

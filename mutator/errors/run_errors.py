@@ -142,8 +142,8 @@ RUNS: dict[int, dict[str, str]] = {
             "with the field"
         ),
         "schema.type": (
-            "field {field} is {one} in {path} and {other} in {other_path}: {why}; convert the field in one of them to "
-            "the type of the other, where that is made, or leave the field out with {output.schema}"
+            "field {field} is {one} in {path} and {other_type} in {other_path}: {why}; convert the field in one of "
+            "them to the type of the other, where that is made, or leave the field out with {output.schema}"
         ),
         "schema.value": (
             "{path}: {quoting why}; a value cannot be converted to the type that this run writes: choose other types "

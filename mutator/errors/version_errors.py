@@ -99,11 +99,6 @@ VERSIONS: dict[int, dict[str, str]] = {
             "known, and its changes are not complete; read all rows of a version from {version} on, and the changes "
             "after it"
         ),
-        "table.overwrite.damaged": (
-            "{path}: this key index is damaged ({why}), so the keys of the rows to be replaced are not known; make it "
-            "again with: mutator table verify --repair; if the data file is damaged, too, replace its rows, without "
-            "remembering which were deleted, with: --replace-damaged"
-        ),
         "table.overwrite.tombstones": (
             "{path}: this key index is damaged, and its file has deletes of partitions that are not replaced; make it "
             "again with: mutator table verify --repair"
@@ -139,7 +134,7 @@ VERSIONS: dict[int, dict[str, str]] = {
         ),
         "table.file": (
             "{path}: this file of the table is damaged ({why}); restore it from a copy of the table, or if it is a key "
-            "index, run: mutator table verify --repair"
+            "index, run: mutator table verify --repair{another cure}"
         ),
         "table.outrun": (
             "{path}: other writers changed the same records in the meantime, {count} times, so the result is out of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from mutator.config.audience import PYTHON, Audience
 from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
 from mutator.config.reader import completed, parse
 from mutator.config.sources import flat, layered, read_settings, suggestion
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, parts
 from mutator.errors.display import without_secrets
 from mutator.errors.exceptions import said_to
 from mutator.frames.dataset import Dataset
@@ -145,15 +145,9 @@ def settings_by_key(settings: Mapping[str, Any], others: Sequence[str] = _OTHERS
     return given
 
 
-@contextmanager
-def named(call: str) -> Iterator[None]:
+def named(call: str) -> AbstractContextManager[None]:
     """Name another call than ``mutator.merge()`` in the errors of arguments."""
-    try:
-        yield
-    except MutatorError as fault:
-        if fault.fields.get("call") != CALL:
-            raise
-        raise error(fault.kind, **{**fault.fields, "call": call}) from None
+    return said_to({parts.CALL: lambda text: call if text == CALL else text})
 
 
 def setting_names() -> dict[str, str]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from mutator.dataset.state import State
 from mutator.engine.receipts import RejectSample
 from mutator.errors.display import counted, without_secrets
-from mutator.errors.parts import option, quoted_value, setting
+from mutator.errors.parts import option, place, quoted_value, setting
 from mutator.formats.blocks.row_layout import RowLayout
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.first_rows import FirstRows, first_rows
@@ -57,7 +57,7 @@ def reject_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
     found = [(sample, files[sample.path]) for sample in samples if sample.path in files]
     for sample, file in found:
         if _looks_like_header(plan, file, sample):
-            yield f"If line 1 of {file.source.name} is a header, set {setting('header.lines=1')}"
+            yield f"If line 1 of {place(file.source.name)} is a header, set {setting('header.lines=1')}"
             break
     yield from _value_hints(plan, survey, side, samples)
     yield from _csv_hints(plan, found)
@@ -117,7 +117,7 @@ def _value_hints(plan: Reading, survey: Survey, side: str, samples: Sequence[Rej
         found = hint(layout, rows) if rows.count else None
         if found is not None:
             first = "first row" if rows.count == 1 else f"first {rows.count:,} rows"
-            yield f"In the {first} of {rows.file}, {found}"
+            yield f"In the {first} of {place(rows.file)}, {found}"
 
 
 def _order_hint(known: State | None, layout: Any, rows: FirstRows) -> str | None:
@@ -282,7 +282,7 @@ def id_hint(rows: FirstRows, id_fields: Sequence[str], others: Collection[str]) 
     def distinct(fields: Sequence[str]) -> int:
         return len(set(zip(*(values[field] for field in fields), strict=True)))
 
-    where = f"in the first {rows.count:,} rows of {rows.file}"
+    where = f"in the first {rows.count:,} rows of {place(rows.file)}"
     found = distinct(id_fields)
     if found == rows.count:
         return f"{where}, {_called(id_fields)} {_is_unique(id_fields)}, so several files may have the same rows"

@@ -17,6 +17,7 @@ from mutator.engine.blocks.carry import carry_file
 from mutator.engine.split_content import Damage
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
+from mutator.errors.parts import place
 from mutator.frames.change_feed import change_files, readable_name
 from mutator.rules import file_names
 from mutator.storage import entries_of, located_to_write, read_if_exists, storage_for
@@ -107,16 +108,16 @@ def differing_changes(directory: str) -> list[str]:
     try:
         kept = read_kept_changes(directory)
     except MutatorError as fault:
-        return [str(fault)]
+        return [fault.message]
     problems = []
     for part in () if kept is None else kept.files:
         path = posixpath.join(directory, part.path)
         try:
             what = checksum.difference(path, part.checksum)
         except MutatorError as fault:
-            what = str(fault)
+            what = fault.message
         if what is not None:
-            problems.append(f"{path}: {what}; restore it from a copy")
+            problems.append(f"{place(path)}: {what}; restore it from a copy")
     return problems
 
 

@@ -13,7 +13,7 @@ from mutator.engine.receipts import RejectSample
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable, text_of, without_secrets
 from mutator.errors.exceptions import with_others, with_standard
-from mutator.errors.parts import MASTER, setting
+from mutator.errors.parts import MASTER, place, setting
 from mutator.pipeline.accounting import Result
 from mutator.pipeline.feed_rows import check_files
 from mutator.pipeline.hints import id_hint_for, reject_hints
@@ -203,11 +203,12 @@ def check_rejects(
 def shown_rejects(samples: Sequence[RejectSample]) -> str:
     """Return rejected rows as the lines of a message.
 
-    >>> shown_rejects([RejectSample("a.txt", 4, 2, "line 2, byte 4", "has 1 field and should have 2", b"x")])
-    '  a.txt: line 2, byte 4: has 1 field and should have 2: x'
+    >>> from mutator.errors.parts import plain
+    >>> print(plain(shown_rejects([RejectSample("a", 4, 2, "line 2, byte 4", "has 1 field and should have 2", b"x")])))
+      a: line 2, byte 4: has 1 field and should have 2: x
     """
     return text_of(
-        f"  {path}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
+        f"  {place(path)}: {where}: {reason}: {row.decode('utf-8', 'backslashreplace')}"
         for path, _, _, where, reason, row in samples
     )
 
@@ -216,14 +217,14 @@ def _check_overwrite(plan: Plan, result: Result) -> None:
     """Raise DataError for a feed without rows that would delete everything, or that has rows after all."""
     rows, feed = result.counts["feed rows"], [one.source.path for one in plan.inputs if one.side == "feed"]
     if plan.operation == "insert_overwrite_table" and not rows and not plan.limits.allow_empty_feed:
-        raise error("overwrite.empty", path=first_few(feed))
+        raise error("overwrite.empty", path=first_few(list(map(place, feed))))
     if plan.expects_no_rows and rows:
-        raise error("changed.empty", path=first_few(feed), after=counted(rows, "row"))
+        raise error("changed.empty", path=first_few(list(map(place, feed))), after=counted(rows, "row"))
 
 
 def _check_snapshot(plan: Plan, known: State | None, result: Result) -> None:
     if not result.counts["feed rows"]:
-        where = ", ".join(one.source.path for one in plan.inputs if one.side == "feed")
+        where = ", ".join(place(one.source.path) for one in plan.inputs if one.side == "feed")
         raise error("feed.empty", path=where)
     if known is None or plan.limits.allow_older_snapshot:
         return

@@ -8,7 +8,7 @@ from mutator.config.sources import shown
 from mutator.errors import MutatorError
 from mutator.errors.display import one_line
 from mutator.errors.exceptions import said_to
-from mutator.errors.parts import KEY
+from mutator.errors.parts import CURE
 from mutator.pipeline.master_settings import recorded_settings
 
 
@@ -40,5 +40,5 @@ def key_of_manifest_in_errors(master: str) -> Iterator[None]:
         known = key_of_manifest(master, lambda name, value: one_line(f"{name}={shown(value)}"))
         return f"; {known}" if known else ""
 
-    with said_to({KEY: cure}):
+    with said_to({CURE: cure}):
         yield

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mutator.config import Config
+from mutator.config.audience import PYTHON
 from mutator.errors import error
+from mutator.errors.exceptions import said_to
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.frames.recognize import is_connect
 from mutator.frames.scratch import Scratch
@@ -148,20 +150,20 @@ class _Call:
 
 def _merged(call: _Call, temporary: Scratch | None, engine: Engine) -> Report:
     """Carry out a merge; return its report, with the names of tables."""
-    names = Names(temporary, call.parts)
-    with names.in_errors():
+    config = call.config.read_by(replace(PYTHON, paths=Names(temporary, call.parts)))
+    with said_to(config.wording.audience.writers):
         master_path, master_tables = _written(call.masters, temporary, "master")
         _check_master(call.masters, master_tables)
         paths, feed_tables = all_written(call.feeds, temporary)
         path = call.target or f"{temporary.path if temporary else ''}/result"
         tables = (*master_tables, *feed_tables)
-        prepared = prepare(call.config, master_path, paths, path, engine=call.engine, tables=tables)
+        prepared = prepare(config, master_path, paths, path, engine=call.engine, tables=tables)
         _, report = carry_out(prepared, engine, dry_run=call.dry_run)
         if temporary is not None and call.target is None and not call.dry_run:
             temporary.keep_only(path)
     warnings = (*report.warnings, *_unused(call), *empty_readers(call.feeds, feed_tables))
     report = with_tables(prepared, replace(report, warnings=warnings), temporary if call.target is None else None)
-    return _named(names, report, call.masters, call.feeds, call.target)
+    return _named(report, call.masters, call.feeds, call.target)
 
 
 def _unused(call: _Call) -> Iterator[str]:
@@ -239,7 +241,7 @@ def _own_context() -> AbstractContextManager[SparkContext]:
 
 
 def _named(
-    names: Names, report: Report, masters: Sequence[GivenArguments], feeds: Sequence[GivenArguments], target: str | None
+    report: Report, masters: Sequence[GivenArguments], feeds: Sequence[GivenArguments], target: str | None
 ) -> Report:
     """Return a report with the names of tables."""
     label = masters[0].label if len(masters) == 1 else f"{len(masters)} tables"
@@ -251,8 +253,4 @@ def _named(
         output=_IN_MEMORY if target is None else report.output,
         rejected_file=None if target is None else report.rejected_file,
         changes=None if target is None else report.changes,
-        notes=names(report.notes),
-        warnings=names(report.warnings),
-        ignored=names(report.ignored),
-        reason=names(report.reason),
     )

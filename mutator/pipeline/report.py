@@ -224,7 +224,7 @@ def report_of(
         operation=plan.operation,
         replaced=_replaced(plan, result),
         rejected_file=f"{given['output']}/{rejected}" if rejected else None,
-        litter=tuple(map(without_secrets, litter)),
+        litter=_paths(plan, litter),
         notes=_texts(plan, (*plan.notes, *_search_notes(result))),
         warnings=_texts(plan, (*plan.warnings, *merge_warnings(plan, survey, result))),
         horizon=made.commit.horizon if plan.shown.order else OUT,
@@ -238,15 +238,22 @@ def _texts(plan: Plan, texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(plain(plan.audience(without_secrets(text))) for text in texts)
 
 
+def _paths(plan: Plan, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(plan.audience.paths(without_secrets(path)) for path in paths)
+
+
 def members_of(plan: Plan, survey: Survey, result: Result, runner: RunnerChoice | None) -> dict[str, Any]:
     """Return the fields that are the same for every merge. result: without the values that are kept out."""
+    shown = plan.audience.paths
     return {
         "samples": samples_of(result.samples),
-        "rejects": {side: [reject_members(*row) for row in rows] for side, rows in result.rejects.items()},
-        "consumed": tuple(without_secrets(source.path) for source in survey.consumed),
-        "ignored": tuple(map(without_secrets, survey.ignored)),
+        "rejects": {
+            side: [reject_members(shown(row[0]), *row[1:]) for row in rows] for side, rows in result.rejects.items()
+        },
+        "consumed": _paths(plan, [source.path for source in survey.consumed]),
+        "ignored": _paths(plan, survey.ignored),
         "runner": None if runner is None else runner.text(),
-        "feed_files": _feed_files_of(result),
+        "feed_files": _feed_files_of(plan, result),
         "late": _late_orders(plan, result),
         "kept_out": plan.shown.kept_out,
     }
@@ -263,10 +270,10 @@ def reject_members(path: str, offset: int, line: int, position: str, reason: str
     return {"path": path, "offset": offset, "line": line, "place": position, "reason": reason, "row": text}
 
 
-def _feed_files_of(result: Result) -> list[Mapping[str, Any]]:
+def _feed_files_of(plan: Plan, result: Result) -> list[Mapping[str, Any]]:
     return [
         {
-            "path": without_secrets(source.shown_path),
+            "path": plan.audience.paths(without_secrets(source.shown_path)),
             "sequence": source.sequence,
             "bytes": source.bytes,
             "rows": rows,

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from mutator.config.audience import PYTHON
 from mutator.config.settings import InputSpec, RowSpec
-from mutator.errors import MutatorError, error
-from mutator.errors.exceptions import rebuilt
+from mutator.errors import error
 from mutator.frames.recognize import READER, SPARK
 from mutator.frames.scratch import Scratch
 from mutator.frames.write import valueless_columns, write_table
 from mutator.pipeline.arguments import GivenArguments
 from mutator.plan.inspect.table_inputs import TableInput
+from mutator.rules.file_names import in_directory
 
 # Fields of errors that have texts of the user.
 DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
@@ -84,31 +80,16 @@ def runner_without_session(wanted: str, tables: Sequence[GivenArguments], has_fi
 
 
 class Names:
-    """Replace the paths of temporary files in messages and reports."""
+    """The names of temporary files and of datasets, in place of their paths in messages and reports."""
 
     def __init__(self, temporary: Scratch | None, parts: Sequence[GivenArguments]) -> None:
         self._datasets = [(one.path, one.label) for one in parts if one.path is not None and one.path != one.label]
         self._temporary = None if temporary is None else temporary.path
         self._frames = [one.label for one in parts if one.kind == SPARK]  # each is a directory of files
 
-    def __call__(self, value: Any) -> Any:
-        """Return a text, or a structure of texts, without the temporary paths."""
-        if isinstance(value, str):
-            for path, label in self._datasets:
-                # another path may begin with this one
-                value = re.sub(rf"{re.escape(path)}(?![\w-]|\.\w)", label.replace("\\", r"\\"), value)
-            value = value.replace(f"{self._temporary}/", "") if self._temporary else value
-            for label in self._frames:
-                value = re.sub(rf"{re.escape(label)}/part-[\w.-]+\.parquet", label.replace("\\", r"\\"), value)
-            return value
-        if isinstance(value, tuple | list):
-            return type(value)(map(self, value))
-        return {name: self(part) for name, part in value.items()} if isinstance(value, Mapping) else value
-
-    @contextmanager
-    def in_errors(self) -> Iterator[None]:
-        """Replace paths and settings in the errors that are raised inside of the ``with`` block."""
-        try:
-            yield
-        except MutatorError as fault:
-            raise rebuilt(fault.kind, PYTHON(self(fault.message)), self(fault.fields)) from None
+    def __call__(self, path: str) -> str:
+        """Return the name of a path; any other path as it is."""
+        for own, label in self._datasets:
+            path = in_directory(path, own, label)
+        path = path.removeprefix(f"{self._temporary}/") if self._temporary else path
+        return next((label for label in self._frames if path.startswith(f"{label}/part-")), path)

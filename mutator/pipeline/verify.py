@@ -25,6 +25,7 @@ from mutator.engine.split_content import checksum_of
 from mutator.engine.tasks import read_tasks
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted, key_text, printable
+from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files, difference_of_changes
 from mutator.pipeline.accounting import sum_of_receipts
 from mutator.pipeline.reports.printed import PrintedReport
@@ -146,7 +147,7 @@ def repair_dataset(path: str) -> tuple[list[str], list[str]]:
     """Put the manifest of a dataset back from its copy; return what was done, and what was not and why."""
     storage, path = located_to_write(path)
     try:
-        return list(filter(None, [repair(storage, path)])), []
+        return list(map(plain, filter(None, [repair(storage, path)]))), []
     except MutatorError as fault:
         return [], [str(fault)]
 

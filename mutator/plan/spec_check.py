@@ -46,7 +46,7 @@ def _check_types(survey: Survey, names: Sequence[Any]) -> None:
                     field=name,
                     one=data_type,
                     path=path,
-                    other=before[name],
+                    other_type=before[name],
                     other_path=survey.master_path,
                     why="the type of a partition field stays, because its text names the directories",
                 )

@@ -46,6 +46,15 @@ def base_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
+def in_directory(path: str, old: str, new: str) -> str:
+    """Return a path with another directory; that of a file elsewhere stays.
+
+    >>> in_directory("/data/incr/ups_1.txt", "/data", "data"), in_directory("/data2/ups_1.txt", "/data", "data")
+    ('data/incr/ups_1.txt', '/data2/ups_1.txt')
+    """
+    return new + path[len(old) :] if path == old or path.startswith(f"{old}/") else path
+
+
 def is_hidden(name: str) -> bool:
     """Return whether Hive, Spark and Hadoop readers, and this program, ignore a file of this name.
 

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from mutator.errors import error
+from mutator.errors.parts import place
 from mutator.rules.file_names import base_name, first_few
 from mutator.rules.timestamps import TICKS
 
@@ -343,7 +344,7 @@ def _is_nullable(
     if field.nullable or (not given and any(other.schema.field(field.name).nullable for other in having)):
         return True
     if lacking and given:
-        what = f"is missing in {lacking[0].path}, has no default, and may not be NULL"
+        what = f"is missing in {place(lacking[0].path)}, has no default, and may not be NULL"
         raise error("schema.field", path=base.path, field=field.name, what=what)
     return bool(lacking)
 
@@ -384,7 +385,7 @@ def _data_type(
             if given and wider is not None and not other_key:
                 why = f"{now} does not fit into {found}"
             raise error(
-                "schema.type", field=field.name, one=found, path=path, other=now, other_path=other.path, why=why
+                "schema.type", field=field.name, one=found, path=path, other_type=now, other_path=other.path, why=why
             )
         if not given:
             found, path = wider, path if wider == found else other.path

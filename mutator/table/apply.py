@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from mutator.config.feed_settings import feed_settings
@@ -17,10 +17,10 @@ from mutator.engine.runner import Runner
 from mutator.engine.versions.apply_task import WrittenRows
 from mutator.engine.versions.delta_files import ApplyTarget
 from mutator.engine.versions.second_decisions import Revision, SecondDecisions
-from mutator.errors import MutatorError, error
 from mutator.errors.exceptions import said_to
 from mutator.errors.failpoints import failpoint
 from mutator.errors.interrupts import check_signals
+from mutator.errors.parts import CURE
 from mutator.pipeline.accounting import Result, add_up
 from mutator.pipeline.kept_out import without_values
 from mutator.pipeline.limits import check
@@ -45,6 +45,10 @@ from mutator.table.next_version import placed, version_of_result
 from mutator.table.overwrite import Replacement, replacement
 from mutator.table.prepare import prepare
 
+_REPLACE = (
+    "; if its data file is damaged, too, replace its rows, without remembering which were deleted, with: "
+    "--replace-damaged"
+)
 _INLINE_FEED = 1 << 16  # bytes of a feed whose version may be one log entry
 OpenRunner = Callable[[int], AbstractContextManager[tuple[Runner, RunnerChoice]]]  # bytes to read -> the runner
 
@@ -82,10 +86,10 @@ def apply_feed(
     feed. Raises the errors of the catalogue; then there is no new version.
     """
     started = time.monotonic()
-    with (
-        said_to(replace(config.wording.audience, merged="the table").writers),
-        _with_cure(config.operation),
-    ):
+    writers = dict(replace(config.wording.audience, merged="the table").writers)
+    if config.operation.overwrites and not config.operation.replace_damaged:
+        writers[CURE] = lambda _: _REPLACE
+    with said_to(writers):
 
         def attempt(newest: Snapshot) -> Applied:
             return _applied(newest, config, feed, open_runner, tables, dry_run, transaction, run)
@@ -145,23 +149,6 @@ def _applied(
         after = commit_next(snapshot, began, merge.next_version)
         plan, survey, result, version = merge.plan, merge.survey, merge.result, merge.version
         return Applied(plan, survey, result, version.counts, version, after, choice, seconds, replaced)
-
-
-@contextmanager
-def _with_cure(operation: OperationSpec) -> Iterator[None]:
-    """Say in the error of a damaged key index that an overwrite can do without it."""
-    try:
-        yield
-    except MutatorError as fault:
-        path = str(fault.fields.get("path", ""))
-        if (
-            fault.kind != "table.file"
-            or not operation.overwrites
-            or operation.replace_damaged
-            or not path.endswith(".keys")
-        ):
-            raise
-        raise error("table.overwrite.damaged", path=path, why=fault.fields["why"]) from None
 
 
 def _changes_nothing(operation: OperationSpec, survey: Survey, result: Result, run: ClaimingRun | None) -> bool:

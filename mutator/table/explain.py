@@ -123,7 +123,7 @@ _Read = TypeVar("_Read")
 # Outcomes of mutations that leave no row and no tombstone behind
 _UNSEEN = ("feed late", "feed no-op", "feed rejected")
 
-Shown = Callable[[str], str]  # replaces the full paths in a text
+Shown = Callable[[str], str]  # returns a full path as the user gives it
 # Given the run of the workflow that made a version, or None, and a feed file: its path, or None and why it is not there
 FindFile = Callable[[str | None, FeedFile], tuple[str | None, str | None]]
 
@@ -201,7 +201,7 @@ class _Table(ExplainedPlace):
         except MutatorError as fault:
             if newest_with_less(self._snapshot, fault) is not None:
                 raise
-            return None, str(fault)
+            return None, fault.message
 
     @property
     def _has_all(self) -> bool:
@@ -250,5 +250,5 @@ class _Table(ExplainedPlace):
     def notes(self) -> Sequence[str]:
         return self._notes
 
-    def shown(self, text: str) -> str:
-        return self._shown(text)
+    def shown(self, path: str) -> str:
+        return self._shown(path)

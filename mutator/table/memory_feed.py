@@ -9,6 +9,7 @@ from dataclasses import replace
 from mutator.config import Config
 from mutator.config.audience import PYTHON
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors.exceptions import said_to
 from mutator.frames.scratch import Scratch
 from mutator.pipeline.arguments import GivenArguments
 from mutator.pipeline.tables_in_memory import (
@@ -37,13 +38,12 @@ def apply_parts(
     runner_of: returns the function that opens a runner, by its name. shared: a directory for the files of the tables
     that Spark's workers share. Raises the errors of the catalogue with settings as arguments.
     """
-    config = config.read_by(PYTHON)
     tables = [part for part in feed if part.path is None]
     check_feed(config.rows, config.inputs, feed)
     wanted = runner_without_session(config.effort.runner, tables, bool(tables), shared)
     with Scratch(shared) if tables else nullcontext() as temporary:
-        names = Names(temporary, feed)
-        with names.in_errors():
+        config = config.read_by(replace(PYTHON, paths=Names(temporary, feed)))
+        with said_to(config.wording.audience.writers):
             paths, written = all_written(feed, temporary)
             applied = apply_feed(
                 snapshot,
@@ -56,11 +56,4 @@ def apply_parts(
             )
             report = report_of(applied, paths, dry_run=dry_run)
     warnings = (*report.warnings, *empty_readers(feed, written))
-    return applied.snapshot, replace(
-        report,
-        feed=tuple(part.label for part in feed),
-        rejects=names(report.rejects),
-        notes=names(report.notes),
-        warnings=names(warnings),
-        ignored=names(report.ignored),
-    )
+    return applied.snapshot, replace(report, feed=tuple(part.label for part in feed), warnings=warnings)

@@ -102,7 +102,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
     added, replaced = [] if version is None else list(version.stored()), applied.replaced
     partitions = None if replaced is None else replaced.partitions
     rejected = next((one.path for one in version.rejected), None) if version is not None else None
-    table = without_secrets(applied.snapshot.table)
+    table, *paths = (plan.audience.paths(without_secrets(path)) for path in (applied.snapshot.table, *feed))
     return ApplyReport(
         **members_of(plan, survey, result, applied.runner),
         table=table,
@@ -111,7 +111,7 @@ def report_of(applied: Applied, feed: Sequence[str], *, dry_run: bool) -> ApplyR
         operation=plan.operation if version is None else version.action,
         run=plan.run if version is None else version.run,
         dry_run=dry_run,
-        feed=tuple(map(without_secrets, feed)),
+        feed=tuple(paths),
         counts=applied.counts,
         rejected_file=f"{table}/{rejected}" if rejected else None,
         files=len(added),

@@ -8,7 +8,7 @@ from mutator.config import parse
 from mutator.config.audience import PYTHON, SWITCHES, Audience
 from mutator.errors import ConfigError, error
 from mutator.errors.exceptions import said_to
-from mutator.errors.parts import MASTER, argument, option, plain, setting
+from mutator.errors.parts import MASTER, argument, option, place, plain, quoted_value, quoting, setting
 
 OPTIONS = Audience({"op.code.field.ordinal": "--op", "deleted.op.code": "--delete-codes", **SWITCHES})
 FILE = Audience({"deleted.op.code": "delete_codes"})
@@ -37,6 +37,11 @@ OVERRIDDEN = Audience({"field.count": "-D field.count"})
         (argument("--engine records"), OPTIONS, "--engine records"),
         (MASTER, PYTHON, "the master"),
         (MASTER, Audience(merged="the table"), "the table"),
+        (quoted_value(b"lamp"), PYTHON, "'lamp'"),
+        (quoted_value(b"lamp"), Audience(hides=True), "'…'"),
+        (quoting("a is 'lamp'"), Audience(hides=True), "a is '…'"),
+        (place("/tmp/x/feed"), PYTHON, "/tmp/x/feed"),
+        (place("/tmp/x/feed"), Audience(paths=lambda path: path.removeprefix("/tmp/x/")), "feed"),
     ],
 )
 def test_settings(part, audience, written):
@@ -51,6 +56,17 @@ def test_errors_keep_their_parts_in_other_errors_and_processes():
     assert 'a: sync_mode="full" needs' in str(found.value)
     assert 'or use sync_mode="partial"' in str(found.value)
     assert "sync.mode=full" in str(inner)
+
+
+def test_an_audience_writes_the_paths_of_an_error_and_of_its_fields():
+    address = place("https://host/a.csv?sig=1")
+    fault = error("schema.type", field="f", one="int", path="b/1", other_type="text", other_path="c/2", why=address)
+    with pytest.raises(type(fault)) as found, said_to(Audience(paths=str.upper).writers):
+        raise fault
+    assert str(found.value).startswith(
+        "field f is int in B/1 and text in C/2: HTTPS://HOST/A.CSV?***; convert the field"
+    )
+    assert (found.value.fields["path"], found.value.fields["other_path"]) == ("B/1", "C/2")
 
 
 AUDIENCES = [PYTHON, OPTIONS, FILE, Audience(merged="the table")]

@@ -20,7 +20,7 @@ from mutator import config as configuration
 from mutator.cli import main, workflow_runs
 from mutator.config import parse
 from mutator.engine.receipts import Receipts
-from mutator.errors import MutatorError, error
+from mutator.errors import MutatorError, error, parts
 from mutator.plan.run_plan import Plan
 from mutator.workflow import directory
 from mutator.workflow.directory.arrivals import arrivals
@@ -431,7 +431,7 @@ def test_on_s3_a_file_is_claimed_again_when_its_control_file_is_rewritten() -> N
     def checked(task: Task) -> Merged:
         for path in task.feed:
             if read(f"{path}.ctl") != b"rows=2":
-                raise error("control.differs", what=f"{path}: its control file is another one's")
+                raise error("control.differs", what=f"{parts.place(path)}: its control file is another one's")
         return merge(task)
 
     storage, config = ModelStorage("s3"), replace(PLAIN, inputs=replace(PLAIN.inputs, control_suffix=".ctl"))
@@ -465,9 +465,10 @@ def test_an_error_is_the_fault_of_the_files_it_names() -> None:
     assert of("damaged", path="in/a: b.txt", why="x") == ["a: b.txt"]
     assert of("damaged", path="other/ups_1.txt", why="x") == []
     assert of("changed.content", path="in/ups_1.txt") == []
-    rows = "  in/ups_2.txt: line 1, byte 0: it has in/ups_1.txt: x\n  in/ups_1: line 1, byte 0: x"
+    shown = [parts.place(path) for path in ("in/ups_2.txt", "in/ups_1")]
+    rows = f"  {shown[0]}: line 1, byte 0: it has in/ups_1.txt: x\n  {shown[1]}: line 1, byte 0: x"
     assert of("rejects", what="2 feed rows", rows=rows, cure="x") == ["ups_2.txt", "ups_1"]
-    types = {"field": "x", "one": "a", "other": "b", "why": "x"}
+    types = {"field": "x", "one": "a", "other_type": "b", "why": "x"}
     assert of("schema.type", path="m/part", other_path="in/ups_2.txt", **types) == ["ups_2.txt"]
     controls = configuration.parse({"id.field.ordinals": "0", "feed.control.suffix": ".ctl"})
     unusable = error("control.unusable", path="in/ups_2.txt.ctl", why="x")

@@ -115,9 +115,9 @@ class ExplainedPlace(ABC):
         """Return what else is not known, after all versions were asked for."""
         return ()
 
-    def shown(self, text: str) -> str:
-        """Return a text with the paths of the place as the user gives them."""
-        return text
+    def shown(self, path: str) -> str:
+        """Return a path of the place as the user gives it."""
+        return path
 
 
 def config_by(settings: Mapping[str, Any] | None) -> Config | None:
@@ -192,4 +192,4 @@ def held_or_why(config: Config, key: ExplainedKey, path: str, known: State | Non
         survey = key.survey if key.survey.master_path == path else survey_of_master(config, path)
         return held_in_unmanaged(feed_reading(config, survey, feed[:1]), key.wanted), None
     except MutatorError as fault:
-        return None, str(fault)
+        return None, fault.message

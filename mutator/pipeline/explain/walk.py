@@ -15,6 +15,7 @@ from mutator.dataset.commits import COMPACT, OVERWRITES, RUN, Commit
 from mutator.dataset.state import State
 from mutator.errors import MutatorError
 from mutator.errors.display import counted
+from mutator.errors.parts import PATH, plain, said
 from mutator.pipeline.explain.answer import Explanation
 from mutator.pipeline.explain.chain import NO_ROWS, ChainStep, RunFeed, steps_of
 from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
@@ -77,7 +78,7 @@ class _Walk:
             given=given,
             steps=[step for step in steps if step.touches],
             order_type=key.order_type,
-            unknown=[*map(place.shown, unknown)],
+            unknown=[*map(self._said, unknown)],
             files_read=self._files_read,
             files_excluded=self._excluded,
             shows_rows=place.config.wording.report_fields.all,
@@ -119,7 +120,7 @@ class _Walk:
                 continue
             path, why = place.find(version, part)
             if path is None:
-                gone[part.name] = str(why)
+                gone[part.name] = self._said(str(why))
             else:
                 paths.append(path)
         if not version.feed and counts.get("feed rows"):
@@ -156,15 +157,19 @@ class _Walk:
         return FeedRows(
             tuple(replace(one, file=shown(one.file)) for one in rows.mutations),
             tuple(replace(one, file=shown(one.file)) for one in rows.rejected),
-            tuple((shown(path), shown(why)) for path, why in rows.unread),
+            tuple((shown(path), self._said(why)) for path, why in rows.unread),
         )
+
+    def _said(self, text: str) -> str:
+        """Return the text of a message with paths as the user gives them."""
+        return plain(said(text, {PATH: self._place.shown}))
 
     def _rows(self, paths: Sequence[str], config: Config) -> FeedRows:
         """Return the rows of the key in feed files. config: how they were read."""
         try:
             return feed_rows(feed_reading(config, self._key.survey, paths), self._key.wanted)
         except MutatorError as fault:
-            return FeedRows((), (), tuple((path, str(fault)) for path in paths))
+            return FeedRows((), (), tuple((path, fault.message) for path in paths))
 
 
 def _moment(version: Commit) -> int:

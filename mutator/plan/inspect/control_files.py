@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from mutator.dataset.file_content import FileContent
 from mutator.errors import error
+from mutator.errors.parts import place
 from mutator.formats.content import NotReadable, unreadable
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect.source import Source
@@ -83,7 +84,7 @@ def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> 
             controls |= {entry.path: entry for entry in beside if not file_names.is_hidden(entry.name)}
     orphans = sorted(controls.keys() - {_beside(path, suffix) for path in feed})
     if orphans:
-        raise error("control.orphan", paths=file_names.first_few(orphans))
+        raise error("control.orphan", paths=file_names.first_few([place(path) for path in orphans]))
     return feed
 
 
@@ -98,7 +99,7 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
     for source, path in zip(feed, paths, strict=True):
         entry = storage_for(path).stat(path)
         if entry is None:
-            missing.append(source.path)
+            missing.append(place(source.path))
         elif entry.type != "file":
             raise error("path.kind", path=path, what=entry.type, cure="copy the data into a plain file")
     if missing:
@@ -112,7 +113,7 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
             statements = parse(data, source.name)
         except ValueError as fault:
             raise error("control.unusable", path=path, why=fault) from None
-        says = f"{source.path}: its control file {file_names.base_name(path)} says"
+        says = f"{place(source.path)}: its control file {file_names.base_name(path)} says"
         wrong += [
             f"{says} {key}={statements[key]}, and it has {key}={found}" for key, found in _differing(source, statements)
         ]

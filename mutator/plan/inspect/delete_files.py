@@ -12,7 +12,7 @@ from typing import Any
 from mutator.config.settings import KeySpec, OperationSpec, OpSpec, RowSpec
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
-from mutator.errors.parts import option, setting
+from mutator.errors.parts import option, place, setting
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
 from mutator.rules.envelope import DELETES, UPSERTS, Envelope, OpCodeField
@@ -72,7 +72,7 @@ def check_delete_names(ops: OpSpec, operation: OperationSpec, feed: Sequence[Sou
     named = named_like_deletes(ops, operation, feed, others)
     if not named:
         return
-    raise _names_error(ops, file_names.first_few([*named]), named, "")
+    raise _names_error(ops, file_names.first_few(list(map(place, named))), named, "")
 
 
 def check_delete_directories(ops: OpSpec, operation: OperationSpec, feed: Sequence[Source]) -> None:
@@ -86,7 +86,9 @@ def check_delete_directories(ops: OpSpec, operation: OperationSpec, feed: Sequen
             continue
         if not is_delete_source(ops, source):
             directory, name = file_names.base_name(parents[source.path]), f"deletes_{source.name}"
-            raise _names_error(ops, f"{directory}/{source.name}", {name: "deletes"}, f"names such as {name} and ")
+            raise _names_error(
+                ops, place(f"{directory}/{source.name}"), {name: "deletes"}, f"names such as {name} and "
+            )
 
 
 def _is_of_deletes(directory: str) -> bool:

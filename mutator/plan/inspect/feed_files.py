@@ -7,7 +7,7 @@ from mutator.dataset import checksum
 from mutator.dataset.commits import FeedFile
 from mutator.dataset.state import State
 from mutator.errors import error
-from mutator.errors.parts import argument, setting
+from mutator.errors.parts import argument, place, setting
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names, sequence_gaps
@@ -129,7 +129,7 @@ def sequence_notes(
     own = _master_sequences(known, master) if order.by_file_name else []
     late = sequence_gaps.late([*before, *own], new) if order.by_file_name else ()
     if late:
-        shown = file_names.first_few([source.name for source in fresh if source.sequence in late])
+        shown = file_names.first_few([place(source.name) for source in fresh if source.sequence in late])
         if inputs.late_files == "fail":
             raise error("feed.late", paths=shown, last=max([*before, *own]))
         notes.append(f"late: {shown}: older than what was merged before (sequence {max([*before, *own])})")

@@ -19,7 +19,7 @@ from mutator.config.settings import RowSpec
 from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
-from mutator.errors.parts import setting
+from mutator.errors.parts import place, setting
 from mutator.plan.inspect.delete_files import id_names, may_have_ids_alone
 from mutator.plan.inspect.source import Source
 from mutator.rules.header_lines import Names, configured_names, has_names, moved_name, name_same_fields
@@ -70,7 +70,7 @@ def check_headers(
         if rows.text.names:
             _check(rows, source, (configured_names(rows.text.names),), "field.names", cure)
         elif first is not None and source is not first:
-            _check(rows, source, first.header, f"the header of {first.path}", cure)
+            _check(rows, source, first.header, f"the header of {place(first.path)}", cure)
 
 
 def _width_of_names(source: Source) -> int:

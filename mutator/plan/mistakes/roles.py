@@ -14,7 +14,7 @@ from mutator.config.settings import InputSpec, KeySpec, OpSpec, RowSpec
 from mutator.dataset import manifest
 from mutator.errors import MutatorError, error
 from mutator.errors.display import without_secrets
-from mutator.errors.parts import MASTER, argument, setting
+from mutator.errors.parts import MASTER, argument, place, setting
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.scalar_text import exact_text
 from mutator.plan.inspect.delete_files import is_delete_source
@@ -34,25 +34,27 @@ def check_roles(rows: RowSpec, survey: Survey) -> None:
     """Raise ConfigError if master and feed are probably swapped."""
     if survey.state is not None or not survey.master:
         return  # it was the master of an earlier run, or there is nothing to be taken for it
-    path = survey.master_path
+    path, master = survey.master_path, place(survey.master_path)
     names = {posixpath.basename(feed) for feed in survey.feed_paths}
     if posixpath.basename(path).lower() in _OF_FEEDS and {name.lower() for name in names} <= _OF_MASTERS:
         raise _swapped(
-            survey, f"{path}: is named as the master, and {', '.join(sorted(names))} as the feed", "; or rename them"
+            survey,
+            f"{master}: is named as the master, and {', '.join(sorted(names))} as the feed",
+            "; or rename them",
         )
     if datasets := _datasets_in_feed(survey):
         files = argument("--feed 'DIR/part-*'")
         raise _swapped(
             survey,
-            f"{datasets[0]}: is named as the feed, and it is a master that mutator wrote ({manifest.DIRECTORY}/), "
-            f"which {path} is not",
+            f"{place(datasets[0])}: is named as the feed, and it is a master that mutator wrote "
+            f"({manifest.DIRECTORY}/), which {master} is not",
             f"; or, to merge its rows as a feed, name its files ({files})",
         )
     op = rows.ops.field
     if op is not None and _has_op_alone(rows, survey):
         raise _swapped(
             survey,
-            f"{path}: its rows have the op code ({setting(f'op.code.field.ordinal={op}')}), and those of "
+            f"{master}: its rows have the op code ({setting(f'op.code.field.ordinal={op}')}), and those of "
             "the feed do not",
         )
     if (
@@ -62,8 +64,8 @@ def check_roles(rows: RowSpec, survey: Survey) -> None:
     ):
         raise _swapped(
             survey,
-            f"{survey.feed[0].path}: order comes from file names, and no feed file has a sequence, but each file of "
-            "the master has one",
+            f"{place(survey.feed[0].path)}: order comes from file names, and no feed file has a sequence, but each "
+            "file of the master has one",
             "; or add sequences to the names of the feed files",
         )
 
@@ -91,12 +93,12 @@ def role_warnings(ops: OpSpec, survey: Survey) -> Iterator[str]:
         return
     if survey.state is not None and survey.state.is_of_bridge:
         yield (
-            f"{without_secrets(survey.master_path)}: mutator bridge wrote this master: the tombstones and the list of "
-            "merged feed files of its runs are with their text copy, and this run does not know them; merge with "
+            f"{place(survey.master_path)}: mutator bridge wrote this master: the tombstones and the list of merged "
+            "feed files of its runs are with their text copy, and this run does not know them; merge with "
             "mutator bridge run --from, unless no bridge run goes on there"
         )
     for path in _datasets_in_feed(survey):
-        yield f"{path}: the feed is a master that mutator wrote: its rows are merged, its tombstones are not"
+        yield f"{place(path)}: the feed is a master that mutator wrote: its rows are merged, its tombstones are not"
 
 
 def _datasets_in_feed(survey: Survey) -> list[str]:

@@ -188,7 +188,7 @@ def _check_symbols(base: _File, files: Sequence[_File], result: Mapping[str, Any
                     field=target["name"],
                     one=shown[0],
                     path=base.path,
-                    other=shown[1],
+                    other_type=shown[1],
                     other_path=file.path,
                     why="the first has not all symbols of the other",
                 )

@@ -11,7 +11,7 @@ from mutator.config.settings import OpSpec, OrderSpec, OutputSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import counted
-from mutator.errors.parts import setting
+from mutator.errors.parts import place, setting
 from mutator.formats.values.convert import converted
 from mutator.plan.inspect.delete_files import is_delete_source
 from mutator.plan.inspect.source import Source
@@ -64,7 +64,7 @@ def run_fields(rows: RowSpec, base: SchemaVersion, survey: Survey) -> RunFields:
             raise error(
                 "width",
                 where=setting(key),
-                what=f"field {one} is beyond the {counted(len(names), 'field')} of {base.path}",
+                what=f"field {one} is beyond the {counted(len(names), 'field')} of {place(base.path)}",
                 cure="correct the ordinal (they count from 0), or name the field",
             )
         if not rows.text.names and str(one) in names and names[one] != str(one):
@@ -115,7 +115,7 @@ def check_ordinals(rows: RowSpec, fields: RunFields, versions: Sequence[SchemaVe
                         "width",
                         where=version.path,
                         what=f"{name} is field {names.index(name)} here, and field {before.index(name)} in "
-                        f"{first.path}, so ordinal {ordinal} means different fields",
+                        f"{place(first.path)}, so ordinal {ordinal} means different fields",
                         cure="give the ID and order fields by name, not by ordinal",
                     )
 

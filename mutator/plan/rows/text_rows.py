@@ -14,7 +14,7 @@ from mutator.dataset.partition_index import stored_fields
 from mutator.dataset.state import State
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
-from mutator.errors.parts import MASTER, setting
+from mutator.errors.parts import MASTER, place, setting
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
     envelope_of,
@@ -113,7 +113,7 @@ def _unclear_op_code(master_path: str, master: int, paths: Mapping[int, Sequence
         if others:
             usual = max(others, key=lambda number: len(paths[number]))
             what += f", that of {file_names.base_name(paths[usual][0])} has {usual}"
-        what += f", and {MASTER}'s rows ({master_path}) have {master}"
+        what += f", and {MASTER}'s rows ({place(master_path)}) have {master}"
     return error(
         "width",
         where=where,

@@ -21,7 +21,8 @@ from mutator.dataset.commits import Arrived
 from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.failpoints import failpoint
-from mutator.errors.parts import plain
+from mutator.errors.parts import paths_in, place
+from mutator.rules.file_names import base_name
 from mutator.storage import Entry, entries_of, read_if_exists
 from mutator.workflow.directory.arrivals import ReadyFile
 from mutator.workflow.directory.paths import FAILED, Base
@@ -40,7 +41,6 @@ _KINDS = {
     *("control.differs", "control.unusable", "feed.reused", "rejects", "sequence.missing"),
 }
 _ANYWHERE = {"schema.type"}  # kinds whose message does not begin with the path; of two, the second differs
-_NAME_ENDS = re.compile(r"(?=: |[ ;,]|$)")
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,17 @@ def blamed(
     shown = {one_line(name): name for name in names}
     if inputs.control_suffix:
         shown |= {one_line(name + inputs.control_suffix): name for name in names}
-    prefix = re.escape(one_line(without_secrets(f"{directory}/")))
-    anywhere = fault.kind in _ANYWHERE
-    path = re.compile(f"{'' if anywhere else '^ *'}{prefix}(?=(.*))")
-    lines = [line for text in (str(fault), plain(fault.fields.get("others", ""))) if text for line in text.split("\n")]
-    of_lines = [_last_name(path.finditer(line), shown, anywhere) for line in lines]
+    prefix = one_line(without_secrets(f"{directory}/"))
+
+    def name_in(line: str) -> str | None:
+        paths = paths_in(line)
+        if fault.kind not in _ANYWHERE:
+            paths = [path for path in paths[:1] if line.lstrip(" ").startswith(place(path))]
+        found = [shown.get(path.removeprefix(prefix)) for path in paths if path.startswith(prefix)]
+        return next((name for name in reversed(found) if name is not None), None)
+
+    lines = [line for text in (fault.message, fault.fields.get("others", "")) if text for line in text.split("\n")]
+    of_lines = list(map(name_in, lines))
     found = {name for name in of_lines if name is not None}
     return {
         name: "\n".join(
@@ -128,35 +134,21 @@ def blamed(
     }
 
 
-def _without_hints(line: str, names: Iterable[str]) -> str:
+def _without_hints(line: str, names: Collection[str]) -> str:
     """Return a line without its sentences on some files.
 
-    >>> _without_hints("In the first row of a.csv, 1 is text. Fix the row; or leave it out", {"a.csv"})
+    >>> _without_hints(f"In the first row of {place('a.csv')}, 1 is text. Fix the row; or leave it out", {"a.csv"})
     'Fix the row; or leave it out'
     """
-    name = re.compile("|".join(rf"(?<!\S){re.escape(one_line(name))}(?=[\s,:])" for name in names) or "(?!)")
-    return ". ".join(sentence for sentence in line.split(". ") if not name.search(sentence))
-
-
-def _last_name(paths: Iterable[re.Match[str]], shown: Mapping[str, str], anywhere: bool) -> str | None:
-    """Return the last file of some paths, each of which is followed by the rest of its line; None without one."""
-    found = [_name_at(path[1], shown, anywhere) for path in paths]
-    return next((name for name in reversed(found) if name is not None), None)
-
-
-def _name_at(text: str, shown: Mapping[str, str], anywhere: bool) -> str | None:
-    """Return the file with whose name a text begins; None if it begins with another one."""
-    ends = _NAME_ENDS.finditer(text) if anywhere else re.finditer(": ", text)
-    heads = (text[: end.start()] for end in ends)
-    return next((shown[head] for head in heads if head in shown), None)
+    hidden = {one_line(name) for name in names}
+    return ". ".join(one for one in line.split(". ") if hidden.isdisjoint(map(base_name, paths_in(one))))
 
 
 def reason(base: Base, run: str, name: str, text: str) -> str:
     """Return why a file is set aside, in one line, with the paths that it and others have afterwards."""
-    if base.storage.renames:
-        text = text.replace(base.at("working", run, name), base.at(FAILED, run, name))
-        text = text.replace(base.at("working", run) + "/", base.at("archive", run) + "/")
-    text = one_line(_LINE_END.sub(" ", without_secrets(base.shown(text))))
+    claimed = base.at("working", run)
+    moved = {f"{claimed}/{name}": base.at(FAILED, run, name), claimed: base.at("archive", run)}
+    text = one_line(_LINE_END.sub(" ", without_secrets(base.said(text, moved))))
     return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
 
 

@@ -45,7 +45,7 @@ def _recovered(target: Target, view: View, stack: ExitStack) -> Recovered | None
     try:
         stack.enter_context(locked_with_room(target, "look"))
     except StorageError as fault:
-        view.add(f"nothing was recovered, because the lock cannot be taken: {fault}")
+        view.add(f"nothing was recovered, because the lock cannot be taken: {fault.message}")
         return None
     except MutatorError as fault:
         if fault.kind not in BUSY:
@@ -54,5 +54,5 @@ def _recovered(target: Target, view: View, stack: ExitStack) -> Recovered | None
     recovered = recover(target)
     for problem in recovered.problems:
         last = recovered.stopped and problem is recovered.problems[-1]
-        view.add(f"the recovery stopped: {problem}" if last else str(problem))
+        view.add(f"the recovery stopped: {problem.message}" if last else problem.message)
     return recovered

@@ -14,7 +14,6 @@ from mutator.dataset.commit.process import Owner
 from mutator.dataset.commits import Arrived, FeedFile
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
-from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
@@ -83,15 +82,16 @@ class ClaimedFeed:
         """Note the files that cannot be moved. Raise the first fault where the others must not be merged without it."""
         if not faults:
             return
-        shown = {name: self.base.shown_put_back(str(fault), self.run) for name, fault in faults.items()}
+        for fault in faults.values():
+            fault.say(self.base.writers(self.put_back))
         paths = {name: self.base.at("incr", name) for name in faults}
         why = {
-            name: f"cannot be moved: {text.removeprefix(self.base.shown(paths[name]) + ': ')}"
-            for name, text in shown.items()
+            name: f"cannot be moved: {str(fault).removeprefix(self.base.shown(paths[name]) + ': ')}"
+            for name, fault in faults.items()
         }
         with suppressed(*CERTAIN):  # only ``status`` needs it
             arrivals.note_stuck(self.base, {paths[name]: text for name, text in why.items()})
-        name, text = next(iter(shown.items()))
+        fault = next(iter(faults.values()))
         causes = {
             "sync.mode=full": self.config.operation.full,
             f"write.operation={self.config.operation.name}": self.config.operation.overwrites,
@@ -99,9 +99,9 @@ class ClaimedFeed:
         }
         for cause, holds in causes.items():
             if holds:
-                raise error("claim.stuck", what=text, cause=cause)
+                raise error("claim.stuck", what=fault, cause=cause)
         if not self.files:
-            raise rebuilt(faults[name].kind, text)
+            raise fault
         self.stuck = tuple(why.items())
         self.waiting = (*self.stuck, *self.waiting)
 
@@ -134,24 +134,25 @@ class ClaimedFeed:
         return self.base.at("working", self.run) if self.base.storage.renames else self.base.at("incr")
 
     @property
-    def directory_afterwards(self) -> str:
-        """The directory that has them after the run."""
-        return self.base.at("archive", self.run) if self.base.storage.renames else self.directory
+    def archived(self) -> Mapping[str, str]:
+        """The directory that has them, to the one that has those that are merged after the run."""
+        return {self.base.at("working", self.run): self.base.at("archive", self.run)}
+
+    @property
+    def put_back(self) -> Mapping[str, str]:
+        """The directory that has them, to the one that has them if the run does not commit."""
+        return {self.base.at("working", self.run): self.base.at("incr")}
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The paths to merge: the directory that has the claimed files alone, or each of them."""
-        return self._paths_in(self.directory)
-
-    @property
-    def paths_afterwards(self) -> tuple[str, ...]:
-        """The same paths after the run."""
-        return self._paths_in(self.directory_afterwards)
-
-    def _paths_in(self, directory: str) -> tuple[str, ...]:
         if self.base.storage.renames and not self.bad:
-            return (directory,)
-        return tuple(f"{directory}/{name}" for name in self.good)
+            return (self.directory,)
+        return tuple(f"{self.directory}/{name}" for name in self.good)
+
+    def shown(self, path: str) -> str:
+        """Return a path as the caller spelled it, and of a claimed file where it is after the run."""
+        return self.base.shown(path, self.archived)
 
     @property
     def arrived(self) -> tuple[Arrived, ...]:

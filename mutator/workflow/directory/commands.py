@@ -223,4 +223,4 @@ def _cannot_restore(base: Base, log: Log, path: str, why: str) -> MutatorError:
     others = f"versions that can be restored: {', '.join(map(str, numbers))}"
     if not numbers:
         others = ": ".join(["no other version can be restored", *cures.new_base(base, log)])
-    return error("base.version", path=base.shown(path), why=why, others=base.shown(others))
+    return error("base.version", path=base.shown(path), why=why, others=base.said(others))

@@ -22,6 +22,7 @@ from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error
+from mutator.errors.parts import place
 from mutator.rules import file_names
 from mutator.storage import entries_of, read_if_exists, walk
 from mutator.workflow.directory.paths import Base, given_master, master_of, probe_dataset
@@ -59,7 +60,7 @@ def difference(directory: str, part: FileEntry) -> str | None:
     try:
         return checksum.difference(posixpath.join(directory, part.path), part.checksum)
     except MutatorError as fault:
-        return "it is missing" if fault.kind == "storage.missing" else str(fault)
+        return "it is missing" if fault.kind == "storage.missing" else fault.message
 
 
 def damaged_parts(base: Base, directory: str, known: State) -> list[tuple[FileEntry, str]]:
@@ -216,7 +217,7 @@ def _whole_files(base: Base, master: str, parts: Sequence[FileEntry]) -> list[st
         whole = [path for path, known in others if known is not None and _is_part_whole(path, known, part)]
         if not whole:
             return []
-        found.append(f"{whole[-1]}/{part.path} to {master}/{part.path}")
+        found.append(f"{place(f'{whole[-1]}/{part.path}')} to {place(f'{master}/{part.path}')}")
     return [f"copy {file_names.first_few(found, _COPIED)}"]
 
 
@@ -291,5 +292,5 @@ def new_base(base: Base, log: Log) -> list[str]:
         return [f"start a new base without a master (allow.empty.master=true) {copies}"]
     with suppress(MutatorError):
         if read_manifest(base.storage, given) is None:
-            return [f"start a new base with a copy of {given} as its master/ {copies}"]
+            return [f"start a new base with a copy of {place(given)} as its master/ {copies}"]
     return []

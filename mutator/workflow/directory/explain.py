@@ -71,7 +71,7 @@ class _Base(ExplainedPlace):
                 known = read_manifest(base.storage, path)
                 held, why = held_or_why(self.config, self.key, path, known, self._samples)
             except MutatorError as fault:
-                why = str(fault)
+                why = fault.message
         elif not first.counts.get("master rows", 1) and not first.counts.get("tombstones in", 0):
             held, why = {None: NOTHING}, None
         else:
@@ -86,7 +86,7 @@ class _Base(ExplainedPlace):
         try:
             known = read_manifest(self._base.storage, path)
         except MutatorError as fault:
-            return None, str(fault)
+            return None, fault.message
         return (None, None) if known is None else held_or_why(self.config, self.key, path, known, ())
 
     @cached_property
@@ -136,8 +136,8 @@ class _Base(ExplainedPlace):
         sizes = {(part.name, part.bytes) for version in self._versions for part in version.feed}
         return entry.name not in mine and (entry.name, entry.bytes) in sizes
 
-    def shown(self, text: str) -> str:
-        return self._base.shown(text)
+    def shown(self, path: str) -> str:
+        return self._base.shown(path)
 
 
 def _samples(base: Base, versions: Sequence[Commit]) -> list[str]:

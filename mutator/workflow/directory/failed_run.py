@@ -14,6 +14,8 @@ from mutator.dataset import checksummed_json
 from mutator.errors import MutatorError
 from mutator.errors.display import one_line, without_secrets
 from mutator.errors.exceptions import BUSY
+from mutator.errors.parts import paths_in, plain
+from mutator.rules.file_names import base_name
 from mutator.storage import read_if_exists
 from mutator.workflow.directory.paths import Base, open_base
 
@@ -52,7 +54,7 @@ def noted(base: Base, run: str, claimed: Callable[[], Sequence[str]]) -> Iterato
         yield
     except MutatorError as fault:
         if _needs_somebody(fault):
-            _note(base, run, fault.kind, str(fault), claimed())
+            _note(base, run, fault.kind, fault.message, claimed())
         raise
     except Exception as fault:
         # Its text may have values of rows.
@@ -69,7 +71,7 @@ def note_refused(given: str, fault: MutatorError) -> None:
         base = open_base(given)
         if _needs_somebody(fault) and base.storage.stat(base.at("incr")) is not None:
             base.storage.make_directory(base.at("_mutator"))  # of the first run
-            _note(base, "", fault.kind, str(fault), ())
+            _note(base, "", fault.kind, fault.message, ())
 
 
 def failed_run(base: Base) -> FailedRun | None:
@@ -91,22 +93,14 @@ def _needs_somebody(fault: MutatorError) -> bool:
 
 
 def _note(base: Base, run: str, kind: str, message: str, claimed: Sequence[str]) -> None:
-    text = one_line(_LINE_END.sub(" ", without_secrets(message)))
-    feed = _named(text, claimed) or list(claimed)
+    text = one_line(_LINE_END.sub(" ", without_secrets(plain(message))))
+    found = set(map(base_name, paths_in(message)))
+    feed = [name for name in claimed if one_line(name) in found] or list(claimed)
     text = text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…"
     now = datetime.now(UTC).isoformat(timespec="seconds")
     note = FailedRun(run, now, kind, text, tuple(feed[:_NAMES]), len(feed))
     with suppress(MutatorError):
         base.storage.replace(_path(base), checksummed_json.dump(_FORMAT, 1, asdict(note)))
-
-
-def _named(text: str, names: Sequence[str]) -> list[str]:
-    """Return those of some file names that a text has.
-
-    >>> _named("/base/incr/ups_1.txt: byte 0: field 2 is missing", ["ups_1.txt", "s_1.txt", "ups_2.txt"])
-    ['ups_1.txt']
-    """
-    return [name for name in names if re.search(rf"(?<![\w.-]){re.escape(one_line(name))}(?![\w-]|\.\w)", text)]
 
 
 def _path(base: Base) -> str:

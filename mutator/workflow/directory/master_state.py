@@ -12,6 +12,7 @@ from mutator.dataset.directory import differing_parts, oldest_check, read_manife
 from mutator.dataset.version_log import NONE, UNCHANGED, Log, members_of
 from mutator.errors import MutatorError, StateError
 from mutator.errors.display import counted
+from mutator.errors.parts import place
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.rules import file_names
 from mutator.workflow.directory.cures import forget_repaired, has_whole_copy, lost_master, master_faults
@@ -83,7 +84,7 @@ def _versions(view: View, log: Log) -> list[Commit] | None:
         return None
     versions, faults, newest = found
     for fault in faults:
-        view.add(str(fault))
+        view.add(fault.message)
     versions.insert(0, NONE)
     return versions if versions[-1].number == newest else None
 
@@ -98,18 +99,18 @@ def _check_master(view: View, log: Log, master: str, latest: Commit | None) -> N
         known = read_manifest(base.storage, master)
     except StateError as fault:
         # The cures of the version's own dataset depend on the log.
-        view.add(str(lost_master(base, log, latest) if latest is not None and latest.dataset else fault))
+        view.add((lost_master(base, log, latest) if latest is not None and latest.dataset else fault).message)
         return
     if latest is None or log.readable()[1]:
         problems = differing_parts(base.storage, master, known.parts()) if known is not None else []
         if problems:
-            view.add(f"{master}: {file_names.first_few(problems)}")
+            view.add(f"{place(master)}: {file_names.first_few(problems)}")
     elif latest.dataset is not None and (known is None or known.commit.id != latest.dataset):
         if not base.storage.renames:  # else the recovery has reported it
-            view.add(str(lost_master(base, log, latest)))
+            view.add(lost_master(base, log, latest).message)
     else:
         for problem in master_faults(base, log):
-            view.add(str(problem))
+            view.add(problem.message)
 
 
 def _check_outputs(view: View, log: Log) -> None:
@@ -123,9 +124,9 @@ def _check_outputs(view: View, log: Log) -> None:
     committed = {version.dataset for version in made if version.dataset is not None}
     for path in outputs:
         if has_whole_copy(base, path, committed):
-            view.add(f"{path}: its manifest is damaged; put it back: mutator verify --repair {base.given}")
+            view.add(f"{place(path)}: its manifest is damaged; put it back: mutator verify --repair {base.given}")
         elif path not in known:
-            view.add(f"{path}: does not belong to any version of this base; move it away")
+            view.add(f"{place(path)}: does not belong to any version of this base; move it away")
 
 
 def _oldest_check(base: Base, master: str) -> tuple[str, str | None] | None:

@@ -22,7 +22,6 @@ from mutator.dataset.directory import differing_parts
 from mutator.dataset.filter_paths import FilterTarget
 from mutator.dataset.version_log import Log, claimed_files, lost, next_commit
 from mutator.errors import MutatorError, error, suppressed
-from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import entries_of
@@ -48,6 +47,7 @@ class Task:
     output: str
     version: int  # number of the version that the output can become
     paths: Mapping[str, Any]  # the paths for the report: of everything once the version is published
+    shown: Callable[[str], str]  # returns any other path, as the report has it
     filters: FilterTarget | None = None  # where filters of the feed's keys go
 
 
@@ -67,7 +67,8 @@ def merge_by(config: Config, merge_on: Engine, engine: str = "auto") -> Merge:
         skipped = tuple(source.name for source in prepared.survey.consumed)
         if not prepared.survey.feed:
             return Merged(skipped)
-        plan = replace(prepared.plan, filters=task.filters)
+        audience = replace(prepared.plan.audience, paths=task.shown)
+        plan = replace(prepared.plan, filters=task.filters, audience=audience)
         made, report = carry_out(replace(prepared, plan=plan, given=task.paths), merge_on)
         return Merged(skipped, report, made)
 
@@ -125,7 +126,8 @@ class MasterTarget(Target):
         cures.forget_repaired(base)
         if cures.notes(base) and not config.inputs.master_adopt:
             for fault in cures.master_faults(base, self.log):
-                raise rebuilt(fault.kind, base.shown(str(fault)))
+                fault.say(base.writers())
+                raise fault
 
     def prepare(self, run: Run) -> None:
         """Publish the latest version. Raises ConfigError for a first run without a master, unless it is allowed."""
@@ -153,9 +155,10 @@ class MasterTarget(Target):
         base, feed = self.base, run.feed
         master, output = master_of(base, run.before), base.at("output", run.id)
         published = base.master if base.storage.renames else output
-        paths = {"master": master, "feed": feed.paths_afterwards, "output": published}
+        shown = feed.shown
+        paths = {"master": shown(master), "feed": tuple(map(shown, feed.paths)), "output": shown(published)}
         filters = changed_rows.target(base, self.config.workflow, self.config.given)
-        return Task(run.id, master, feed.paths, output, run.before.number + 1, paths, filters)
+        return Task(run.id, master, feed.paths, output, run.before.number + 1, paths, shown, filters)
 
     def verify(self, run: Run) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""

@@ -9,6 +9,7 @@ from mutator.dataset.commits import FeedFile
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.version_log import Log
 from mutator.errors import suppressed
+from mutator.errors.parts import place
 from mutator.storage import Entry, read_if_exists
 from mutator.workflow.directory.paths import Base
 
@@ -94,7 +95,7 @@ def merged_file(base: Base, run: str, part: FeedFile) -> tuple[str | None, str |
         if entry is None:
             continue
         if entry.bytes != part.bytes:
-            return None, f"{path} has {entry.bytes:,} bytes now, and had {part.bytes:,}"
+            return None, f"{place(path)} has {entry.bytes:,} bytes now, and had {part.bytes:,}"
         return path, None
     if part.name in rewritten_files(base, run):
         return None, "it was rewritten after it was merged, and went back to incr/"

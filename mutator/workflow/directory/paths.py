@@ -16,20 +16,24 @@ A dataset is identified by the commit ID in its manifest, never by its path, so 
 
 import posixpath
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from mutator.dataset.commits import Commit
 from mutator.dataset.directory import read_manifest
 from mutator.dataset.state import State
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError, error, suppressed
+from mutator.errors.parts import PATH, Writers, place, plain, said
 from mutator.formats.files.file_formats import format_of_suffix
+from mutator.rules.file_names import in_directory
 from mutator.storage import Storage, entries_of, located_to_write, storage_for
 
 DIRECTORIES = ("master", "incr", "working", "output", "backup", "archive")
 FAILED = "failed"  # made when it is needed
 _GUARD, _TYPED = "not-one-dataset", {"avro", "orc", "parquet"}
+_UNMOVED: Mapping[str, str] = MappingProxyType({})
 _WHY = (
     b"This directory is the base of a mutator workflow, so its files are not one dataset. "
     b"The records are in master/, or in the table that the workflow writes.\n"
@@ -80,13 +84,19 @@ class Base:
         """
         return self.at("output", f"{run}.{uuid.uuid4().hex[:12]}")
 
-    def shown(self, text: str) -> str:
-        """Return a text with the paths of this base as the caller spelled them."""
-        return text.replace(self.path + "/", f"{self.given}/") if self.given else text
+    def shown(self, path: str, moved: Mapping[str, str] = _UNMOVED) -> str:
+        """Return a path of this base as the caller spelled it. moved: directories to those that have their files."""
+        for old, new in moved.items():
+            path = in_directory(path, old, new)
+        return in_directory(path, self.path, self.given) if self.given else path
 
-    def shown_put_back(self, text: str, run: str) -> str:
-        """Return ``shown`` text in which the feed files of a run are back in incr/."""
-        return self.shown(text.replace(self.at("working", run) + "/", self.at("incr") + "/"))
+    def writers(self, moved: Mapping[str, str] = _UNMOVED) -> Writers:
+        """Return what writes the paths in a message as ``shown``."""
+        return {PATH: lambda path: place(self.shown(path, moved))}
+
+    def said(self, text: str, moved: Mapping[str, str] = _UNMOVED) -> str:
+        """Return the text of a message with its paths as ``shown``."""
+        return plain(said(text, self.writers(moved)))
 
     def make(self, names: Iterable[str] = DIRECTORIES) -> None:
         """Create those of some directories that are missing."""

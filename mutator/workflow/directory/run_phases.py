@@ -27,13 +27,12 @@ from mutator.dataset.state import State
 from mutator.dataset.version_log import UNCHANGED
 from mutator.errors import MutatorError, error
 from mutator.errors.display import counted
-from mutator.errors.exceptions import rebuilt
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.workflow.directory import lock
 from mutator.workflow.directory.arrivals import Arrivals, arrivals
 from mutator.workflow.directory.bad_files import settled
-from mutator.workflow.directory.claim import with_paths
+from mutator.workflow.directory.claim import is_own
 from mutator.workflow.directory.claimed_feed import ClaimedFeed
 from mutator.workflow.directory.merged_content import IsMerged
 from mutator.workflow.directory.paths import Base
@@ -208,9 +207,8 @@ class Run:
         made = self.feed.without_bad(lambda: self.target.merge(self), lambda one: one.is_new)
         failpoint("merge.done")
         if made.report is not None:
-            base, feed = self.base, self.feed
-            moved = {feed.directory: feed.directory_afterwards, f"{base.path}/": f"{base.given or base.path}/"}
-            made = replace(made, report=with_paths(made.report, moved))
+            ignored = tuple(path for path in made.report.ignored if not is_own(file_names.base_name(path)))
+            made = replace(made, report=replace(made.report, ignored=ignored))
         self.merged = made
         _log.info("merged %s, run %s", counted(len(self.feed.files), "feed file"), self.id)
         return made.is_new
@@ -273,8 +271,8 @@ class Run:
     def explained(self, fault: MutatorError, *, undone: bool) -> MutatorError:
         """Return an error of the run before its commit, with the paths that its feed files have now."""
         fault = self.target.explained(fault)
-        shown = self.base.shown_put_back(str(fault), self.id) if undone else self.base.shown(str(fault))
-        return rebuilt(fault.kind, shown)
+        fault.say(self.base.writers(self.feed.put_back if undone else {}))
+        return fault
 
 
 @contextmanager

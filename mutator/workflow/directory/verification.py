@@ -11,6 +11,7 @@ from mutator.dataset.directory import read_manifest, repair
 from mutator.dataset.version_log import NONE, Log
 from mutator.errors import MutatorError, StorageError, error
 from mutator.errors.display import counted
+from mutator.errors.parts import place
 from mutator.pipeline.reports.sections import ReportSection, said
 from mutator.pipeline.verify import Difference, PlaceVerification, Verification
 from mutator.rules import file_names
@@ -91,9 +92,9 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     base = open_base(path)
     log = Log(base.path)
     versions, faults, newest = log.readable()
-    problems = [str(fault) for fault in faults]
+    problems = [fault.message for fault in faults]
     if not newest and has_old_datasets(base):
-        problems.append(str(error("base.log", path=base.path)))
+        problems.append(error("base.log", path=base.path).message)
     # Which dataset is the master, the newest entry decides: an older one proves nothing about it.
     latest = versions[-1] if versions else NONE
     is_known = latest.number == newest
@@ -112,7 +113,7 @@ def verify_base(path: str, verify: Callable[[str], Verification]) -> BaseVerific
     verified = tuple(map(verify, found))
     for one in verified:
         _note_damage(base, one)
-    shown = tuple(Difference(base.shown(problem)) for problem in problems)
+    shown = tuple(Difference(base.said(problem)) for problem in problems)
     in_use = _in_use(base, latest) if is_known else None
     removed = sum(len(version.feed) for version in versions if version.run in emptied)
     return BaseVerification(path, len(versions), verified, len(archived), removed, shown, in_use)
@@ -144,7 +145,7 @@ def _datasets(base: Base, latest: Commit, versions: Sequence[Commit]) -> tuple[l
             known = read_manifest(base.storage, path)
         except MutatorError as fault:
             if fault.kind != "storage.missing":
-                problems[path] = str(fault)
+                problems[path] = fault.message
             continue
         if known is not None and (known.commit.id in committed or not is_output):
             found.append(path)
@@ -167,8 +168,8 @@ def _unknown_runs(base: Base, versions: Sequence[Commit], datasets: Sequence[str
             files = list(entries_of(run.path))
             if files and not any((file.name, file.bytes) in merged for file in files):
                 problems.append(
-                    f"{run.path}: no log entry names this run, so the log may lack its newest entries; put them back "
-                    "from a copy of the base, or move the feed files to incr/ to merge them again"
+                    f"{place(run.path)}: no log entry names this run, so the log may lack its newest entries; put them "
+                    "back from a copy of the base, or move the feed files to incr/ to merge them again"
                 )
     return problems
 
@@ -178,10 +179,9 @@ def _master_problems(base: Base, log: Log, latest: Commit) -> list[str]:
     if probe_dataset(base.storage, master).commit == latest.dataset:
         return []
     if base.find(str(latest.dataset)) is not None:
-        return [
-            f"{master}: is not the dataset of version {latest.number} yet; the next command on this base makes it so"
-        ]
-    return [str(lost_master(base, log, latest))]
+        what = f"is not the dataset of version {latest.number} yet; the next command on this base makes it so"
+        return [f"{place(master)}: {what}"]
+    return [lost_master(base, log, latest).message]
 
 
 def repair_base(path: str) -> tuple[list[str], list[str]]:
@@ -202,8 +202,8 @@ def repair_base(path: str) -> tuple[list[str], list[str]]:
                 commits = None if not committed or directory == given else committed
                 done += filter(None, [repair(base.storage, directory, commits)])
             except MutatorError as fault:
-                problems.append(str(fault))
-        return [base.shown(text) for text in done], [base.shown(text) for text in problems]
+                problems.append(fault.message)
+        return [base.said(text) for text in done], [base.said(text) for text in problems]
 
 
 def _emptied(base: Base, runs: Iterable[str]) -> set[str]:
@@ -219,13 +219,13 @@ def _feed_file(base: Base, run: str, name: str, size: int, expected: str) -> str
         return None  # they stay where they were delivered, and belong to others
     directory = base.at("archive", run)
     path = f"{directory}/{name}"
-    entry = base.storage.stat(path)
+    entry, shown = base.storage.stat(path), place(path)
     if entry is None:
-        return None if name in rewritten_files(base, run) else f"{path}: is missing"
+        return None if name in rewritten_files(base, run) else f"{shown}: is missing"
     if entry.bytes != size:
-        return f"{path}: has {counted(entry.bytes, 'byte')} and should have {size:,}"
+        return f"{shown}: has {counted(entry.bytes, 'byte')} and should have {size:,}"
     try:
         difference = checksum.difference(path, expected)
     except MutatorError as fault:
-        return str(fault)
-    return difference and f"{path}: {difference}"
+        return fault.message
+    return difference and f"{shown}: {difference}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from mutator.errors import MutatorError, StateError, StorageError
+from mutator.errors.parts import place
 from mutator.workflow.directory.arrivals import Arrivals, sightings
 from mutator.workflow.directory.paths import Base
 
@@ -33,12 +34,12 @@ class View:
         try:
             return act()
         except (StorageError, StateError) as fault:
-            self.add(str(fault))
+            self.add(fault.message)
             return None
 
     def add(self, problem: str) -> None:
         """Add a problem, unless it is there already."""
-        shown = self.base.shown(problem)
+        shown = self.base.said(problem)
         if not any(one.endswith(shown) for one in self.problems):
             self.problems.append(shown)
 
@@ -47,5 +48,5 @@ class View:
         notes = sightings(self.base).stuck
         stuck = [ready.feed for ready in found.ready if ready.feed.path in notes]
         for entry in stuck:
-            self.add(f"{entry.path}: {notes[entry.path]}")
+            self.add(f"{place(entry.path)}: {notes[entry.path]}")
         return {entry.name for entry in stuck}

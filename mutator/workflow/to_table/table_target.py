@@ -49,6 +49,7 @@ class ApplyTask:
     claimed: tuple[Arrived, ...]
     feed: tuple[str, ...]  # paths
     config: Config
+    shown: Callable[[str], str]  # returns a path as the report has it
     # To be called before the commit, with the merged files, and the names of those that earlier versions have.
     check: Callable[[Sequence[FeedFile], Sequence[str]], None]
 
@@ -189,7 +190,7 @@ class TableTarget(Target):
             run.committing = True
 
         return self.workflow_table.apply(
-            ApplyTask(run.id, run.before.number, feed.arrived, feed.paths, self.config, check)
+            ApplyTask(run.id, run.before.number, feed.arrived, feed.paths, self.config, feed.shown, check)
         )
 
     def verify(self, run: Run) -> None:
