@@ -1,14 +1,18 @@
 """Errors with a message for the user and an exit code for the shell; stops; and points where tests inject faults.
 
-exceptions     the classes, one a family of exit codes, and ``error``, which makes one from the catalogue
-run_errors     the catalogue: errors of runs and workflows
-many_errors    errors of runs of many tables
-table_errors   errors about tables that others own
-python_errors  errors of Python callers: arguments, tables in memory
-display        text as messages may show it
-interrupts     signals: stop at once, or at the next safe point
-failpoints     named points where a test makes the process fail
-version        the version of the package, for messages
+exceptions       the classes, one a family of exit codes, and ``error``, which makes one from the catalogue
+run_errors       the catalogue: errors of runs
+workflow_errors  errors of workflows, and of runs over partitions
+feed_errors      errors of feeds, changed rows and insert overwrites
+many_errors      errors of runs of many tables
+version_errors   errors of versioned tables
+table_errors     errors about tables that others own
+python_errors    errors of Python callers: arguments, tables in memory
+parts            the parts of a message that each audience writes in its own way
+display          text as messages may show it
+interrupts       signals: stop at once, or at the next safe point
+failpoints       named points where a test makes the process fail
+version          the version of the package, for messages
 """
 
 from mutator.errors.exceptions import ConfigError, DataError, MutatorError, StateError, StorageError, error, suppressed

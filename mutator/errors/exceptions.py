@@ -18,6 +18,7 @@ from mutator.errors.python_errors import PYTHON
 from mutator.errors.run_errors import RUNS
 from mutator.errors.table_errors import TABLES
 from mutator.errors.version_errors import VERSIONS
+from mutator.errors.workflow_errors import WORKFLOWS
 
 Item = TypeVar("Item")
 NOTE = "(error {} of mutator)"
@@ -89,7 +90,7 @@ class StateError(MutatorError):
 _FAMILIES = {one.exit_code: one for one in (ConfigError, DataError, StorageError, StateError, MutatorError)}
 CATALOGUE = {
     kind: (_FAMILIES[code], marked(text))
-    for errors in (RUNS, FEEDS, OVERWRITES, CHANGES, MANY, TABLES, VERSIONS, PYTHON)
+    for errors in (RUNS, WORKFLOWS, FEEDS, OVERWRITES, CHANGES, MANY, TABLES, VERSIONS, PYTHON)
     for code, texts in errors.items()
     for kind, text in texts.items()
 }

@@ -1,4 +1,4 @@
-"""The error catalogue of runs and workflows: exit code to the messages of its error kinds."""
+"""The error catalogue of runs: exit code to the messages of its error kinds."""
 
 RUNS: dict[int, dict[str, str]] = {
     2: {  # usage and configuration
@@ -89,17 +89,6 @@ RUNS: dict[int, dict[str, str]] = {
             "session.createDataFrame(table.scan().to_arrow()) sends it the rows"
         ),
         "spark.collect": "{table}: Spark Connect does not send its rows: {why}{cure}",
-        "partition.tree": (
-            "{path}: {what}; name directories that contain only partition directories, such as store_id=12/"
-        ),
-        "base.none": (
-            "{path}: is not the base of a workflow: it has neither master/ nor incr/; check the path, or create incr/, "
-            "and master/ unless the target is a table"
-        ),
-        "base.place": (
-            "{path}: is a {what}; it must be a directory of the base itself, because the workflow renames master/ and "
-            "the directories beside it"
-        ),
         "partition.in.path": (
             "{path}: its files have {fields} in the names of their directories alone, which would be "
             "lost here; merge into it with mutator run, or write it with {partition.columns=file} first"
@@ -179,14 +168,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{paths}: a file changed during the run: when it was read again, because an executor was lost, it had rows "
             "of partition {partition}, which it did not have before; finish writing files before the run starts"
         ),
-        "split.none": (
-            "no row of the feed ({count}) belongs to a partition; the first are:\n{rows}\nCompare --by, the "
-            "delimiter and the ordinals (they count from 0) with these rows"
-        ),
-        "split.names": (
-            "{path} and {other} have the same name, so their parts would be written to the same directory; split them "
-            "into different directories, or rename one of them"
-        ),
         "deletes": (
             "the run would remove {removed} of {the master}'s {records}, but {max.delete.fraction} is {fraction}: "
             "{hint}; if all of these deletes are intended, run again with {-D max.delete.fraction=1}"
@@ -218,7 +199,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: is on another file system or mount than {other}, and files are renamed, never copied; make all "
             "directories of a base part of one mount, and deliver into incr/ by copying to another name and renaming"
         ),
-        "claim.stuck": "{what}; the other feed files wait for it ({cause})",
         "storage.service": "{path}: {why}; check the address, the credentials and the service",
         "storage.slashes": (
             "{path}: a key with two slashes in succession, such as {key}, is not below any directory; move the object "
@@ -233,10 +213,6 @@ RUNS: dict[int, dict[str, str]] = {
         ),
         "publish.uncertain": (
             "{path}: it is not known whether this file was written ({why}); nothing was removed: run again to find out"
-        ),
-        "publish.later": (
-            "{path}: version {version} is committed, but moving everything into place failed: {why}; the next command "
-            "on this base completes it"
         ),
         "sums": (
             "the run does not add up, so nothing was published: {problems}; run again, and report it if it happens "
@@ -274,70 +250,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: another run is writing this output now ({staging}); wait for it, or name another output. If you "
             "know that it has ended, on a machine that cannot be seen from here, remove {staging}"
         ),
-        "partition.masters": (
-            "{path}: contains masters with manifests of their own (_mutator/): {partitions}; one run over all of them "
-            "would forget their tombstones, row sequences and merged feed files: go on with a run for each partition, "
-            "or set {master.adopt=true} to use only their rows and forget the rest"
-        ),
-        "partition.lost": (
-            "{path}: lacks partitions that {writer} wrote: {partitions}; restore them from a copy, or, "
-            "if they were removed on purpose, remove {record} there"
-        ),
-        "partition.record": (
-            "{path}: the record of the partitions is damaged ({why}); restore it from a copy, or, if no partition is "
-            "missing, remove it"
-        ),
-        "partition.resume": (
-            "{path}: was started with another {what}, and its results so far are in {place}; remove that directory, or "
-            "name another output, or run with the original one"
-        ),
-        "base.busy": (
-            "{path}: {run}, process {process} on {host}, has been at work here since {since}; wait for it, or stop it. "
-            "If that machine is gone, its lock expires after {lock.timeout}"
-        ),
-        "base.alone": (
-            "{path}: this storage lets one process overwrite what another has created (it ignores conditional puts), "
-            "so only one process may be at work here, and {run}, process {process} on {host}, has been since {since}. "
-            "Wait for it; if you know that it has ended, remove {lock}"
-        ),
-        "base.target": (
-            "{path}: its feed files go into the table {target}, not into {given}; leave --table out. To change the "
-            "target of this base, first remove {note}"
-        ),
-        "base.target.lost": (
-            "{path}: {note} says that its feed files go into the table {target}, and there is no table; if it has "
-            "moved, name its new path with --table"
-        ),
-        "base.target.damaged": (
-            "{path}: this note of the table that the feed files of the base go into is damaged; remove it, and name "
-            "the table with --table"
-        ),
-        "base.targets": (
-            "{path}: has a master, and {table} is a versioned table, so it is unclear which of them the feed files go "
-            "into; move one of them away, or use a base without a master for the table"
-        ),
-        "base.lost": (
-            "{path}: another {what} version {version} in the meantime, so the result of this run is out of date and "
-            "was removed; {cure}"
-        ),
-        "base.master": (
-            "{path}: is not the dataset of version {version} ({dataset}): {why}; no directory in output/ or backup/ is "
-            "it, either; put that dataset back from a copy of the base{cures}"
-        ),
-        "base.log": (
-            "{path}: has old masters, but the log, _mutator/log/, is missing; restore the log from a copy of the base, "
-            "or start a new base with a copy of the newest dataset (master/; on S3, in output/) as its master/"
-        ),
-        "base.files": "{path}: differs from its manifest: {what}; {cures}",
-        "base.damage": "{path}: {why}; the master's file is damaged: {cures}",
-        "base.version": "{path}: {why}; {others}",
-        "log.damaged": (
-            "{path}: the log entry is damaged ({why}); restore it from a copy of the base, or start a new base with a "
-            "copy of the newest dataset (master/; on S3, in output/) as its master/"
-        ),
-        "log.newer": (
-            "{path}: the log entry has format version {version}, but this program knows {known}; use a newer program"
-        ),
         "manifest.damaged": (
             "{path}: the manifest is damaged ({why}); {cure}, or set {master.adopt=true} to use the directory's files "
             "as an unmanaged master, which forgets tombstones, row sequences and which feed files were merged"
@@ -346,18 +258,6 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: the manifest cannot be put back ({why}); restore the directory from a copy, or set "
             "{master.adopt=true} to use its files as an unmanaged master, which forgets tombstones, row sequences and "
             "which feed files were merged"
-        ),
-        "split.damaged": (
-            "{path}: the record of a split feed is damaged ({why}); remove the directory, and split the feed again"
-        ),
-        "split.files": (
-            "{path}: the split feed is not as mutator partition left it: {what}; split the feed again, into a new "
-            "directory"
-        ),
-        "split.unrecorded": (
-            "{path}: the split feed has files that mutator partition did not write: {names}; move them out of the "
-            "directory; to merge their rows as well, split them together with the other feed files, into a new "
-            "directory"
         ),
         "manifest.newer": (
             "{path}: the manifest has format version {version}, but this program knows {known}; use a newer program"
