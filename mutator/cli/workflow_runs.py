@@ -7,7 +7,6 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -99,10 +98,8 @@ def _targets(
         _ = opened.config
 
     def applied() -> Target:
-        target = opened.target(arguments.base)
+        target = opened.target(arguments.base, files.started)
         warn(arguments, target.config.wording.warnings)
-        table_of_run = target.workflow_table
-        target.workflow_table = replace(table_of_run, apply=files.started(table_of_run.apply))
         return target
 
     return applied

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mutator.workflow.directory.run_phases import Merged
     from mutator.workflow.to_table import ApplyTask, Kept, TableTarget
 
+    _Apply = Callable[[ApplyTask], Merged]
+
 TABLE = option(
     "--table",
     metavar="TABLE",
@@ -83,14 +85,17 @@ class OpenTarget:
         """The configuration of a run: the settings that the user gives, and for the others those of the table."""
         return self._config_of(self._snapshot)
 
-    def target(self, base: str) -> TableTarget:
-        """Return the table as the target of a base. Raises ConfigError, or StateError if its target is a master."""
+    def target(self, base: str, started: Callable[[_Apply], _Apply] = lambda apply: apply) -> TableTarget:
+        """Return the table as the target of a base. Raises ConfigError, or StateError if its target is a master.
+
+        started: returns a function that says that an apply begins, and then applies.
+        """
         from mutator.table.claiming_run import give_up
         from mutator.workflow.to_table import TableTarget, WorkflowTable, opened
 
         path = self._snapshot.table
         give_up_of = partial(give_up, path)
-        table = WorkflowTable(path, lambda: self._refreshed().version, self._apply, give_up_of, self._keep)
+        table = WorkflowTable(path, lambda: self._refreshed().version, started(self._apply), give_up_of, self._keep)
         return TableTarget(opened(base, path), self.config, table)
 
     def _refreshed(self) -> Snapshot:
