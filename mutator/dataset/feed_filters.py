@@ -86,7 +86,7 @@ class FeedFilters:
     """The filters of the feed files of a run."""
 
     def __init__(self, path: str, files: Sequence[FileFilter], settings: Mapping[str, Any], words: PagedFile) -> None:
-        """Describe the filters of a file; ``read_filters`` opens one."""
+        """Describe the filters of a file; ``open_feed_filters`` opens one."""
         self.settings = settings
         self._path, self._words = path, words
         self._files = {(one.name, one.bytes, one.checksum): one for one in files}
@@ -107,7 +107,7 @@ class FeedFilters:
         return bool(may_contain(block, hashes)[0])
 
 
-def read_filters(path: str) -> FeedFilters | None:
+def open_feed_filters(path: str) -> FeedFilters | None:
     """Return the filters of a file; None if it is missing or damaged."""
     try:
         entry = storage_for(path).stat(path)

@@ -9,7 +9,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.dataset.commits import RESTORE, RUN, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
-from mutator.dataset.feed_filters import FeedFilters, read_filters
+from mutator.dataset.feed_filters import FeedFilters, open_feed_filters
 from mutator.dataset.version_log import Log
 from mutator.errors import MutatorError
 from mutator.pipeline.explain.answer import Explanation
@@ -149,4 +149,4 @@ def _samples(base: Base, versions: Sequence[Commit]) -> list[str]:
 
 def _filters(files: Mapping[str, Sequence[str]], run: str) -> FeedFilters | None:
     """Return the filters of a run, of those files that can be read. files: paths, by run."""
-    return next((found for path in files.get(run, ()) if (found := read_filters(path)) is not None), None)
+    return next((found for path in files.get(run, ()) if (found := open_feed_filters(path)) is not None), None)
