@@ -92,9 +92,9 @@ class WrittenDataset:
     @classmethod
     def of(cls, published: Published[State]) -> WrittenDataset:
         """Return the files of a published manifest."""
-        files = published.manifest.files
+        files = published.made.files
         rows, size = sum(file.rows for file in files), sum(file.bytes for file in files)
-        return cls(len(files), rows, size, published.litter, published.manifest.commit.id)
+        return cls(len(files), rows, size, published.litter, published.made.commit.id)
 
 
 def output_dialect(

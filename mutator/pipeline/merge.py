@@ -169,7 +169,7 @@ def _carried_out(prepared: Prepared, merge_on: Engine, dry_run: bool) -> tuple[S
         made, litter = merge(None), tuple[str, ...]()
     else:
         published = publish(prepared.output, plan.run, merge)
-        made, litter = published.manifest, published.litter
+        made, litter = published.made, published.litter
         times.end("publish")
         _log.info("published %s", without_secrets(prepared.output))
     result, runner = results[-1]

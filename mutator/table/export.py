@@ -116,7 +116,7 @@ def export(
     else:
         make = publishing.publish if earlier is None else publishing.replace
         published = make(path, plan.run, found.written)
-        made, litter = published.manifest, published.litter
+        made, litter = published.made, published.litter
         fresh = [part for part in made.parts() if part.path not in found.kept]
         parts = len(fresh), len(found.kept), sum(part.bytes for part in fresh)
     rows, tombstones = made.commit.records, made.commit.tombstones

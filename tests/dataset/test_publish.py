@@ -89,7 +89,7 @@ def test_a_manifest_and_its_copy_are_made_once(output, monkeypatch):
 def test_output_has_the_files_of_the_receipts(output, tmp_path):
     published = publish(output, "run1", merge)
 
-    assert published.manifest == manifest_of()
+    assert published.made == manifest_of()
     assert published.litter == ()
     assert tree(output) == WHOLE  # and no empty directories for roles without files
     assert os.listdir(tmp_path) == ["out"]

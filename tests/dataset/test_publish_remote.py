@@ -221,7 +221,7 @@ def test_answer_to_the_commit(lake, monkeypatch, how):
 
     monkeypatch.setattr(type(storage), "create_new", create_new)
     if how == "lost":
-        assert publish(output, run_id(1), merge_of(run_id(1))).manifest.commit.id == "c"
+        assert publish(output, run_id(1), merge_of(run_id(1))).made.commit.id == "c"
         return
     with pytest.raises(MutatorError) as caught:
         publish(output, run_id(1), merge_of(run_id(1)))

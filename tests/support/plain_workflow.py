@@ -99,7 +99,7 @@ def merge(task: Task) -> Merged:
         return made
 
     publish(task.output, task.run, write)
-    return Merged(skipped, manifest=made)
+    return Merged(skipped, state=made)
 
 
 Rows = dict[str, tuple[int, str | None]]  # key -> sequence, value; None: deleted

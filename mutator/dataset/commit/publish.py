@@ -33,9 +33,9 @@ Made = TypeVar("Made", bound=Record)
 
 @dataclass(frozen=True)
 class Published(Generic[Made]):
-    """The published manifest, and the litter of earlier runs that was removed."""
+    """The state of a dataset or the record of a split feed, published, and the removed litter of earlier runs."""
 
-    manifest: Made
+    made: Made
     litter: tuple[str, ...]
 
 

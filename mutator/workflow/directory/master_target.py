@@ -163,7 +163,7 @@ class MasterTarget(Target):
     def verify(self, run: Run) -> None:
         """Compare the files with those claimed and made. Raises DataError, StorageError or StateError."""
         assert run.merged is not None
-        made = run.merged.manifest
+        made = run.merged.state
         assert made is not None
         run.feed.check(_merged_feed(run), run.merged.skipped)
         # An adopted master has only its rows, and so no parent.
@@ -179,7 +179,7 @@ class MasterTarget(Target):
     def commit(self, run: Run) -> int:
         """Make the version exist. Raises StateError if another run was faster."""
         assert run.merged is not None
-        made, bad = run.merged.manifest, run.feed.bad
+        made, bad = run.merged.state, run.feed.bad
         assert made is not None
         run.feed.note_bad()
         self.base.guard(part.path for part in made.files[:1])
@@ -216,7 +216,7 @@ class MasterTarget(Target):
             failpoint("publish.version.done")
         if self.config.output.symlink_manifest:
             versions.write_symlinks(base, self.log)
-        if run.version is not None and run.merged is not None and run.merged.manifest and run.merged.manifest.changes:
+        if run.version is not None and run.merged is not None and run.merged.state and run.merged.state.changes:
             changed_rows.keep(base, self.log, run.id)
         versions.back_up(base, self.log)
         run.aside = versions.set_aside(base, run.id)
@@ -344,7 +344,7 @@ def _claim(run: Run) -> Claim:
 def _merged_feed(run: Run) -> tuple[FeedFile, ...]:
     """Return the claimed files that were merged. By name as well: two runs may have the same commit time."""
     assert run.merged is not None
-    made, names = run.merged.manifest, set(run.feed.good) - set(run.merged.skipped)
+    made, names = run.merged.state, set(run.feed.good) - set(run.merged.skipped)
     assert made is not None
     return tuple(part for part in made.feed if part.committed == made.commit.committed and part.name in names)
 

@@ -50,13 +50,13 @@ class Merged:
 
     skipped: tuple[str, ...]  # names of feed files that earlier versions have
     report: Any = None
-    manifest: State | None = None  # of the dataset that the commit makes the master
+    state: State | None = None  # of the dataset that the commit makes the master
     version: int | None = None  # that the merge has committed to a table
 
     @property
     def is_new(self) -> bool:
         """Whether it has, or is to become, a version."""
-        return self.manifest is not None or self.version is not None
+        return self.state is not None or self.version is not None
 
 
 class Target(ABC):

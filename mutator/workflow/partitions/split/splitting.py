@@ -92,8 +92,8 @@ def split_feed(config: Config, fields: Sequence[PartitionField], feed: Sequence[
     published = publish(to, run, write)
     _log.info("published %s", to)
     seconds = round(time.monotonic() - started, 3)
-    warnings = (*config.wording.warnings, *_warnings(config.rows.ops, published.manifest))
-    return SplitFeed(published.manifest, tuple(samples), ignored, published.litter, warnings, seconds)
+    warnings = (*config.wording.warnings, *_warnings(config.rows.ops, published.made))
+    return SplitFeed(published.made, tuple(samples), ignored, published.litter, warnings, seconds)
 
 
 def _warnings(ops: OpSpec, record: SplitRecord) -> Iterator[str]:
