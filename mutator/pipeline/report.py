@@ -9,7 +9,7 @@ from mutator.dataset.manifest import CHANGES, DIRECTORY
 from mutator.dataset.state import State
 from mutator.engine.receipts import Key
 from mutator.errors import error
-from mutator.errors.display import OUT, counted, key_text, one_line, with_warnings, without_secrets
+from mutator.errors.display import OUT, counted, key_text, one_line, without_secrets
 from mutator.errors.parts import plain
 from mutator.frames.change_feed import change_files
 from mutator.frames.dataset import Dataset
@@ -67,9 +67,6 @@ class Report(MergeReport):
         if written is None:
             raise error("result.none")
         return written
-
-    def __str__(self) -> str:
-        return with_warnings(self.text(), self.warnings)
 
     def _repr_html_(self) -> str:
         return _html_of(self)

@@ -120,6 +120,7 @@ def test_a_header_without_rows_counts_as_merged(table: Table, tmp_path: Path) ->
 
     assert report.warnings == ("no row in empty.csv: the feed counts as merged, and no record changes",)
     assert first_line(report) == "is now version 2"
+    assert str(report).endswith(f"\nwarning: {report.warnings[0]}")
     assert "consumed before" in table.apply(feed).text()
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from mutator.errors.display import counted
-from mutator.pipeline.reports.printed import PageReport
+from mutator.pipeline.reports.printed import PageReport, WarningReport
 from mutator.pipeline.reports.sections import (
     MOST_TEXTS,
     Cut,
@@ -89,7 +89,7 @@ class Own(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MergeReport(PageReport):
+class MergeReport(PageReport, WarningReport):
     """The result of a merge, or of a dry run: the members that the reports of all merges have."""
 
     run: str
