@@ -16,7 +16,7 @@ from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.display import counted
 from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
-from mutator.storage import Entry, entries_of
+from mutator.storage import entries_of
 from mutator.storage.contract import CERTAIN
 from mutator.workflow.directory import arrivals, bad_files, claim, lock
 from mutator.workflow.directory.arrivals import Arrivals, ReadyFile
@@ -248,25 +248,30 @@ class ClaimedFeed:
                 raise error("changed.content", path=entry.path)
 
     def archive(self, content: IsMerged) -> None:
-        """Move the claimed files to archive/, and bad ones to failed/.
-
-        content: returns whether a version has the content of a file.
-        """
-        if self._journal is not None:
-            bad_files.record(self.base, self.run, self._journal.since, tuple(self.bad.values()))
-
-        def is_same(entry: Entry) -> bool:
-            return stamp(entry) == self._stamps.get(entry.name)
-
-        _, rewritten = claim.archive(
-            self.base,
-            self.run,
-            lambda entry: is_same(entry) or content(entry),
-            lambda entry: entry.name in self.bad and is_same(entry),
-        )
+        """Move the claimed files to archive/, and bad ones to failed/. content: as for ``archived``."""
+        assert self._journal is not None
+        journal = replace(self._journal, bad=tuple(self.bad.values()))
+        _, rewritten = archived(self.base, journal, content, self._stamps)
         self.rewritten = tuple(rewritten)
 
     def give_back(self) -> None:
         """Move the claimed files back to incr/."""
         claim.give_back(self.base, self.run)
         failpoint("return.done")
+
+
+def archived(
+    base: Base, journal: Journal, content: IsMerged, stamps: Mapping[str, Stamp]
+) -> tuple[list[str], list[str]]:
+    """Move the feed files of a run that committed to archive/, and bad ones to failed/; return as ``claim.archive``.
+
+    content: returns whether a version has the content of a file. stamps: of those files whose stamps are known.
+    """
+    bad_files.record(base, journal.run, journal.since, journal.bad)
+    bad = {one.name: one.file.bytes for one in journal.bad}
+    return claim.archive(
+        base,
+        journal.run,
+        lambda entry: stamp(entry) == stamps.get(entry.name) or content(entry),
+        lambda entry: bad.get(entry.name) == entry.bytes and stamps.get(entry.name) in (None, stamp(entry)),
+    )

@@ -15,7 +15,8 @@ from mutator.errors.failpoints import failpoint
 from mutator.rules import file_names
 from mutator.storage import Entry, entries_of
 from mutator.workflow.directory import bad_files
-from mutator.workflow.directory.claim import archive, give_back
+from mutator.workflow.directory.claim import give_back
+from mutator.workflow.directory.claimed_feed import archived
 from mutator.workflow.directory.lock import Journal, end, journals, locked, storage_time
 from mutator.workflow.directory.paths import Base
 from mutator.workflow.directory.run_phases import Target
@@ -108,13 +109,11 @@ def _complete(target: Target, journal: Journal) -> list[str]:
     """Archive the feed files of a run that committed, and set its bad ones aside; return where the files went."""
     base, run = target.base, journal.run
     target.keep(run)
-    bad = {one.name: one.file.bytes for one in journal.bad}
-    bad_files.record(base, run, journal.since, journal.bad)
-    is_merged = target.merged_content(run, journal.since)
-    names, rewritten = archive(base, run, is_merged, lambda entry: bad.get(entry.name) == entry.bytes)
+    names, rewritten = archived(base, journal, target.merged_content(run, journal.since), {})
     went = [f"{file_names.first_few(names)} went to archive/"] if names else []
-    if bad:
-        went.append(f"{file_names.first_few(sorted(bad))} cannot be merged, and is set aside")
+    if journal.bad:
+        bad = sorted(one.name for one in journal.bad)
+        went.append(f"{file_names.first_few(bad)} cannot be merged, and is set aside")
     if rewritten:
         went.append(f"{file_names.first_few(rewritten)} was rewritten after it was merged, and went back to incr/")
     return went
