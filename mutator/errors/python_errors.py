@@ -12,7 +12,7 @@ PYTHON: dict[int, dict[str, str]] = {
         ),
         "table.shared": (
             "{table}: the workers of this Spark session run on other machines, and cannot read the temporary files of "
-            "this one; set scratch to a directory that all of them share, such as hdfs://… or s3://…"
+            "this one; set scratch to a directory that all of them share, such as {shared}"
         ),
         "result.none": "this was a dry run, which writes no rows; run without dry_run to get the result",
         "dataset.feed": "{dataset}: {what}; {cure}",

@@ -31,7 +31,7 @@ RUNS: dict[int, dict[str, str]] = {
             "{path}: {scheme}:// needs packages that are not installed: pip install 'smart_open[{extra}]'"
         ),
         "path.readonly": (
-            "{path}: {scheme}:// can only be read, file by file; put master and output on disks, hdfs:// or s3://"
+            "{path}: {scheme}:// can only be read, file by file; put master and output on disks, {shared}"
         ),
         "path.bucket": "{path}: there is no such bucket; create it, or fix the name",
         "path.kind": "{path}: is a {what}, but only regular files are read; {cure}",

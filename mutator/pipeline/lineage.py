@@ -7,7 +7,6 @@ that never answers can fail or hold up a merge.
 from __future__ import annotations
 
 import os
-import posixpath
 import queue
 import threading
 import time
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 from mutator.errors import error
 from mutator.errors.display import without_secrets
 from mutator.errors.version import VERSION
+from mutator.storage import dataset_name
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
@@ -193,7 +193,7 @@ def _input(one: LineageDataset) -> InputDataset:
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import input_statistics_input_dataset as statistics
 
-    namespace, name = dataset_name(one.path)
+    namespace, name = dataset_name(without_secrets(one.path))
     facets: dict[str, Any] = {}
     if one.rows is not None:
         facets["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(
@@ -206,7 +206,7 @@ def _output(one: LineageDataset) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
-    namespace, name = dataset_name(one.path)
+    namespace, name = dataset_name(without_secrets(one.path))
     facets: dict[str, Any] = {}
     if one.rows is not None:
         facets["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
@@ -228,17 +228,3 @@ def _facets(one: LineageDataset, namespace: str) -> dict[str, Any]:
     if one.version is not None:
         found["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(one.version, producer=PRODUCER)
     return found
-
-
-def dataset_name(path: str) -> tuple[str, str]:
-    """Return the namespace and the name of a dataset, as OpenLineage spells them.
-
-    >>> dataset_name("s3://lake/products/master"), dataset_name("/data//master/")
-    (('s3://lake', 'products/master'), ('file', '/data/master'))
-    """
-    scheme, found, rest = without_secrets(path).partition("://")
-    if not found or scheme == "file":
-        return "file", posixpath.normpath(os.path.abspath(rest if found else path))
-    host, _, name = rest.partition("/")
-    name = name.rstrip("/")
-    return f"{scheme}://{host.rpartition('@')[2]}", name if scheme.startswith("s3") else f"/{name}"

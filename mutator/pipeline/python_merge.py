@@ -32,7 +32,7 @@ from mutator.pipeline.tables_in_memory import (
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.plan.runner_choice import RUNNERS
 from mutator.plan.strategy import ENGINES
-from mutator.storage import storage_for
+from mutator.storage import shared_places, storage_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,7 +229,8 @@ def _given_session(call: _Call, session: Any) -> tuple[str, Callable[[], Abstrac
 
     sc = context_of(session, CALL)
     if call.has_files and call.shared is None and runs_elsewhere(sc):
-        raise error("table.shared", table=call.tables[0].label if call.tables else "the result in memory")
+        label = call.tables[0].label if call.tables else "the result in memory"
+        raise error("table.shared", table=label, shared=shared_places())
     use_own_python(sc)
     return "spark", lambda: nullcontext(sc)
 

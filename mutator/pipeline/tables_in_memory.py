@@ -13,6 +13,7 @@ from mutator.frames.write import valueless_columns, write_table
 from mutator.pipeline.arguments import GivenArguments
 from mutator.plan.inspect.table_inputs import TableInput
 from mutator.rules.file_names import in_directory
+from mutator.storage import shared_places
 
 # Fields of errors that have texts of the user.
 DATA = {"path", "paths", "other", "other_path", "table", "rows", "record", "records", "before", "now", "samples"}
@@ -75,7 +76,8 @@ def runner_without_session(wanted: str, tables: Sequence[GivenArguments], has_fi
         return wanted
     frames = [one for one in tables if one.kind == SPARK]
     if frames or wanted == "spark":
-        raise error("table.shared", table=frames[0].label if frames else "the result in memory")
+        label = frames[0].label if frames else "the result in memory"
+        raise error("table.shared", table=label, shared=shared_places())
     return "local"  # where the tables are
 
 

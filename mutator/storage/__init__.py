@@ -7,19 +7,23 @@
     compression  compressed feed files, on any backend
 
 To add a backend, write a subclass of ``Storage`` in a module of its own and give it a line in ``registry.BACKENDS``.
-tests/storage/test_storage_contract.py runs on every backend that its own table, ``BACKENDS``, lists.
+Everything else asks the class, also for how Hadoop and OpenLineage call its paths. Its packages are an extra in
+setup.cfg. tests/storage/test_storage_contract.py runs on every backend that its own table, ``BACKENDS``, lists.
 """
 
 from mutator.storage.contract import Entry, Storage
 from mutator.storage.registry import (
     absolute,
+    dataset_name,
     entries_of,
+    hadoop_address,
     link_or_copy,
     located,
     located_to_write,
     read_each_if_exists,
     read_file,
     read_if_exists,
+    shared_places,
     storage_for,
     walk,
     writable_storage_for,
@@ -31,13 +35,16 @@ __all__ = [
     "Storage",
     "absolute",
     "blocks",
+    "dataset_name",
     "entries_of",
+    "hadoop_address",
     "link_or_copy",
     "located",
     "located_to_write",
     "read_each_if_exists",
     "read_file",
     "read_if_exists",
+    "shared_places",
     "storage_for",
     "walk",
     "writable_storage_for",

@@ -109,6 +109,7 @@ class Storage(Protocol):
     changed for certain.
     """
 
+    writes: bool = True  # whether files can be created; without it, only ``stat`` and ``open`` of a named file work
     renames: bool  # whether a file or directory gets another name in one step
     holds: bool = False  # whether ``hold`` can lock a directory
     empty_directories: bool = True  # whether a directory without entries exists
@@ -117,6 +118,20 @@ class Storage(Protocol):
     def service(self, path: str) -> str:
         """Return the address of the service that has a path, which on another service may be another file."""
         return ""
+
+    def dataset_name(self, path: str) -> tuple[str, str]:
+        """Return the namespace and the name of a dataset, as OpenLineage spells them."""
+        scheme, _, rest = path.partition("://")
+        host, _, name = rest.partition("/")
+        return f"{scheme}://{host.rpartition('@')[2]}", f"/{name.rstrip('/')}"
+
+    def hadoop_address(self, path: str) -> str:
+        """Return the address by which Hadoop, and so Spark, knows a path."""
+        return path
+
+    def with_suffix(self, path: str, suffix: str) -> str:
+        """Return the path of the file whose name is that of a path with a suffix."""
+        return path + suffix
 
     @abstractmethod
     def exclusive(self, path: str) -> bool:

@@ -47,6 +47,14 @@ class LocalStorage(Storage):
     renames = True
     holds = True
 
+    def dataset_name(self, path: str) -> tuple[str, str]:
+        """Return the namespace and the name of a dataset, as OpenLineage spells them."""
+        return "file", path
+
+    def hadoop_address(self, path: str) -> str:
+        """Return the address by which Hadoop knows a path."""
+        return f"file://{path}"
+
     def exclusive(self, path: str) -> bool:
         """Return True: the kernel creates files exclusively."""
         return True

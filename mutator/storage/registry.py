@@ -56,9 +56,19 @@ def storage_for(path: str) -> Storage:
 def writable_storage_for(path: str) -> Storage:
     """Return the backend for a path that will be written to; raises ConfigError if the backend can only read."""
     storage = storage_for(path)
-    if isinstance(storage, RemoteStorage):
-        raise error("path.readonly", path=path, scheme=path.partition("://")[0])
+    if not storage.writes:
+        raise error("path.readonly", path=path, scheme=path.partition("://")[0], shared=shared_places())
     return storage
+
+
+def shared_places() -> str:
+    """Name the storages that can be written to from every machine.
+
+    >>> shared_places()
+    'hdfs://… or s3://…'
+    """
+    *most, last = (f"{scheme}://…" for scheme in BACKENDS if scheme != "file" and BACKENDS[scheme]().writes)
+    return " or ".join([", ".join(most), last])
 
 
 def located(given: str) -> tuple[Storage, str]:
@@ -82,6 +92,25 @@ def same_storage(one: str, other: str) -> bool:
     True
     """
     return type(storage_for(one)) is type(storage_for(other))
+
+
+def dataset_name(given: str) -> tuple[str, str]:
+    """Return the namespace and the name of the dataset at a path, as OpenLineage spells them.
+
+    >>> dataset_name("s3://lake/products/master"), dataset_name("hdfs://lake/master/"), dataset_name("/data//master/")
+    (('s3://lake', 'products/master'), ('hdfs://lake', '/master'), ('file', '/data/master'))
+    """
+    path = absolute(given)
+    return storage_for(path).dataset_name(path)
+
+
+def hadoop_address(path: str) -> str:
+    """Return the address by which Hadoop, and so Spark, knows a path.
+
+    >>> hadoop_address("/data/new"), hadoop_address("s3://bucket/new")
+    ('file:///data/new', 's3a://bucket/new')
+    """
+    return storage_for(path).hadoop_address(path)
 
 
 def entries_of(path: str) -> list[Entry]:

@@ -34,7 +34,15 @@ _SECONDS = 60  # without a byte from the server
 class RemoteStorage(Storage):
     """The reading part of the storage contract."""
 
+    writes = False
     renames = False
+
+    def with_suffix(self, path: str, suffix: str) -> str:
+        """Return the path of the file whose name has the suffix, too; the query of a web address stays at its end."""
+        if not path.startswith(("http://", "https://")):
+            return path + suffix
+        address, mark, query = path.partition("?")
+        return f"{address}{suffix}{mark}{query}"
 
     def stat(self, path: str) -> Entry | None:
         """Return the file at a path; None if it does not exist. If the server gives no size, the bytes are counted."""
@@ -71,7 +79,7 @@ class RemoteStorage(Storage):
     def _refuse(self, *arguments: Any, **_: Any) -> Any:
         """Raise ConfigError: nothing is written."""
         path = str(arguments[0])
-        raise error("path.readonly", path=path, scheme=path.partition("://")[0])
+        raise error("usage", what=f"{path}: {path.partition('://')[0]}:// can only be read, file by file")
 
     exclusive = create_new = link_new = sync = sync_all = make_directory = make_directories = _refuse
     remove = remove_directory = rename_new = swap = replace = hold = check_writable = _refuse

@@ -33,6 +33,15 @@ class S3Storage(Storage):
         """Return the endpoint."""
         return str(client(path).meta.endpoint_url)
 
+    def dataset_name(self, path: str) -> tuple[str, str]:
+        """Return the bucket's address and the key, as OpenLineage spells them."""
+        namespace, name = super().dataset_name(path)
+        return namespace, name.removeprefix("/")
+
+    def hadoop_address(self, path: str) -> str:
+        """Return the address by which Hadoop knows a path: its ``s3`` is another file system, which was removed."""
+        return "s3a://" + path.partition("://")[2]
+
     def exclusive(self, path: str) -> bool:
         """Return whether the service honours conditional puts; tested with real puts, once per process and bucket."""
         address = Address(path)

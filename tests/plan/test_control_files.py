@@ -626,7 +626,7 @@ def test_feed_file_that_is_withdrawn_during_its_claim_leaves_its_control_file():
     [("http://h/a%20b.txt?v=1", "http://h/a%20b.txt.ctl?v=1"), ("s3://b/a?b.txt", "s3://b/a?b.txt.ctl")],
 )
 def test_address_of_a_control_file(address, beside):
-    assert control_files._beside(address, ".ctl") == beside
+    assert storage_for(address).with_suffix(address, ".ctl") == beside
 
 
 def test_on_object_stores_a_control_file_vouches_once():

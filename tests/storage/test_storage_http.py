@@ -9,8 +9,9 @@ import pytest
 from mutator import mutate
 from mutator.errors import ConfigError, MutatorError
 from mutator.errors.display import without_secrets
-from mutator.storage import storage_for
+from mutator.storage import located_to_write, registry, storage_for
 from mutator.storage.remote import SCHEMES, RemoteStorage
+from tests.support.model_storage import ModelStorage
 
 MASTER = b"".join(b"%04d,old,1\n" % number for number in range(1000))
 FEED = b"".join(b"%04d,new,2\n" % number for number in range(0, 1000, 3))
@@ -146,11 +147,21 @@ def test_nothing_is_written_there(sc, http_server, tmp_path, role):
         mutate(sc, SETTINGS, feed=feed, **places)
 
 
+def test_all_storages_that_can_be_written_to_are_named(monkeypatch):
+    monkeypatch.setitem(registry.BACKENDS, "model", lambda: ModelStorage("s3"))
+    with pytest.raises(ConfigError, match="master and output on disks, hdfs://…, s3://… or model://…"):
+        located_to_write("http://host/in")
+
+
 @pytest.mark.parametrize("name", [name for name in dir(RemoteStorage) if not name.startswith("_")])
 def test_each_method_that_writes_is_refused(name):
     method = getattr(RemoteStorage(), name)
     if name in (
         "renames",
+        "writes",
+        "dataset_name",
+        "hadoop_address",
+        "with_suffix",
         "holds",
         "waits",
         "empty_directories",

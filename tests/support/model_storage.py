@@ -64,6 +64,8 @@ class ModelStorage:
     # --- the contract
 
     waits = False
+    writes = True
+    dataset_name, with_suffix = contract.Storage.dataset_name, contract.Storage.with_suffix
 
     def stat(self, path: str) -> Entry | None:
         with self._call("stat", path):

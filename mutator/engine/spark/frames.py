@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from mutator.engine.spark.jvm_log import spark_faults
 from mutator.errors import error
 from mutator.rules import file_names
-from mutator.storage import storage_for
+from mutator.storage import hadoop_address, storage_for
 
 # Times as they are, instead of Spark's older form, which has no time zone.
 _WRITING = {
@@ -100,7 +100,7 @@ def collected(frame: Any, label: str) -> Any:
 
 def write_frame(frame: DataFrame, directory: str, label: str) -> None:
     """Write the rows of a DataFrame to a new directory, as Parquet. label: of the DataFrame, for messages."""
-    session, target = frame.sparkSession, address(directory)
+    session, target = frame.sparkSession, hadoop_address(directory)
     context_of(session, label)
     not_stored = (*_NOT_STORED, *(("void",) if is_older_than(session, 4) else ()))
     for field in frame.schema:  # Parquet would have the number of an interval, and the parts of a variant
@@ -160,12 +160,15 @@ def frame_of_files(
     if not paths or _is_connect(session):  # its Spark may not see the files
         return frame_of_table(session, table())
     with spark_faults(context_of(session, "to_spark()")):
-        reader, addresses = session.read.format(file_format), [address(path) for path in paths]
+        reader, addresses = session.read.format(file_format), [hadoop_address(path) for path in paths]
         if base is None:
             return reader.load(addresses)
         types = StructType([StructField(field.name, data_type_of(field.type)) for field in schema])
         return (
-            reader.schema(types).option("basePath", address(base)).load(addresses).select(*map(_quoted, schema.names))
+            reader.schema(types)
+            .option("basePath", hadoop_address(base))
+            .load(addresses)
+            .select(*map(_quoted, schema.names))
         )
 
 
@@ -247,17 +250,6 @@ def _type_of_spark(given: Any) -> Any:
     if pa.types.is_map(given):
         return pa.map_(_type_of_spark(given.key_type), _of_spark(given.item_field))
     return given
-
-
-def address(path: str) -> str:
-    """Return the address by which Hadoop knows a path.
-
-    >>> address("/data/new"), address("s3://bucket/new")
-    ('file:///data/new', 's3a://bucket/new')
-    """
-    if "://" not in path:
-        return f"file://{path}"
-    return path.replace("s3://", "s3a://", 1) if path.startswith("s3://") else path
 
 
 @contextmanager

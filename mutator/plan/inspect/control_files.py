@@ -82,7 +82,7 @@ def set_apart(suffix: str, paths: Iterable[str], found: Mapping[str, Entry]) -> 
         if path not in found and storage.stat(path) is None:
             beside = [entry for entry in storage.glob(path + suffix) if entry.type == "file"]
             controls |= {entry.path: entry for entry in beside if not file_names.is_hidden(entry.name)}
-    orphans = sorted(controls.keys() - {_beside(path, suffix) for path in feed})
+    orphans = sorted(controls.keys() - {storage_for(path).with_suffix(path, suffix) for path in feed})
     if orphans:
         raise error("control.orphan", paths=file_names.first_few([place(path) for path in orphans]))
     return feed
@@ -94,7 +94,7 @@ def check(suffix: str, feed: Sequence[Source]) -> None:
     Raises DataError with all files that have no control file, with the first control file that cannot be used, or with
     all feed files that differ from their control files.
     """
-    paths = [_beside(source.path, suffix) for source in feed]
+    paths = [storage_for(source.path).with_suffix(source.path, suffix) for source in feed]
     missing = []
     for source, path in zip(feed, paths, strict=True):
         entry = storage_for(path).stat(path)
@@ -128,14 +128,6 @@ def count_rows(source: Source) -> int:
         return FILE_FORMATS[source.file_format].count(content, source.dialect)
     except (CorruptStream, NotReadable) as fault:
         raise unreadable(source.path, fault) from None
-
-
-def _beside(path: str, suffix: str) -> str:
-    """Return the path of a feed file's control file; the query of a web address stays at its end."""
-    if not path.startswith(("http://", "https://")):
-        return path + suffix
-    address, mark, rest = path.partition("?")
-    return f"{address}{suffix}{mark}{rest}"
 
 
 def _alone(line: str, name: str) -> dict[str, str]:

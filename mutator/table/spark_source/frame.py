@@ -18,13 +18,13 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions, types
 
 from mutator.dataset.file_entry import DATA, FileEntry
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.engine.spark.frames import address, context_of, data_type_of
+from mutator.engine.spark.frames import context_of, data_type_of
 from mutator.engine.versions.earlier_forms import EarlierForms
 from mutator.errors import error
 from mutator.errors.parts import setting
 from mutator.formats.values.nested import missing_member
 from mutator.frames.recognize import is_connect
-from mutator.storage import storage_for
+from mutator.storage import hadoop_address, storage_for
 from mutator.table.scan import batches_of_files, schema_of
 from mutator.table.spark_source.arrow_frames import frame_of_arrow
 from mutator.table.spark_source.masked_files import MaskedFile, live_rows
@@ -108,7 +108,7 @@ def _frames(
     rows_of_masked = rows_of_whole = 0
     for file in files:
         hidden = snapshot.masks.hidden(file.path)
-        path = address(posixpath.join(snapshot.table, file.path))
+        path = hadoop_address(posixpath.join(snapshot.table, file.path))
         (masked if len(hidden) else whole).append(MaskedFile(path, file.bytes, hidden))
         rows_of_masked += file.rows if len(hidden) else 0
         rows_of_whole += 0 if len(hidden) else file.rows
