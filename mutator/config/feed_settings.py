@@ -9,7 +9,7 @@ later, and values that a run kept out stay out.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mutator.config.definitions import DEFAULT_OF_FIELD, published
+from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, FIRST_DEFAULTS, newest_defaults, published
 from mutator.config.definitions.rows import ROWS
 from mutator.config.sources import shown
 
@@ -29,13 +29,26 @@ _OF_FEEDS = {
 def feed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of the given settings that decide how a feed is read, merged and shown, by their published names.
 
-    Values are text, or lists of texts and numbers, as JSON has them.
+    Values are text, or lists of texts and numbers, as JSON has them. After the first change of a default, the number of
+    the version of the defaults that the other settings had is beside them.
     """
-    return {
+    version = newest_defaults()
+    found = {
         name: list(value) if isinstance(value, list | tuple) else shown(value)
         for name, value in given.items()
-        if name in _OF_FEEDS or name.startswith(DEFAULT_OF_FIELD)
+        if decide_about_rows(name)
     }
+    return found if version == FIRST_DEFAULTS else {DEFAULTS: version, **found}
+
+
+def decide_about_rows(name: str) -> bool:
+    """Return whether a setting, by its published name, decides how a feed is read, merged and shown."""
+    return name in _OF_FEEDS or name.startswith(DEFAULT_OF_FIELD)
+
+
+def as_recorded(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of a run for ``parse``, which then takes the defaults of that time."""
+    return {DEFAULTS: FIRST_DEFAULTS, **settings}
 
 
 def states_deletes(settings: Iterable[str]) -> bool:

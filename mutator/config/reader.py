@@ -18,7 +18,16 @@ from typing import Any
 
 from mutator.config import conflicts
 from mutator.config.audience import Audience, preferred_names
-from mutator.config.definitions import DEFAULT_OF_FIELD, PREFIX, SETTINGS, SHORT, published
+from mutator.config.definitions import (
+    DEFAULT_OF_FIELD,
+    DEFAULTS,
+    PREFIX,
+    SETTINGS,
+    SHORT,
+    newest_defaults,
+    published,
+    value_by_default,
+)
 from mutator.config.settings import Config, OrderSpec
 from mutator.config.sources import parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
@@ -84,16 +93,20 @@ def completed(
 def parse(settings: Mapping[str, Any], where: str = "the configuration", overridden: Iterable[str] = ()) -> Config:
     """Check settings and make a ``Config`` of them.
 
-    settings: key to value as text; numbers, booleans and lists, as TOML has them, are accepted as well. overridden: the
-    keys that the command line sets, for messages; those of options begin with ``--``.
+    settings: key to value as text; numbers, booleans and lists, as TOML has them, are accepted as well. Those of an
+    earlier run come with the version of its defaults. overridden: the keys that the command line sets, for messages;
+    those of options begin with ``--``.
     Raises ConfigError with every fault found, each with key, value, expected form and the nearest known key.
     """
     overriding = {published(key): key.removeprefix(PREFIX) for key in overridden}
-    given, empty, names, warnings = _normalise(settings)
+    version = settings.get(DEFAULTS)
+    given, empty, names, warnings = _normalise({key: value for key, value in settings.items() if key != DEFAULTS})
     if _TYPE in overriding and _NUMERIC not in overriding:
         given.pop(_NUMERIC, None)  # the older form of the same setting, in the file
-    read = _Reader(given)
+    read = _Reader(given, None if version is None else int(version))
     config = _config(read)
+    if read.version is not None and read.version > newest_defaults():
+        read.faults.append(f"{DEFAULTS}: {version} is of a newer release of mutator; use that one")
     for key in (*given, *empty):
         if key not in SETTINGS and not key.startswith(DEFAULT_OF_FIELD):
             read.faults.append(
@@ -137,7 +150,7 @@ def _on_the_command_line(name: str) -> str:
 def _config(read: _Reader) -> Config:
     """Read every setting that is an attribute of a spec."""
     read.names = read("field.names", ())
-    formats = read("input.format", None)  # the default of two others
+    formats = read("input.format")  # the default of two others
     config: Config = _spec(Config, read, {"master.format": formats, "feed.format": formats})
     limits, ops = config.limits, config.rows.ops
     if config.operation.overwrites and _DELETED not in read.given:
@@ -161,8 +174,10 @@ def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:
     for one in fields(spec):
         factory: Any = one.default_factory
         if "key" in one.metadata:
-            key = one.metadata["key"]
-            values[one.name] = read(key, unset.get(key, one.default))
+            key, default = one.metadata["key"], one.default
+            if read.version is not None:
+                default = read.default(key, one.metadata["unset"])
+            values[one.name] = read.stated(key, unset.get(key, default))
         elif is_dataclass(factory):
             values[one.name] = _spec(factory, read, unset)
     return spec(**values)
@@ -170,7 +185,7 @@ def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:
 
 def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
     """Return an order with the type of its values."""
-    numeric, stated = read(_NUMERIC, None), read(_TYPE, None)
+    numeric, stated = read.stated(_NUMERIC), read.stated(_TYPE)
     if order.by_file_name:
         if stated is not None:
             field = setting("temporal.ordering.field.ordinal")
@@ -180,18 +195,29 @@ def _with_type(order: OrderSpec, read: _Reader) -> OrderSpec:
         read.faults.append(
             f"{setting(_NUMERIC)}: '{str(numeric).lower()}' contradicts {setting(f'{_TYPE} = {stated}')}; leave it out"
         )
-    return replace(order, type=stated or ("string" if numeric is False else "long"), stated=stated is not None)
+    found = stated or ("string" if numeric is False else read.default(_TYPE))
+    return replace(order, type=found, stated=stated is not None)
 
 
 class _Reader:
     """Read settings one by one, and collect the faults."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.given = given
+    def __init__(self, given: Mapping[str, Any], version: int | None) -> None:
+        """Take the settings. version: of the defaults of the others; None: the present one."""
+        self.given, self.version = given, version
         self.faults: list[str] = []
         self.names: tuple[str, ...] = ()  # of all fields
 
-    def __call__(self, key: str, default: Any) -> Any:
+    def __call__(self, key: str, unset: Any = None) -> Any:
+        """Return the value of a setting, or else its default. unset: if it has none."""
+        return self.stated(key, self.default(key, unset))
+
+    def default(self, key: str, unset: Any = None) -> Any:
+        """Return the value of a setting that is not given. unset: if it has no default."""
+        return value_by_default(key, unset, self.version)
+
+    def stated(self, key: str, default: Any = None) -> Any:
+        """Return the value of a setting that is given and can be read, or else a default."""
         if key not in self.given:
             return default
         form, value = SETTINGS[key].form, self.given[key]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mutator.config.audience import Audience
-from mutator.config.definitions import SETTINGS, value_by_default
+from mutator.config.definitions import value_by_default
 from mutator.errors.parts import plain
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import Delimiter
@@ -24,7 +24,7 @@ from mutator.rules.shown_fields import ShownFields
 
 def _setting(key: str, unset: Any = None) -> Any:
     """Declare the attribute of a setting. unset: its value if the setting has no default and is not given."""
-    return field(default=value_by_default(SETTINGS[key], unset), metadata={"key": key})
+    return field(default=value_by_default(key, unset), metadata={"key": key, "unset": unset})
 
 
 @dataclass(frozen=True)

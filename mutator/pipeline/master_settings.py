@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from mutator.config.definitions import published
+from mutator.config.definitions import DEFAULTS, SETTINGS, published
 from mutator.config.feed_settings import SHOWN_FIELDS
 from mutator.config.sources import shown
 from mutator.dataset.directory import read_manifest
@@ -11,7 +11,7 @@ from mutator.dataset.state import State
 from mutator.storage import located
 
 _NUMERIC, _NULL, _OP, _KEEP = "temporal.ordering.field.numeric", "null.order", "op.code.field.ordinal", "op.code.keep"
-_PATTERN = "sequence.pattern"
+_TYPE, _PATTERN = "temporal.ordering.field.type", "sequence.pattern"
 _DELIMITER, _ADOPT = "field.delim.regex", "master.adopt"
 
 
@@ -59,7 +59,7 @@ def recorded_with_feed(
     given = _given(settings)
     if newest is None:
         newest = known.feed_settings[-1].settings if known is not None and known.feed_settings else {}
-    kept = {name: value for name, value in newest.items() if name not in given}
+    kept = {name: value for name, value in newest.items() if name not in given and name != DEFAULTS}
     return {**recorded_in_manifest(known, {**settings, **kept}), **kept}
 
 
@@ -100,7 +100,7 @@ def _key_and_order(known: State, given: Mapping[str, str]) -> dict[str, Any]:
     if order["by"] == "file name":
         return found | ({_PATTERN: order["pattern"]} if order.get("pattern") is not None else {})
     found |= {"order_by": field(order["ordinal"]) if ordinals else [order["field"]]}
-    if order["type"] != "long":  # the default, which a feed may widen
+    if order["type"] != SETTINGS[_TYPE].default:  # which a feed may widen
         found |= {"order_type": order["type"]}
     return found | ({_NULL: order["null"]} if "null" in order else {})
 
@@ -113,4 +113,4 @@ def _op(known: State) -> dict[str, Any]:
 
 def _delimiter(known: State) -> dict[str, Any]:
     literal = known.spec.get("delimiter", {}).get("literal")
-    return {"delimiter": literal} if literal not in (None, ",") else {}
+    return {"delimiter": literal} if literal not in (None, SETTINGS[_DELIMITER].default) else {}

@@ -8,7 +8,7 @@ from typing import Any
 from mutator.config import Config
 from mutator.config.audience import PYTHON
 from mutator.config.definitions import published
-from mutator.config.feed_settings import OF_DELETES
+from mutator.config.feed_settings import OF_DELETES, as_recorded
 from mutator.config.reader import completed
 from mutator.config.sources import shown
 from mutator.dataset.versions.snapshot import Snapshot
@@ -48,7 +48,7 @@ def config_of_snapshot(snapshot: Snapshot) -> Config:
 
 def config_of_version(snapshot: Snapshot, settings: Mapping[str, Any]) -> Config:
     """Return the configuration of an earlier apply. settings: those that its version has recorded."""
-    return completed(settings, recorded_settings(snapshot, settings), CALL, source=SOURCE)
+    return completed(as_recorded(settings), recorded_settings(snapshot, settings), CALL, source=SOURCE)
 
 
 def recorded_settings(snapshot: Snapshot, settings: Mapping[str, Any]) -> dict[str, Any]:

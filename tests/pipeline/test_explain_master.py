@@ -9,6 +9,7 @@ import pytest
 
 from mutator import cli
 from mutator.dataset import manifest
+from tests.support.other_defaults import change_default
 
 SETTINGS = ["--key", "1", "--order-by", "2", "--op", "0"]
 
@@ -74,6 +75,17 @@ def test_each_run_is_read_by_its_own_settings(tmp_path, capsys):
     found = explained(capsys, tmp_path, master, "b")
 
     assert [(op, order) for op, _, order in found] == [("upsert", "1"), ("delete", "2"), ("delete", "3")]
+
+
+def test_a_run_is_explained_with_the_defaults_of_its_time(tmp_path, capsys, monkeypatch):
+    merged(tmp_path, 1, ["U,a,1,x", "U,b,1,x", "U,c,1,x"], *SETTINGS)
+    merged(tmp_path, 2, ["D,b,2,x"], *SETTINGS, master="m1")
+    change_default(monkeypatch, "deleted.op.code", "R")
+    master = merged(tmp_path, 3, ["R,a,2,x", "U,b,3,x"], *SETTINGS, master="m2")
+
+    found = [explained(capsys, tmp_path, master, key) for key in "ab"]
+
+    assert [[op for op, _, _ in one] for one in found] == [["upsert", "delete"], ["upsert", "delete", "upsert"]]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import mutator
 from mutator import cli
 from mutator.table import explain
+from tests.support.other_defaults import change_default
 from tests.support.table_base import TableBase
 
 
@@ -61,6 +62,20 @@ def test_feed_files_are_read_with_the_settings_of_their_apply(tmp_path, capsys):
     ]
     assert [one.get("deleted.op.code") for one in kept] == [None, None, ["X", "Z"], None]
     assert "max.delete.fraction" not in kept[2]
+
+
+def test_a_version_is_explained_with_the_defaults_of_its_time(tmp_path, capsys, monkeypatch):
+    table = mutator.Table.create(tmp_path / "own", key="id", order_by="at", op="op", buckets=2)
+    feeds = [feed(tmp_path, 1, "7,1,U,79", "8,1,U,79"), feed(tmp_path, 2, "7,2,D,0"), feed(tmp_path, 3, "8,2,R,0")]
+    table.apply(feeds[0])
+    table.apply(feeds[1])
+    change_default(monkeypatch, "deleted.op.code", "R")
+    table.apply(feeds[2], max_delete_fraction=1)
+    where = [word for one in feeds for word in ("--feed", one)]
+
+    found = [explained(capsys, table.path, key, *where) for key in ("7", "8")]
+
+    assert [said(one)[-1] for one in found] == [(2, "apply", ["deleted"]), (3, "apply", ["deleted"])]
 
 
 def test_versions_that_recorded_no_settings_are_read_with_those_of_the_call(tmp_path, capsys, monkeypatch):

@@ -17,6 +17,8 @@ from mutator.config.definitions.setting import Section, Setting
 
 PREFIX = "rsbm."  # of the original job
 DEFAULT_OF_FIELD = "default."  # followed by the name of a field
+DEFAULTS = "version of defaults"  # beside the settings that a run has recorded: which defaults the others had
+FIRST_DEFAULTS = 1  # where it is not recorded
 
 SECTIONS: tuple[Section, ...] = (*ROWS, *RUNS)
 SETTINGS: Mapping[str, Setting] = {setting.name: setting for section in SECTIONS for setting in section.settings}
@@ -48,6 +50,17 @@ def definition(name: str) -> Setting:
     return SETTINGS["default.FIELD" if name.startswith(DEFAULT_OF_FIELD) else published(name)]
 
 
-def value_by_default(setting: Setting, unset: Any = None) -> Any:
-    """Return the value of a setting that is not given. unset: that of a setting without a default."""
-    return unset if setting.default is None else setting.form.parse(setting.default)
+def newest_defaults() -> int:
+    """Return the number of the present version of the defaults."""
+    return 1 + max((number for one in SETTINGS.values() for number in one.earlier), default=FIRST_DEFAULTS - 1)
+
+
+def value_by_default(name: str, unset: Any = None, version: int | None = None) -> Any:
+    """Return the value of a setting that is not given.
+
+    unset: that of a setting without a default. version: of the defaults; None: the present one.
+    """
+    setting = SETTINGS[name]
+    known = sorted(number for number in setting.earlier if version is not None and version <= number)
+    default = setting.earlier[known[0]] if known else setting.default
+    return unset if default is None else setting.form.parse(default)

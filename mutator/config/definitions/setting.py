@@ -1,13 +1,19 @@
 """The definition of a setting."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from mutator.config.forms import Form
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting. default: as text, or None if it is unset by default; then `unset` says in words what applies."""
+    """A setting. default: as text, or None if it is unset by default; then `unset` says in words what applies.
+
+    earlier: the defaults that it had before, each by the last version of the defaults that has it. If you change the
+    default of a recorded setting, add the old one here, by the number that ``newest_defaults`` returns now: earlier
+    runs are explained with it.
+    """
 
     name: str
     form: Form
@@ -20,6 +26,7 @@ class Setting:
         "",
         "",
     )  # of an option with a short name: the word for its value, and its meaning in a line
+    earlier: Mapping[int, str | None] = field(default_factory=dict)
 
     @property
     def flag(self) -> str | None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from mutator import config as configuration
 from mutator.config import Config
+from mutator.config.feed_settings import as_recorded
 from mutator.config.settings import TextSpec
 from mutator.dataset.commits import Commit, FeedFile
 from mutator.dataset.state import State
@@ -128,7 +129,7 @@ def config_by(settings: Mapping[str, Any] | None) -> Config | None:
 @lru_cache(64)
 def _parsed(settings: str) -> Config | None:
     try:
-        return configuration.parse(json.loads(settings))
+        return configuration.parse(as_recorded(json.loads(settings)))
     except MutatorError:
         return None
 
