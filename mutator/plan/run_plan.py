@@ -68,7 +68,7 @@ class Plan(Reading):
     absences: Mapping[int, Any] = field(default_factory=dict)  # time of a full snapshot -> its highest order value
     expire_before: int | None = None  # commit time in ms; older tombstones are forgotten
     forget_feed_before: float | None = None  # commit time in s; feed files that were merged earlier are forgotten
-    bucket_bytes: int = 64 << 20  # of a partition's bucket
+    bucket_bytes: int  # of a partition's bucket
     delete_files: tuple[str, ...] = ()  # names of the feed files whose rows are all deletes
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -74,12 +74,12 @@ def for_tables(config: Config, snapshot: Snapshot) -> Config:
     if config.output.format not in (None, "parquet"):
         raise error("table.format", format=config.output.format)
     warned, buckets = list(config.wording.warned), snapshot.version.buckets
-    is_recorded = any(published(key) == "tombstone.retention" for key in snapshot.state.settings)
-    if config.retention.tombstones is not None and not is_recorded:
+    given = config.given.keys() - set(map(published, snapshot.state.settings))
+    if "tombstone.retention" in given and config.retention.tombstones is not None:
         warned.append(
             f"{setting('tombstone.retention')} has no effect here: only a compaction forgets deletes of a table"
         )
-    if config.effort.num_reducer not in (None, buckets):
+    if "num.reducer" in config.given and config.effort.num_reducer not in (None, buckets):
         warned.append(
             f"{setting('num.reducer')} has no effect: the table was created with {counted(buckets, 'bucket')}, and "
             f"compactions split buckets that outgrow {setting('bucket.bytes')}"

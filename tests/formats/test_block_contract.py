@@ -222,6 +222,7 @@ class Dataset:
             rejects={"master": 0, "feed": 0},
             limits=LimitSpec(),
             memory=memory,
+            bucket_bytes=64 << 20,
             unique=unique or self.buckets is not None,
             units=tuple(MergeUnit(group, groups, buckets) for group in range(groups)),
         )

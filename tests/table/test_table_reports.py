@@ -20,6 +20,7 @@ from mutator.table.table import Table
 from tests.support import local_engine
 from tests.support.html_page import check
 from tests.support.no_limits import NO_LIMITS
+from tests.support.other_defaults import change_default
 
 SETTINGS = {"key": "id", "order_by": "at", **NO_LIMITS}
 
@@ -208,6 +209,12 @@ def test_another_number_of_buckets_than_that_of_a_dataset_is_refused(tmp_path: P
     with pytest.raises(MutatorError, match="has 1 bucket, not 4, because each partition"):
         Table.create(str(tmp_path / "table"), {"partitioned.by": "name"}, dataset=dataset, buckets=4)
     assert Table.create(str(tmp_path / "table"), {}, dataset=dataset, buckets=2).describe().buckets == 2
+
+
+def test_a_default_without_effect_on_a_table_is_not_named(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_default(monkeypatch, "tombstone.retention", "90d")
+    change_default(monkeypatch, "num.reducer", "7")
+    assert table.apply(table.scan().to_arrow()).warnings == ()
 
 
 def test_settings_without_effect_on_a_table_are_named(table: Table) -> None:
