@@ -46,7 +46,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
     yield from _full_snapshot(rows.ops, operation, limits, given)
-    yield from _overwrite(operation, config.output, limits)
+    yield from _overwrite(operation, config.output, limits, given)
     yield from _suffixes(config.inputs, config.workflow)
     yield from _csv_null(rows.text, given)
     yield from _csv_escape(rows.text)
@@ -156,14 +156,14 @@ def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, giv
                 f"{setting(key)}: '{shown(given[key])}' conflicts with {setting('sync.mode = full')}, which deletes "
                 "the records that the feed lacks; leave it out"
             )
-    if limits.reject_policy != "fail":
+    if "reject.policy" in given and limits.reject_policy != "fail":
         yield (
             f"{setting('reject.policy')}: 'quarantine' conflicts with {setting('sync.mode = full')}, where a reject "
             "would be a delete"
         )
 
 
-def _overwrite(operation: OperationSpec, output: OutputSpec, limits: LimitSpec) -> Messages:
+def _overwrite(operation: OperationSpec, output: OutputSpec, limits: LimitSpec, given: Given) -> Messages:
     if not operation.overwrites:
         return
     stated = f"{setting('write.operation')}: '{operation.name}'"
@@ -172,7 +172,7 @@ def _overwrite(operation: OperationSpec, output: OutputSpec, limits: LimitSpec) 
             f"{stated} conflicts with {setting('sync.mode = full')}, which compares a snapshot with all records; "
             "keep one"
         )
-    if limits.reject_policy != "fail":
+    if "reject.policy" in given and limits.reject_policy != "fail":
         yield (
             f"{setting('reject.policy')}: '{limits.reject_policy}' conflicts with "
             f"{setting(f'write.operation = {operation.name}')}, where a reject would be a delete"
@@ -245,9 +245,9 @@ def _joint(text: TextSpec, given: Given) -> Messages:
 
 
 def _only_of_overwrites(operation: OperationSpec, limits: LimitSpec, given: Given) -> Messages:
-    if operation.replace_damaged and not operation.overwrites:
+    if "replace.damaged" in given and operation.replace_damaged and not operation.overwrites:
         yield f"{setting('replace.damaged')} is ignored: {setting('write.operation = apply')} replaces no partition"
-    if limits.allow_empty_feed and operation.name != "insert_overwrite_table":
+    if "allow.empty.feed" in given and limits.allow_empty_feed and operation.name != "insert_overwrite_table":
         yield (
             f"{setting('allow.empty.feed')} is ignored: only {setting('write.operation = insert_overwrite_table')} "
             "needs it"

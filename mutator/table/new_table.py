@@ -56,13 +56,13 @@ def _recorded(settings: Mapping[str, Any], output: OutputSpec) -> dict[str, Any]
     A list stays a list, because its elements may have commas. A schema is recorded itself instead of its path, so that
     the table does not depend on that file.
     """
-    if output.format not in (None, "parquet"):
-        raise error("table.format", format=output.format)
     kept: dict[str, Any] = {
         name: list(value) if isinstance(value, list | tuple) and name in SETTINGS else shown(value)
         for name, value in ((published(key), value) for key, value in settings.items())
         if shown(value) and name not in _OF_OVERWRITES
     }
+    if "output.format" in kept and output.format not in (None, "parquet"):
+        raise error("table.format", format=output.format)
     if _SCHEMA in kept:
         read_schema(kept[_SCHEMA])
         kept[_SCHEMA] = json.dumps(json.loads(schema_text(kept[_SCHEMA])))

@@ -71,7 +71,7 @@ def survey_of_table(key: KeySpec, snapshot: Snapshot) -> Survey:
 
 def for_tables(config: Config, snapshot: Snapshot) -> Config:
     """Return a configuration without settings that a table decides itself. Raises ConfigError for another format."""
-    if config.output.format not in (None, "parquet"):
+    if "output.format" in config.given and config.output.format not in (None, "parquet"):
         raise error("table.format", format=config.output.format)
     warned, buckets = list(config.wording.warned), snapshot.version.buckets
     given = config.given.keys() - set(map(published, snapshot.state.settings))

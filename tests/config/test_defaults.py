@@ -64,3 +64,17 @@ def test_other_defaults_of_what_no_attribute_has(monkeypatch):
 def test_defaults_of_a_newer_release_are_refused():
     with pytest.raises(ConfigError, match="version of defaults: 2 is of a newer release"):
         parse({"key": "id", "version of defaults": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "settings"),
+    [
+        ("reject.policy", "quarantine", {"sync.mode": "full"}),
+        ("reject.policy", "quarantine", {"write.operation": "insert_overwrite"}),
+        ("replace.damaged", "true", {}),
+        ("allow.empty.feed", "true", {}),
+    ],
+)
+def test_no_default_is_blamed_for_a_conflict(name, default, settings, monkeypatch):
+    change_default(monkeypatch, name, default)
+    assert parse({"key": "id", **settings}).wording.warnings == ()
