@@ -2,7 +2,7 @@
 
 parsers        the text of one setting to its value
 forms          the parser of a value, and its JSON schema
-definitions    every setting: its names, form, default and meaning
+definitions    every setting: its names, form, default and meaning, and the attribute of a spec that has its value
 settings       the values of all settings: ``Config`` and its specs, one for each question of a run
 sources        ``.properties``, TOML and ``key=value`` to flat text
 conflicts      settings that are valid alone and wrong together

@@ -9,8 +9,7 @@ later, and values that a run kept out stay out.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, FIRST_DEFAULTS, newest_defaults, published
-from mutator.config.definitions.rows import ROWS
+from mutator.config.definitions import DEFAULTS, FIRST_DEFAULTS, definition, newest_defaults, published
 from mutator.config.sources import shown
 
 SHOWN_FIELDS = "report.fields"
@@ -19,11 +18,6 @@ OF_DELETES = (
     *("op.code.field.ordinal", "deleted.op.code", "upsert.op.code", "ignore.op.code", "op.code.in.master"),
     *("delete.when", "deleted.record.file.prefix", "deleted.record.file.pattern"),
 )
-_OF_FEEDS = {
-    *(setting.name for section in ROWS for setting in section.settings),
-    "tombstone.retention",
-    SHOWN_FIELDS,
-}
 
 
 def feed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,14 +30,9 @@ def feed_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     found = {
         name: list(value) if isinstance(value, list | tuple) else shown(value)
         for name, value in given.items()
-        if decide_about_rows(name)
+        if definition(name).is_recorded
     }
     return found if version == FIRST_DEFAULTS else {DEFAULTS: version, **found}
-
-
-def decide_about_rows(name: str) -> bool:
-    """Return whether a setting, by its published name, decides how a feed is read, merged and shown."""
-    return name in _OF_FEEDS or name.startswith(DEFAULT_OF_FIELD)
 
 
 def as_recorded(settings: Mapping[str, Any]) -> Mapping[str, Any]:

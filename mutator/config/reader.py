@@ -18,16 +18,7 @@ from typing import Any
 
 from mutator.config import conflicts
 from mutator.config.audience import Audience, preferred_names
-from mutator.config.definitions import (
-    DEFAULT_OF_FIELD,
-    DEFAULTS,
-    PREFIX,
-    SETTINGS,
-    SHORT,
-    newest_defaults,
-    published,
-    value_by_default,
-)
+from mutator.config.definitions import DEFAULT_OF_FIELD, DEFAULTS, PREFIX, SETTINGS, SHORT, newest_defaults, published
 from mutator.config.settings import Config, OrderSpec
 from mutator.config.sources import parse_overrides, read_settings, shown, suggestion
 from mutator.errors import MutatorError, error
@@ -173,10 +164,10 @@ def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for one in fields(spec):
         factory: Any = one.default_factory
-        if "key" in one.metadata:
-            key, default = one.metadata["key"], one.default
+        if "setting" in one.metadata:
+            key, default = one.metadata["setting"].name, one.default
             if read.version is not None:
-                default = read.default(key, one.metadata["unset"])
+                default = read.default(key, one.metadata["otherwise"])
             values[one.name] = read.stated(key, unset.get(key, default))
         elif is_dataclass(factory):
             values[one.name] = _spec(factory, read, unset)
@@ -208,13 +199,13 @@ class _Reader:
         self.faults: list[str] = []
         self.names: tuple[str, ...] = ()  # of all fields
 
-    def __call__(self, key: str, unset: Any = None) -> Any:
-        """Return the value of a setting, or else its default. unset: if it has none."""
-        return self.stated(key, self.default(key, unset))
+    def __call__(self, key: str, otherwise: Any = None) -> Any:
+        """Return the value of a setting, or else its default. otherwise: if it has none."""
+        return self.stated(key, self.default(key, otherwise))
 
-    def default(self, key: str, unset: Any = None) -> Any:
-        """Return the value of a setting that is not given. unset: if it has no default."""
-        return value_by_default(key, unset, self.version)
+    def default(self, key: str, otherwise: Any = None) -> Any:
+        """Return the value of a setting that is not given. otherwise: if it has no default."""
+        return SETTINGS[key].by_default(otherwise, self.version)
 
     def stated(self, key: str, default: Any = None) -> Any:
         """Return the value of a setting that is given and can be read, or else a default."""

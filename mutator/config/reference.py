@@ -21,7 +21,8 @@ _INDENT = 34
 
 def markdown_reference() -> str:
     """Return all settings as the sections of a Markdown page, with links relative to docs/."""
-    return "\n\n".join(f"## {section.title}\n\n{_markdown_table(section.settings)}" for section in SECTIONS) + "\n"
+    tables = (f"## {section.title}\n\n{_markdown_table(settings)}" for section, settings in SECTIONS.items())
+    return "\n\n".join(tables) + "\n"
 
 
 def markdown_of_short_names() -> str:
@@ -57,9 +58,9 @@ def _sentence(setting: Setting) -> str:
 def text_of_settings() -> str:
     """Return all settings as text: names, defaults and meanings."""
     blocks = []
-    for section in SECTIONS:
+    for section, settings in SECTIONS.items():
         lines = [section.title]
-        for setting in section.settings:
+        for setting in settings:
             names = setting.name + (f", {setting.short}" if setting.short else "")
             wrapped = textwrap.wrap(_sentence(setting), _WIDTH - _INDENT, break_on_hyphens=False)
             first, rest = (wrapped[0], wrapped[1:]) if len(names) < _INDENT - 2 else ("", wrapped)

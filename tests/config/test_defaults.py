@@ -7,18 +7,19 @@ import pytest
 
 from mutator.config import parse
 from mutator.config.definitions import SETTINGS, newest_defaults
-from mutator.config.feed_settings import as_recorded, decide_about_rows, feed_settings
+from mutator.config.feed_settings import as_recorded, feed_settings
 from mutator.errors import ConfigError
 from tests.support.other_defaults import change_default
 
-# Version of the defaults -> those that changed with it, of the settings that decide about rows.
+# Version of the defaults -> those that changed with it, of the settings that runs record.
 KNOWN = json.loads(Path(__file__).with_name("defaults.json").read_text())
 
 
 def test_no_default_of_an_earlier_run_is_lost():
     assert [int(version) for version in KNOWN] == list(range(1, newest_defaults() + 1))
-    for name in filter(decide_about_rows, SETTINGS):
-        setting = SETTINGS[name]
+    for name, setting in SETTINGS.items():
+        if not setting.is_recorded:
+            continue
         found = [setting.earlier.get(version, setting.default) for version in sorted(setting.earlier)]
         recorded = [KNOWN[version][name] for version in KNOWN if name in KNOWN[version]]
         assert [*found, setting.default] == recorded, (

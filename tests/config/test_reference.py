@@ -20,12 +20,12 @@ NOT_ATTRIBUTES = {"temporal.ordering.field.type", "temporal.ordering.field.numer
 def _settings(spec: Field[Any]) -> list[Field[Any]]:
     """Return the attributes that are settings, of a spec and the specs within."""
     within = fields(spec.default_factory) if is_dataclass(spec.default_factory) else ()
-    return [spec] if "key" in spec.metadata else [found for one in within for found in _settings(one)]
+    return [spec] if "setting" in spec.metadata else [found for one in within for found in _settings(one)]
 
 
 def test_each_setting_has_one_definition_and_one_attribute():
-    names = [setting.name for section in SECTIONS for setting in section.settings]
-    attributes = [one.metadata["key"] for spec in fields(Config) for one in _settings(spec)]
+    names = [setting.name for settings in SECTIONS.values() for setting in settings]
+    attributes = [one.metadata["setting"].name for spec in fields(Config) for one in _settings(spec)]
     assert len(names) == len(set(names)) == len(SETTINGS)
     assert len(attributes) == len(set(attributes))
     assert set(attributes) == set(names) - NOT_ATTRIBUTES

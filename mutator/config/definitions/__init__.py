@@ -1,36 +1,48 @@
-"""Every setting, defined once: help, reference, schema, parser and messages are made from these tables.
+"""Every setting, defined once, with the attribute that has its value: help, reference, schema, parser and messages are
+made from these definitions.
 
-setting  the definition of one
-rows     settings of rows, fields and files
-runs     settings of runs: limits, the workflow, speed
+setting  the definition of one, and the sections of the reference
+rows     how a row is read
+files    the files that a run reads and writes
+runs     limits, the workflow, speed
+
+To add a setting, define it as an attribute of the spec in which it is asked for.
 
 >>> definition("order_by").name, definition("--order-by").name, definition("rsbm.sync.mode").default
 ('temporal.ordering.field.ordinal', 'temporal.ordering.field.ordinal', 'partial')
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-from mutator.config.definitions.rows import ROWS
-from mutator.config.definitions.runs import RUNS
-from mutator.config.definitions.setting import Section, Setting
+from mutator.config.definitions.files import InputSpec, OutputSpec
+from mutator.config.definitions.rows import KeySpec, OpSpec, OrderSpec, TextSpec
+from mutator.config.definitions.runs import SHOWN, EffortSpec, LimitSpec, OperationSpec, RetentionSpec, WorkflowSpec
+from mutator.config.definitions.setting import REFERENCE, Section, Setting, settings_of
 
 PREFIX = "rsbm."  # of the original job
 DEFAULT_OF_FIELD = "default."  # followed by the name of a field
 DEFAULTS = "version of defaults"  # beside the settings that a run has recorded: which defaults the others had
 FIRST_DEFAULTS = 1  # where it is not recorded
 
-SECTIONS: tuple[Section, ...] = (*ROWS, *RUNS)
-SETTINGS: Mapping[str, Setting] = {setting.name: setting for section in SECTIONS for setting in section.settings}
+# In the order in which the settings of a section are shown.
+_SPECS = (
+    *(KeySpec, OrderSpec, OpSpec, InputSpec, OperationSpec, LimitSpec, RetentionSpec),
+    *(TextSpec, WorkflowSpec, OutputSpec, EffortSpec),
+)
+_ALL = (*(setting for spec in _SPECS for setting in settings_of(spec)), SHOWN)
+SECTIONS: Mapping[Section, tuple[Setting, ...]] = {
+    section: tuple(setting for setting in _ALL if setting.section is section) for section in REFERENCE
+}
+SETTINGS: Mapping[str, Setting] = {setting.name: setting for settings in SECTIONS.values() for setting in settings}
 SHORT: Mapping[str, Setting] = {setting.short: setting for setting in SETTINGS.values() if setting.short is not None}
 _OTHER_NAMES = {
     name: setting.name
     for setting in SETTINGS.values()
     for name in (
-        setting.name.replace(".", "_"),
+        setting.name.replace(".", "_"),  # of an argument in Python
         setting.short,
         setting.flag,
-    )  # the first is that of an argument in Python
+    )
     if name is not None
 }
 
@@ -53,14 +65,3 @@ def definition(name: str) -> Setting:
 def newest_defaults() -> int:
     """Return the number of the present version of the defaults."""
     return 1 + max((number for one in SETTINGS.values() for number in one.earlier), default=FIRST_DEFAULTS - 1)
-
-
-def value_by_default(name: str, unset: Any = None, version: int | None = None) -> Any:
-    """Return the value of a setting that is not given.
-
-    unset: that of a setting without a default. version: of the defaults; None: the present one.
-    """
-    setting = SETTINGS[name]
-    known = sorted(number for number in setting.earlier if version is not None and version <= number)
-    default = setting.earlier[known[0]] if known else setting.default
-    return unset if default is None else setting.form.parse(default)

@@ -1,328 +1,325 @@
-"""The settings of rows, fields and files."""
+"""How a row is read: its key, its order, what it does, and how it is written.
+
+A field is an ordinal, which counts from 0 in the feed's layout, or a name where files have names.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from mutator.config import forms
-from mutator.config.definitions.setting import Section, Setting
+from mutator.config.definitions.setting import DELETES, FIELDS, FORMATS, PARTITIONS, RECORDS, Setting, defined
 from mutator.config.forms import one_of
+from mutator.rules import file_names
+from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.file_sequences import SequencePattern
+from mutator.rules.partition_fields import PartitionField
 
-ROWS = (
-    Section(
-        "Records and their order",
-        (
-            Setting(
-                "id.field.ordinals",
-                forms.FIELDS,
-                None,
-                "the fields of the record ID: ordinals (`0`, `0,2`) or names (`id`, `order_id,line`)",
-                short="key",
-                help=("FIELDS", "fields of the record ID: id, or order_id,line, or ordinals from 0"),
-            ),
-            Setting(
-                "temporal.ordering.field.ordinal",
-                forms.FIELD,
-                None,
-                "the field of the order value; without it, order comes from file names: the digits after the last "
-                "`_`, as in `ups_prod_1427761080.txt.gz`",
-                short="order_by",
-                help=("FIELD", "field whose highest value wins; without it, the digits in file names"),
-            ),
-            Setting(
-                "temporal.ordering.field.type",
-                one_of("long", "decimal", "timestamp", "string"),
-                "long",
-                "the type of order values in text: `long` (64-bit), `decimal`, `timestamp` (ISO 8601; UTC if no zone "
-                "is given) or `string` (byte order); leave it out where the field is typed",
-                short="order_type",
-                help=("TYPE", "type of order values in text: long, decimal, timestamp or string"),
-            ),
-            Setting(
-                "temporal.ordering.field.numeric",
-                forms.FLAG,
-                "true",
-                "the older way to set `long` (true) or `string` (false)",
-            ),
-            Setting(
-                "sequence.pattern",
-                forms.SEQUENCES,
-                None,
-                "where the sequence is in the [names of feed files](formats.md#sequences-in-file-names): `date`, "
-                "`dms`, `connect-offset`, `last` (the digits after the last `_`, whatever else the names contain), or "
-                "a regular expression with the groups `year`, `month`, `day`, `hour`, `minute`, `second`, `fraction` "
-                "or `number`",
-                unset="`last`, but names that contradict it stop the run",
-            ),
-            Setting(
-                "null.order",
-                one_of("reject", "lowest"),
-                "reject",
-                "`lowest`: NULL as an order value counts as the oldest value of its type",
-            ),
-            Setting(
-                "order.max",
-                forms.TEXT,
-                None,
-                "stop a run whose feed has an order value above this one, such as `2030-01-01`; without it, order "
-                "values more than a day in the future are a warning",
-            ),
-            Setting(
-                "order.check",
-                forms.FLAG,
-                "true",
-                "`false`: accept order values that [look like times in several units](mistakes.md), such as seconds "
-                "and milliseconds since 1970, or whose order as text is wrong, such as `27-NOV-26` and `01-DEC-26`",
-            ),
-        ),
-    ),
-    Section(
-        "Deletes and replacements",
-        (
-            Setting(
-                "op.code.field.ordinal",
-                forms.FIELD,
-                None,
-                "the field with the op code of a mutation; it is removed from the rows that are written",
-                short="op",
-                help=("FIELD", "field with the op codes of mutations"),
-            ),
-            Setting(
-                "deleted.op.code",
-                forms.CODES,
-                "D",
-                "one or several op codes of deletes: `D`, or `D,R`; other codes that look like deletes (`d`, "
-                "`DELETE`) stop the run, as does an op code field with more than 24 other codes",
-                short="delete_codes",
-                help=("CODES", "op codes of deletes"),
-            ),
-            Setting(
-                "delete.when",
-                one_of("code", "not null"),
-                "code",
-                "rows that are deletes, by `op.code.field.ordinal`: with a delete `code`, or with any value (`not "
-                "null`), such as a time in `deleted_at`. Words such as `NULL` count as NULL, and so do `1970-01-01`, "
-                "`1900-01-01` and years 0, 1 and 9999",
-            ),
-            Setting(
-                "upsert.op.code",
-                forms.CODES,
-                None,
-                "the op codes of upserts, by default the usual ones; [other codes](mistakes.md) stop the run. If it "
-                'is set, rows with other codes are rejects; `""` is the empty code',
-            ),
-            Setting(
-                "ignore.op.code",
-                forms.CODES,
-                None,
-                "the op codes of rows that are not mutations, such as [the images before updates](mistakes.md) "
-                "(`update_preimage`); they are counted as ignored",
-                unset="none",
-            ),
-            Setting(
-                "op.code.keep",
-                forms.FLAG,
-                "false",
-                "write the op code column",
-            ),
-            Setting(
-                "op.code.in.master",
-                forms.FLAG,
-                None,
-                "whether master rows have the op code column",
-                unset="by width",
-            ),
-            Setting(
-                "deleted.record.file.prefix",
-                forms.TEXT,
-                None,
-                "feed files whose names start with this contain deletes, as [whole rows or IDs "
-                "alone](formats.md#delete-files); ignored, with a warning, if an op code is configured. Other "
-                "files that are [named like deletes](mistakes.md) stop the run",
-            ),
-            Setting(
-                "deleted.record.file.pattern",
-                forms.PATTERN,
-                None,
-                "feed files whose names match this regular expression, such as `_del_|deletes`, contain deletes; "
-                "`none`: do not look for deletes by name",
-            ),
-            Setting(
-                "write.operation",
-                one_of("apply", "insert_overwrite", "insert_overwrite_table"),
-                "apply",
-                "`insert_overwrite`: replace the partitions of the feed's winners; "
-                "`insert_overwrite_table`: replace everything ([insert overwrite](insert_overwrite.md))",
-            ),
-            Setting(
-                "sync.mode",
-                one_of("partial", "full"),
-                "partial",
-                "`full`: the feed is one complete snapshot, and records that it lacks are deleted",
-            ),
-            Setting(
-                "allow.older.snapshot",
-                forms.FLAG,
-                "false",
-                "accept a full snapshot that is older than the last one",
-            ),
-        ),
-    ),
-    Section(
-        "Rows and fields",
-        (
-            Setting(
-                "field.delim.regex",
-                forms.DELIMITER,
-                ",",
-                "a single character is a literal; anything longer is a Java regex",
-                short="delimiter",
-                help=("TEXT", "delimiter of fields: a character or a Java regex"),
-            ),
-            Setting(
-                "field.delim",
-                forms.JOINT,
-                ",",
-                "the delimiter to write between the fields of a row without its op code, if `field.delim.regex` "
-                "is a regex",
-            ),
-            Setting(
-                "field.count",
-                forms.COUNT,
-                "auto",
-                "number of fields in a feed row: a number, `any`, or `auto`, which uses the number in the "
-                "manifest, or else that of the first row",
-            ),
-            Setting(
-                "field.names",
-                forms.TEXTS,
-                None,
-                "names of all fields of a feed row, in order, which can be used in place of ordinals; `.csv` "
-                "files are then [CSV](formats.md#which-format)",
-            ),
-            Setting(
-                "header.lines",
-                forms.HEADER,
-                "0",
-                "number of header lines at the start of each input file (`true`: 1, `false`: 0); in CSV and "
-                "escaped text, `1` is a header with names; headers of delimited text are skipped and "
-                "[compared](formats.md#headers-of-delimited-text)",
-                short="header",
-                help=("LINES", "number of header lines of each file; true is 1"),
-            ),
-            Setting(
-                "header.check",
-                forms.FLAG,
-                "true",
-                "`false`: compare no header line with names, record none in the manifest, and trust "
-                "`header.lines` even if a first row [looks like a header](mistakes.md), or a header line like a "
-                "record",
-            ),
-            Setting(
-                "default.FIELD",
-                forms.TEXT,
-                None,
-                "value of this field in rows that lack it",
-                unset="NULL",
-            ),
-            Setting(
-                "removed.fields",
-                forms.TEXTS,
-                None,
-                "fields of the master that the result may lose, because the newest feed file lacks them; a CSV "
-                "file that lacks others [stops the run](formats.md#when-schemas-differ)",
-            ),
-        ),
-    ),
-    Section(
-        "Formats",
-        (
-            Setting(
-                "input.format",
-                forms.FORMAT,
-                "auto",
-                "[format](formats.md) of the master and the feed: `text`, `csv`, `escaped`, `avro`, `parquet`, `orc`",
-            ),
-            Setting(
-                "master.format",
-                forms.FORMAT,
-                None,
-                "the same, for the master alone",
-                unset="`input.format`",
-            ),
-            Setting(
-                "feed.format",
-                forms.FORMAT,
-                None,
-                "the same, for the feed alone",
-                unset="`input.format`",
-            ),
-            Setting(
-                "output.format",
-                forms.FORMAT,
-                None,
-                "the same, for the result",
-                unset="the master's",
-            ),
-            Setting(
-                "output.codec",
-                one_of("none", "snappy", "zstd", "gzip", "lz4"),
-                None,
-                "`none`, `snappy`, `zstd`, `gzip`, `lz4`",
-                unset="by format",
-            ),
-            Setting(
-                "output.schema",
-                forms.TEXT,
-                None,
-                "an Avro schema for the result: its path, or the JSON itself",
-                unset="the newest feed file's",
-            ),
-            Setting(
-                "nanos",
-                one_of("reject", "keep"),
-                None,
-                "`reject`: write timestamps in microseconds, and reject a row with a finer one; `keep`: write them "
-                "in their unit in the feed, such as nanoseconds or milliseconds",
-                unset="`reject` in a versioned table, else `keep`",
-            ),
-            Setting(
-                "csv.null",
-                forms.NULL,
-                "",
-                "the unquoted text that means NULL in CSV",
-            ),
-            Setting(
-                "csv.escape",
-                forms.ESCAPE,
-                '"',
-                'the character before a quote within quotes, and before itself there, when CSV is read: `"` for '
-                "doubled quotes, or `\\` (or `backslash`), as [Spark writes it](formats.md#csv-of-spark)",
-            ),
-        ),
-    ),
-    Section(
-        "Partitions",
-        (
-            Setting(
-                "partitioned.by",
-                forms.PARTITION_FIELDS,
-                None,
-                "the partition fields of the master, `store_id,day=date(ts)` ([partitioned masters](partitions.md))",
-                option="--partitioned-by",
-            ),
-            Setting(
-                "key.scope",
-                one_of("table", "partition"),
-                None,
-                "where an ID is unique: in the whole `table`, so that its record may move to another partition, "
-                "or only within each `partition`",
-                unset="the master's, else `table`",
-            ),
-            Setting(
-                "partition.columns",
-                one_of("path", "file"),
-                None,
-                "where Parquet, ORC and Avro have a partition field: in the `path` alone, as Hive does, or in the "
-                "`file`, too ([partitioned masters](partitions.md#fields-in-the-path))",
-                unset="the master's, else `path`",
-            ),
-        ),
-    ),
-)
+
+@dataclass(frozen=True)
+class KeySpec:
+    """The fields of the record ID, and where it is unique. A field is an ordinal, or a name where files have names."""
+
+    ids: tuple[Any, ...] = defined(
+        RECORDS,
+        "id.field.ordinals",
+        forms.FIELDS,
+        None,
+        "the fields of the record ID: ordinals (`0`, `0,2`) or names (`id`, `order_id,line`)",
+        otherwise=(),
+        short="key",
+        help=("FIELDS", "fields of the record ID: id, or order_id,line, or ordinals from 0"),
+    )
+    partitions: tuple[PartitionField, ...] = defined(
+        PARTITIONS,
+        "partitioned.by",
+        forms.PARTITION_FIELDS,
+        None,
+        "the partition fields of the master, `store_id,day=date(ts)` ([partitioned masters](partitions.md))",
+        otherwise=(),
+        option="--partitioned-by",
+    )
+    scope: str | None = defined(
+        PARTITIONS,
+        "key.scope",
+        one_of("table", "partition"),
+        None,
+        "where an ID is unique: in the whole `table`, so that its record may move to another partition, "
+        "or only within each `partition`",
+        unset="the master's, else `table`",
+    )
+
+
+@dataclass(frozen=True)
+class OrderSpec:
+    """What orders the mutations of a record: a field, or the sequences in file names."""
+
+    field: Any = defined(
+        RECORDS,
+        "temporal.ordering.field.ordinal",
+        forms.FIELD,
+        None,
+        "the field of the order value; without it, order comes from file names: the digits after the last "
+        "`_`, as in `ups_prod_1427761080.txt.gz`",
+        short="order_by",
+        help=("FIELD", "field whose highest value wins; without it, the digits in file names"),
+    )
+    of_text: ClassVar[Setting] = Setting(
+        RECORDS,
+        "temporal.ordering.field.type",
+        one_of("long", "decimal", "timestamp", "string"),
+        "long",
+        "the type of order values in text: `long` (64-bit), `decimal`, `timestamp` (ISO 8601; UTC if no zone "
+        "is given) or `string` (byte order); leave it out where the field is typed",
+        short="order_type",
+        help=("TYPE", "type of order values in text: long, decimal, timestamp or string"),
+    )
+    numeric: ClassVar[Setting] = Setting(
+        RECORDS,
+        "temporal.ordering.field.numeric",
+        forms.FLAG,
+        "true",
+        "the older way to set `long` (true) or `string` (false)",
+    )
+    type: str = "sequence"  # long | decimal | timestamp | string, or sequence
+    stated: bool = False  # the type is configured, not a default
+    pattern: SequencePattern | None = defined(
+        RECORDS,
+        "sequence.pattern",
+        forms.SEQUENCES,
+        None,
+        "where the sequence is in the [names of feed files](formats.md#sequences-in-file-names): `date`, "
+        "`dms`, `connect-offset`, `last` (the digits after the last `_`, whatever else the names contain), or "
+        "a regular expression with the groups `year`, `month`, `day`, `hour`, `minute`, `second`, `fraction` "
+        "or `number`",
+        unset="`last`, but names that contradict it stop the run",
+    )
+    null: str = defined(
+        RECORDS,
+        "null.order",
+        one_of("reject", "lowest"),
+        "reject",
+        "`lowest`: NULL as an order value counts as the oldest value of its type",
+    )
+    maximum: str | None = defined(
+        RECORDS,
+        "order.max",
+        forms.TEXT,
+        None,
+        "stop a run whose feed has an order value above this one, such as `2030-01-01`; without it, order "
+        "values more than a day in the future are a warning",
+    )
+    check: bool = defined(
+        RECORDS,
+        "order.check",
+        forms.FLAG,
+        "true",
+        "`false`: accept order values that [look like times in several units](mistakes.md), such as seconds "
+        "and milliseconds since 1970, or whose order as text is wrong, such as `27-NOV-26` and `01-DEC-26`",
+    )
+
+    @property
+    def by_file_name(self) -> bool:
+        """Return whether the order value of a mutation is the sequence of its file."""
+        return self.field is None
+
+    @property
+    def sequence_of(self) -> Callable[[str], int | None]:
+        """The function that returns the sequence of a file's name, or None without one."""
+        return file_names.sequence if self.pattern is None else self.pattern.sequence
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """What the mutation of a row is: an upsert or a delete, by its op code or the name of its file."""
+
+    field: Any = defined(
+        DELETES,
+        "op.code.field.ordinal",
+        forms.FIELD,
+        None,
+        "the field with the op code of a mutation; it is removed from the rows that are written",
+        short="op",
+        help=("FIELD", "field with the op codes of mutations"),
+    )
+    deletes: frozenset[bytes] = defined(
+        DELETES,
+        "deleted.op.code",
+        forms.CODES,
+        "D",
+        "one or several op codes of deletes: `D`, or `D,R`; other codes that look like deletes (`d`, "
+        "`DELETE`) stop the run, as does an op code field with more than 24 other codes",
+        short="delete_codes",
+        help=("CODES", "op codes of deletes"),
+    )
+    delete_when: str = defined(
+        DELETES,
+        "delete.when",
+        one_of("code", "not null"),
+        "code",
+        "rows that are deletes, by `op.code.field.ordinal`: with a delete `code`, or with any value (`not "
+        "null`), such as a time in `deleted_at`. Words such as `NULL` count as NULL, and so do `1970-01-01`, "
+        "`1900-01-01` and years 0, 1 and 9999",
+    )
+    # None: every code that is not a delete code.
+    upserts: frozenset[bytes] | None = defined(
+        DELETES,
+        "upsert.op.code",
+        forms.CODES,
+        None,
+        "the op codes of upserts, by default the usual ones; [other codes](mistakes.md) stop the run. If it "
+        'is set, rows with other codes are rejects; `""` is the empty code',
+    )
+    ignored: frozenset[bytes] = defined(
+        DELETES,
+        "ignore.op.code",
+        forms.CODES,
+        None,
+        "the op codes of rows that are not mutations, such as [the images before updates](mistakes.md) "
+        "(`update_preimage`); they are counted as ignored",
+        otherwise=frozenset(),
+        unset="none",
+    )
+    keep: bool = defined(
+        DELETES,
+        "op.code.keep",
+        forms.FLAG,
+        "false",
+        "write the op code column",
+    )
+    in_master: bool | None = defined(
+        DELETES,
+        "op.code.in.master",
+        forms.FLAG,
+        None,
+        "whether master rows have the op code column",
+        unset="by width",
+    )
+    delete_prefix: str | None = defined(
+        DELETES,
+        "deleted.record.file.prefix",
+        forms.TEXT,
+        None,
+        "feed files whose names start with this contain deletes, as [whole rows or IDs "
+        "alone](formats.md#delete-files); ignored, with a warning, if an op code is configured. Other "
+        "files that are [named like deletes](mistakes.md) stop the run",
+    )
+    delete_pattern: re.Pattern[str] | None = defined(
+        DELETES,
+        "deleted.record.file.pattern",
+        forms.PATTERN,
+        None,
+        "feed files whose names match this regular expression, such as `_del_|deletes`, contain deletes; "
+        "`none`: do not look for deletes by name",
+    )
+    recorded: bool = False  # the user did not give the field: the master or the table has recorded it
+    # All settings are of a .properties file or overrides, under their published names: rows of unknown op codes are
+    # then upserts, as the original job has it.
+    as_published: bool = False
+
+    @property
+    def marks_deletes(self) -> bool:
+        """Return whether a delete is a row with any value in the op code field."""
+        return self.delete_when == "not null"
+
+    @property
+    def has_delete_files(self) -> bool:
+        """Return whether names of feed files may say that their rows are deletes."""
+        return self.field is None and (self.delete_prefix is not None or self.delete_pattern is not None)
+
+
+@dataclass(frozen=True)
+class TextSpec:
+    """How the fields and headers of text are written."""
+
+    delimiter: Delimiter = defined(
+        FIELDS,
+        "field.delim.regex",
+        forms.DELIMITER,
+        ",",
+        "a single character is a literal; anything longer is a Java regex",
+        short="delimiter",
+        help=("TEXT", "delimiter of fields: a character or a Java regex"),
+    )
+    joint: bytes = defined(
+        FIELDS,
+        "field.delim",
+        forms.JOINT,
+        ",",
+        "the delimiter to write between the fields of a row without its op code, if `field.delim.regex` is a regex",
+    )
+    count: int | str = defined(
+        FIELDS,
+        "field.count",
+        forms.COUNT,
+        "auto",
+        "number of fields in a feed row: a number, `any`, or `auto`, which uses the number in the "
+        "manifest, or else that of the first row",
+    )
+    names: tuple[str, ...] = defined(
+        FIELDS,
+        "field.names",
+        forms.TEXTS,
+        None,
+        "names of all fields of a feed row, in order, which can be used in place of ordinals; `.csv` "
+        "files are then [CSV](formats.md#which-format)",
+        otherwise=(),
+    )
+    header_lines: int = defined(
+        FIELDS,
+        "header.lines",
+        forms.HEADER,
+        "0",
+        "number of header lines at the start of each input file (`true`: 1, `false`: 0); in CSV and "
+        "escaped text, `1` is a header with names; headers of delimited text are skipped and "
+        "[compared](formats.md#headers-of-delimited-text)",
+        short="header",
+        help=("LINES", "number of header lines of each file; true is 1"),
+    )
+    # Compare header lines with names; a first row that has the names of all fields is a header.
+    header_check: bool = defined(
+        FIELDS,
+        "header.check",
+        forms.FLAG,
+        "true",
+        "`false`: compare no header line with names, record none in the manifest, and trust "
+        "`header.lines` even if a first row [looks like a header](mistakes.md), or a header line like a "
+        "record",
+    )
+    csv_null: bytes = defined(
+        FORMATS,
+        "csv.null",
+        forms.NULL,
+        "",
+        "the unquoted text that means NULL in CSV",
+    )
+    # Empty: quotes are doubled.
+    csv_escape: bytes = defined(
+        FORMATS,
+        "csv.escape",
+        forms.ESCAPE,
+        '"',
+        'the character before a quote within quotes, and before itself there, when CSV is read: `"` for '
+        "doubled quotes, or `\\` (or `backslash`), as [Spark writes it](formats.md#csv-of-spark)",
+    )
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """How a row is read: where its key, order value and op code are, and how it is written."""
+
+    key: KeySpec = field(default_factory=KeySpec)
+    order: OrderSpec = field(default_factory=OrderSpec)
+    ops: OpSpec = field(default_factory=OpSpec)
+    text: TextSpec = field(default_factory=TextSpec)
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The fields of the ID, of the order value and of the op code, as far as they are set."""
+        return (*self.key.ids, *(one for one in (self.order.field, self.ops.field) if one is not None))
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Those of the fields that are given by name."""
+        return tuple(one for one in self.fields if isinstance(one, str))
