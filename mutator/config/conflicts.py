@@ -28,6 +28,7 @@ from mutator.config.settings import (
 from mutator.config.sources import shown
 from mutator.errors.display import counted
 from mutator.errors.parts import OTHER_CURE, setting
+from mutator.rules.envelopes import ENVELOPES
 
 Given = Mapping[str, Any]  # key to value, without the prefix
 Messages = Iterator[str]
@@ -42,7 +43,7 @@ def faults(config: Config, given: Given) -> Messages:
     yield from _op_field(rows)
     yield from _field_count(rows)
     yield from _op_codes(rows.ops, given)
-    yield from _delete_marks(rows.ops, given)
+    yield from _decided(rows.ops, given)
     yield from _partition_columns(config.output)
     yield from _order_max(rows.order, given)
     yield from _full_snapshot(rows.ops, operation, limits, given)
@@ -133,13 +134,12 @@ def _order_max(order: OrderSpec, given: Given) -> Messages:
         )
 
 
-def _delete_marks(ops: OpSpec, given: Given) -> Messages:
-    for key in ("deleted.op.code", "upsert.op.code", "ignore.op.code") if ops.marks_deletes else ():
+def _decided(ops: OpSpec, given: Given) -> Messages:
+    kind = ENVELOPES[ops.envelope]
+    for key in dict.fromkeys((*kind.decides, "upsert.op.code", "ignore.op.code")) if kind.decides else ():
         if key in given:
-            yield (
-                f"{setting(key)}: '{shown(given[key])}' conflicts with {setting('delete.when = not null')}, where any "
-                "value marks a delete"
-            )
+            chosen = setting(f"{kind.setting} = {ops.envelope}")
+            yield f"{setting(key)}: '{shown(given[key])}' conflicts with {chosen}, where {kind.why}"
 
 
 def _full_snapshot(ops: OpSpec, operation: OperationSpec, limits: LimitSpec, given: Given) -> Messages:

@@ -340,7 +340,7 @@ def one_of(*values: str) -> Callable[[str], str]:
 
     def choose(text: str) -> str:
         if text.strip() not in values:
-            raise ValueError(f"must be {' or '.join((', '.join(values[:-1]), values[-1]))}")
+            raise ValueError(f"must be {' or '.join(filter(None, (', '.join(values[:-1]), values[-1])))}")
         return text.strip()
 
     return choose

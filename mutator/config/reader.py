@@ -24,7 +24,7 @@ from mutator.config.sources import parse_overrides, read_settings, shown, sugges
 from mutator.errors import MutatorError, error
 from mutator.errors.display import one_line
 from mutator.errors.parts import plain, setting
-from mutator.rules.op_codes import PRESENT
+from mutator.rules.envelopes import ENVELOPES
 
 # Settings of the platform that ran the original job: its files have them, and mutator ignores them.
 _FOREIGN = re.compile(r"(mapreduce|mapred|hadoop|yarn|dfs|fs|io|debug|conf)\.")
@@ -94,7 +94,7 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     given, empty, names, warnings = _normalise({key: value for key, value in settings.items() if key != DEFAULTS})
     if _TYPE in overriding and _NUMERIC not in overriding:
         given.pop(_NUMERIC, None)  # the older form of the same setting, in the file
-    read = _Reader(given, None if version is None else int(version))
+    read = _Reader({**_decided(given), **given}, None if version is None else int(version))
     config = _config(read)
     if read.version is not None and read.version > newest_defaults():
         read.faults.append(f"{DEFAULTS}: {version} is of a newer release of mutator; use that one")
@@ -114,6 +114,12 @@ def parse(settings: Mapping[str, Any], where: str = "the configuration", overrid
     in_messages = preferred_names(names_given, given.keys() - names_given.keys())
     config = replace(config, wording=replace(config.wording, warned=(*warnings, *found)), given=given)
     return config.read_by(Audience(in_messages))
+
+
+def _decided(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings that the envelope of the feed decides."""
+    chosen = (one for name, one in ENVELOPES.items() if shown(given.get(one.setting, "")).strip() == name)
+    return {key: value for one in chosen for key, value in one.decides.items()}
 
 
 def _is_published(key: str) -> bool:
@@ -143,20 +149,17 @@ def _config(read: _Reader) -> Config:
     read.names = read("field.names", ())
     formats = read("input.format")  # the default of two others
     config: Config = _spec(Config, read, {"master.format": formats, "feed.format": formats})
-    limits, ops = config.limits, config.rows.ops
+    limits = config.limits
     if config.operation.overwrites and _DELETED not in read.given:
         limits = replace(limits, max_delete_fraction=1.0)  # an overwrite deletes whatever its feed lacks
     if _DELETED in read.given and _ABSENT not in read.given:
         limits = replace(limits, max_absence_fraction=limits.max_delete_fraction)
-    if ops.marks_deletes:
-        ops = replace(ops, deletes=frozenset((PRESENT,)))
     defaults = {
         key.removeprefix(DEFAULT_OF_FIELD): shown(value)
         for key, value in read.given.items()
         if key.startswith(DEFAULT_OF_FIELD)
     }
-    rows, output = replace(config.rows, ops=ops), replace(config.output, defaults=defaults)
-    return replace(config, rows=rows, output=output, limits=limits)
+    return replace(config, output=replace(config.output, defaults=defaults), limits=limits)
 
 
 def _spec(spec: Any, read: _Reader, unset: Mapping[str, Any]) -> Any:

@@ -1,11 +1,16 @@
 """What every reader and writer of rows shares: the content of a file, rejects, and the exceptions for bad content."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 from mutator.errors import MutatorError, error
 from mutator.errors.parts import quoted_value, setting
+
+if TYPE_CHECKING:
+    from mutator.rules.envelope import Envelope
 
 _SPLIT = f"split the file before that row; or, if it is a record, set {setting('header.check=false')}"
 
@@ -45,6 +50,13 @@ Renames = tuple[tuple[tuple[str, ...], str], ...]
 PathValues = tuple[tuple[str, str | None], ...]
 
 
+class Wrapped(NamedTuple):
+    """Why the rows of a file are not rows of records yet."""
+
+    envelope: Envelope  # makes them so
+    schema: Any  # pa.Schema of the file itself
+
+
 @dataclass(frozen=True)
 class Window:
     """The part of a file to read, the rows that begin in [start, end), and what its bytes do not say of them."""
@@ -57,6 +69,7 @@ class Window:
     renamed: Renames = ()
     header: bytes = b""  # equal lines are headers as well, as in a file that was made of others
     in_path: PathValues = ()
+    wrapped: Wrapped | None = None
 
 
 class Content(Protocol):

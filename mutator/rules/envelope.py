@@ -2,8 +2,13 @@
 
 An envelope comes between a file format and the layouts of rows. Whoever wants to know what a row does asks it.
 
-    unwrap      a batch of a file with a schema -> rows of records: none, one or two for each row of the file
-    operation   the value of one field of such a row -> what the row does
+    record_schema  the schema of a file -> that of the rows of records in it
+    file_fields    fields of such rows -> the fields of the file that they are made of
+    unwrap         a batch of a file -> rows of records: none, one or two for each row of the file
+    operation      the value of one field of such a row -> what the row does
+
+The first three are for envelopes whose rows are not rows of records yet (``unwraps``). They are called where a file is
+read, whatever its format and the block type of its rows: what they return is all that is known of the file elsewhere.
 
 A row is an upsert or a delete of one record, a truncate (a delete of every record that is older), no mutation, or a
 reject. ``FileOperation`` is the envelope of files whose rows all do the same, and ``OpCodeField`` that of rows with an
@@ -21,7 +26,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -99,11 +104,12 @@ class Unwrapped(NamedTuple):
 class Envelope(ABC):
     """What the rows of a file say."""
 
+    unwraps: ClassVar[bool] = False  # the rows of a file are not rows of records yet
     field: Any = None  # name or ordinal of the field that says the operation; None: the file says it
 
     @property
     def fields(self) -> tuple[Any, ...]:
-        """The fields of a file that are read beside those of its records."""
+        """The fields of the rows of records that are read beside those of the result."""
         return () if self.field is None else (self.field,)
 
     @property
@@ -119,8 +125,16 @@ class Envelope(ABC):
     def operation(self, value: bytes) -> Operation:
         """Return what a row does. value: of the field; without a field, it means nothing."""
 
+    def record_schema(self, schema: Any) -> Any:
+        """Return the pa.Schema of the rows of records in a file of a pa.Schema. Raises ValueError if it has none."""
+        return schema
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        """Return the names of the fields of a file that some fields of the rows of records are made of."""
+        return names
+
     def unwrap(self, batch: Any) -> Unwrapped:
-        """Return the rows of records in a batch of a file. batch: pa.RecordBatch."""
+        """Return the rows of records in a batch of a file. batch: pa.RecordBatch of ``file_fields``."""
         return Unwrapped(batch)
 
     def of_file(self, count: int) -> Operations:
@@ -173,7 +187,6 @@ class OpCodeField(Envelope):
     delete_codes: frozenset[bytes] = frozenset()
     upsert_codes: frozenset[bytes] | None = None  # None: all others
     ignore_codes: frozenset[bytes] = frozenset()  # of rows that are not mutations
-    marks_deletes: bool = False  # any value of the field is a delete
     in_master: bool = False  # a row with a delete code is a reject
 
     def of_records(self) -> Envelope:
@@ -186,14 +199,22 @@ class OpCodeField(Envelope):
         >>> OpCodeField(field="op", delete_codes=frozenset({b"D"}), in_master=True).operation(b"D").fault
         'field op (op code) marks a delete in the master'
         """
-        code = presence(value) if self.marks_deletes else value
-        if code in self.ignore_codes:
-            return Operation(IGNORED, code)
-        if code in self.delete_codes:
+        if value in self.ignore_codes:
+            return Operation(IGNORED, value)
+        if value in self.delete_codes:
             return self._reject(_DELETE_IN_MASTER) if self.in_master else Operation(DELETE)
         if self.upsert_codes is None:
-            return Operation(UPSERT if self.in_master or not is_truncate(code, self.field) else IGNORED, code)
-        return Operation(UPSERT, code) if code in self.upsert_codes else self._reject(UNKNOWN_CODE)
+            return Operation(UPSERT if self.in_master or not is_truncate(value, self.field) else IGNORED, value)
+        return Operation(UPSERT, value) if value in self.upsert_codes else self._reject(UNKNOWN_CODE)
 
     def _reject(self, why: str) -> Operation:
         return Operation(REJECTED, None, f"field {self.field} (op code) {why}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteMarkField(OpCodeField):
+    """The envelope of rows with a field in which any value marks a delete."""
+
+    def operation(self, value: bytes) -> Operation:
+        """Look up whether there is a value."""
+        return super().operation(presence(value))

@@ -1,4 +1,4 @@
-"""Two toy envelopes, which show that the contract of envelopes is wide enough: of truncates, and of key changes."""
+"""Toy envelopes, which show that the contract of envelopes is wide enough: of truncates, key changes and messages."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ class Truncates(OpCodeField):
 class KeyChanges(OpCodeField):
     """The op code K changes the key of a record: it deletes the old key, which a field has, and upserts the new one."""
 
-    @property
-    def fields(self) -> tuple[Any, ...]:
-        return (*super().fields, OLD_KEY)
+    unwraps = True
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        return list(dict.fromkeys((*names, "id", self.field, OLD_KEY)))
 
     def unwrap(self, batch: Any) -> Unwrapped:
         names = batch.schema.names
@@ -53,6 +54,33 @@ class KeyChanges(OpCodeField):
         exchanged(self.field, first, said("D"))
         exchanged(self.field, second, said("U"))
         return Unwrapped(batch, rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Messages(OpCodeField):
+    """A row is a message: the record before the mutation and after it, an op code, and where the order value is.
+
+    A message without an op code says nothing of a record.
+    """
+
+    unwraps = True
+
+    def record_schema(self, schema: Any) -> Any:
+        if schema.get_field_index("after") < 0:
+            raise ValueError("has no field after")
+        return pa.schema([*schema.field("after").type, schema.field(self.field), *schema.field("source").type])
+
+    def file_fields(self, names: Sequence[str]) -> Sequence[str]:
+        return ["before", "after", "source", self.field]
+
+    def unwrap(self, batch: Any) -> Unwrapped:
+        rows = np.flatnonzero(flags(batch.column(self.field).is_valid()))
+        batch = batch.take(pa.array(rows))
+        op, source, after = (batch.column(name) for name in (self.field, "source", "after"))
+        record = pc.if_else(pc.equal(op, "d"), batch.column("before"), after)
+        columns = [*record.flatten(), op, *source.flatten()]
+        fields = [*after.type, batch.schema.field(self.field), *source.type]
+        return Unwrapped(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)), rows)
 
 
 def lowered(first: First, rows: Sequence[tuple[str, int, str, str]]) -> tuple[list[Any], list[Any]]:

@@ -13,6 +13,7 @@ from mutator.config.definitions.setting import DELETES, FIELDS, FORMATS, PARTITI
 from mutator.config.forms import one_of
 from mutator.rules import file_names
 from mutator.rules.delimiter.field_delimiter import Delimiter
+from mutator.rules.envelopes import chosen_by
 from mutator.rules.file_sequences import SequencePattern
 from mutator.rules.partition_fields import PartitionField
 
@@ -156,7 +157,7 @@ class OpSpec:
     delete_when: str = defined(
         DELETES,
         "delete.when",
-        one_of("code", "not null"),
+        one_of(*chosen_by("delete.when")),
         "code",
         "rows that are deletes, by `op.code.field.ordinal`: with a delete `code`, or with any value (`not "
         "null`), such as a time in `deleted_at`. Words such as `NULL` count as NULL, and so do `1970-01-01`, "
@@ -219,9 +220,9 @@ class OpSpec:
     as_published: bool = False
 
     @property
-    def marks_deletes(self) -> bool:
-        """Return whether a delete is a row with any value in the op code field."""
-        return self.delete_when == "not null"
+    def envelope(self) -> str:
+        """The name of the envelope of rows with an op code field, a key of ``ENVELOPES``."""
+        return self.delete_when
 
     @property
     def has_delete_files(self) -> bool:

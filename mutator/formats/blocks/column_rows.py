@@ -6,7 +6,7 @@ NULL, and values of another type are converted. Rows of the feed also carry a de
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, BinaryIO, cast
 
@@ -207,7 +207,6 @@ def trusted_block(batches: Sequence[Any], offsets: Ints, layout: ColumnLayout) -
 
 def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     """Convert columns to the types of the result; rows whose values cannot be converted are rejects."""
-    found, are_joined = _unwrapped(found, layout)
     batch, bad_rows = found.batch, BadRows()
     said = layout.operations_of(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows, bad_rows)
     delete = said.are(DELETE)
@@ -218,7 +217,7 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
     marked = [*columns, pa.array(delete)] if layout.feed else columns
     rows = pa.StructArray.from_arrays(marked, fields=list(layout.row_type))
     offsets, rejects = found.offsets, tuple(found.rejects)
-    if are_joined:
+    if found.joined:
         bad_rows.join(found.offsets)
     good, truncates = bad_rows.settle(said, parsed)
     if not good.all():
@@ -230,18 +229,8 @@ def _batch(found: RowBatch, layout: ColumnLayout, trusted: bool) -> Batch:
         said = said.only(~bad_rows.are(len(said)))
     block, ignored = ColumnBlock(rows, offsets, layout, partitions, parsed), found.ignored
     ignored += int(said.are(IGNORED).sum())
-    halves = int((offsets[1:] == offsets[:-1]).sum()) if are_joined else 0
+    halves = int((offsets[1:] == offsets[:-1]).sum()) if found.joined else 0
     return Batch(block, rejects, found.lines, ignored, said, truncates, halves)
-
-
-def _unwrapped(found: RowBatch, layout: ColumnLayout) -> tuple[RowBatch, bool]:
-    """Return the rows of records in those of a file, and whether two of them may be one row of the file."""
-    batch, rows = layout.envelope.unwrap(found.batch)
-    if rows is None:
-        return found, False
-    raw = found.raw
-    lines = None if raw is None else lambda: raw().only(rows)
-    return replace(found, batch=batch, offsets=found.offsets[rows], numbers=found.numbers[rows], raw=lines), True
 
 
 def _converted(batch: Any, layout: ColumnLayout, bad_rows: BadRows, delete: Flags, trusted: bool) -> list[Any]:

@@ -50,6 +50,7 @@ class RowBatch:
     lines: int = 0  # rows, rejects and ignored lines
     ignored: int = 0  # blank lines and headers
     raw: Callable[[], ByteColumn] | None = None  # rows as stored: lines, each with a line feed, or Avro records
+    joined: bool = False  # two rows may be of one row of the file, and have its offset
 
 
 class TableWriter(Protocol):

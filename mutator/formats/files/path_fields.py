@@ -4,20 +4,22 @@
 are those of ``scalar_text.exact_text``, so each comes back exactly. NULL and the empty text have one name in a path.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mutator.errors import error
-from mutator.formats.content import Content, NotReadable
+from mutator.formats.content import Content, NotReadable, Wrapped
 from mutator.formats.files.file_format import Dialect, RowBatch
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.values.convert import converted
 from mutator.formats.values.scalar_text import exact_text
-from mutator.rules.byte_columns import Flags
+from mutator.rules.byte_columns import ByteColumn, Flags, Ints
 from mutator.rules.order_columns import flags
 from mutator.rules.partition_paths import DEFAULT
 
@@ -27,9 +29,12 @@ def read_rows(
 ) -> Iterator[RowBatch]:
     """Yield the rows of the content's window as ``FileFormat.read`` does, with the fields that are in its path.
 
-    schema: the pa.Schema of the rows, which has these fields, too. Raises NotReadable.
+    Every reader of records comes here, so here the envelope of a file makes its rows those of records. schema: the
+    pa.Schema of these, with the fields in the path. Raises NotReadable.
     """
     values, read = dict(content.window.in_path), FILE_FORMATS[file_format].read
+    if content.window.wrapped is not None:
+        read = partial(_unwrapped, read, content.window.wrapped)
     own = [name for name in names if name not in values]
     if len(own) == len(names):
         yield from read(content, schema, names, dialect)
@@ -43,6 +48,32 @@ def read_rows(
         ]
         fields = [schema.field(name) if name in values else batch.schema.field(name) for name in names]
         yield replace(found, batch=pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
+
+
+def _unwrapped(
+    read: Callable[..., Iterator[RowBatch]],
+    wrapped: Wrapped,
+    content: Content,
+    schema: Any,
+    names: Sequence[str],
+    dialect: Dialect,
+) -> Iterator[RowBatch]:
+    """Yield the rows of records in those of a file. read: yields these; the others are as for ``FileFormat.read``."""
+    envelope = wrapped.envelope
+    for found in read(content, wrapped.schema, envelope.file_fields(names), dialect):
+        batch, rows = envelope.unwrap(found.batch)
+        found = replace(found, batch=batch.select(list(names)))
+        if rows is not None:
+            raw = found.raw
+            lines = None if raw is None else partial(_lines, raw, rows)
+            offsets, numbers = found.offsets[rows], found.numbers[rows]
+            ignored = found.ignored + len(found.offsets) - len(np.unique(rows))
+            found = replace(found, offsets=offsets, numbers=numbers, raw=lines, ignored=ignored, joined=True)
+        yield found
+
+
+def _lines(raw: Callable[[], ByteColumn], rows: Ints) -> ByteColumn:
+    return raw().only(rows)
 
 
 def path_column(name: str, value: str | None, data_type: Any, count: int) -> Any:

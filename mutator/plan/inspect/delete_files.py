@@ -7,7 +7,6 @@ order of ``id.field.ordinals``. Otherwise each row is a whole row. A row of the 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from mutator.config.settings import KeySpec, OperationSpec, OpSpec, RowSpec
 from mutator.errors import MutatorError, error
@@ -15,7 +14,6 @@ from mutator.errors.display import counted
 from mutator.errors.parts import option, place, setting
 from mutator.plan.inspect.source import Source
 from mutator.rules import file_names
-from mutator.rules.envelope import DELETES, UPSERTS, Envelope, OpCodeField
 from mutator.rules.op_codes import meaning_of, named_like_op_codes
 
 _NO_FILE = re.compile("(?!)")  # deleted.record.file.pattern=none
@@ -25,19 +23,6 @@ def is_delete_source(ops: OpSpec, source: Source) -> bool:
     """Return whether every row of a feed file is a delete, by its name."""
     is_named = not source.is_table and file_names.is_delete_file(source.name, ops.delete_prefix, ops.delete_pattern)
     return ops.field is None and is_named
-
-
-def envelope_of(ops: OpSpec, field: Any, source: Source | None = None) -> Envelope:
-    """Return the envelope of rows of the feed. field: of the op code; None: none. source: their file, if it matters."""
-    if field is None:
-        return DELETES if source is not None and is_delete_source(ops, source) else UPSERTS
-    return OpCodeField(
-        field=field,
-        delete_codes=ops.deletes,
-        upsert_codes=ops.upserts,
-        ignore_codes=ops.ignored,
-        marks_deletes=ops.marks_deletes,
-    )
 
 
 def named_like_deletes(

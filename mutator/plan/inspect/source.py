@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mutator.dataset.file_entry import FileEntry
-from mutator.formats.content import PathValues, Renames, Window
+from mutator.formats.content import PathValues, Renames, Window, Wrapped
 from mutator.formats.files import lines
 from mutator.formats.files.file_format import Dialect, FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
@@ -35,6 +35,7 @@ class Source:
     is_header_alone: bool = False  # a header with names, and no row
     renamed: Renames = ()
     in_path: PathValues = ()
+    wrapped: Wrapped | None = field(default=None, hash=False)  # its rows are not rows of records yet
     is_table: bool = False  # has rows of a table in memory, whose order and name do not belong to the data
     part: FileEntry | None = None  # the file's entry in the manifest
     order_part: FileEntry | None = None  # the entry of the file with the sequences of its rows
@@ -76,7 +77,8 @@ class Source:
 
     def window(self, start: int = 0, end: int | None = None) -> Window:
         """Return the window of the rows that begin in [start, end). end: None for the end of the content."""
-        return Window(self.ending, start, end, self.bom, self.header_end, self.renamed, self.header_line, self.in_path)
+        facts = (self.bom, self.header_end, self.renamed, self.header_line, self.in_path, self.wrapped)
+        return Window(self.ending, start, end, *facts)
 
     def position(self, offset: int, line: int) -> str:
         """Return the position of a row, for messages."""

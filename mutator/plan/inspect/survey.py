@@ -20,6 +20,7 @@ from mutator.formats.files.file_format import FileSchema
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.plan.inspect import control_files
 from mutator.plan.inspect.avro_aliases import rows_with_names, state_with_names, with_aliases
+from mutator.plan.inspect.envelopes import unwrapped
 from mutator.plan.inspect.feed_files import feed_entries, sequence_notes, split_consumed
 from mutator.plan.inspect.first_rows import with_few_heads, with_first_head
 from mutator.plan.inspect.headers import check_headers
@@ -247,7 +248,8 @@ def _probe_feed(
 ) -> list[Source]:
     def probe(path: str, entry: Entry) -> Source:
         wanted = None if is_below(tables, path) else inputs.feed_format
-        return probe_file(rows, storage_for(path), entry, wanted, named=named, field_names=field_names)
+        found = probe_file(rows, storage_for(path), entry, wanted, named=named, field_names=field_names)
+        return unwrapped(rows.ops, found)
 
     found = (probe(path, entry) for path, entry in entries.items())
     return list(with_few_heads(found))

@@ -19,7 +19,7 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro import default_of
 from mutator.formats.files.avro_container import AvroOutput
 from mutator.formats.files.avro_schema import avro_type, collapsed, comparable_field, encoding, expanded, is_opaque
-from mutator.plan.inspect.delete_files import envelope_of
+from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.rows.result_schema import SchemaRun, name_layouts, resolve_schema, result_rows
 from mutator.plan.rows.row_plan import RowPlan

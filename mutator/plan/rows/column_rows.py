@@ -14,7 +14,7 @@ from mutator.formats.content import NotReadable
 from mutator.formats.files.avro_schema import avro_of, expanded
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS
-from mutator.plan.inspect.delete_files import envelope_of
+from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.result_schema import ResultRows, SchemaRun, name_layouts, resolve_schema, result_rows

@@ -7,6 +7,7 @@ from mutator.config.settings import OutputSpec, RowSpec
 from mutator.dataset.state import State
 from mutator.errors import error
 from mutator.errors.display import without_secrets
+from mutator.plan.inspect.envelopes import unwraps
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.row_plan import RowPlan
 from mutator.plan.rows.text_rows import stored_text_row_plan, text_row_plan
@@ -15,7 +16,8 @@ from mutator.plan.rows.text_rows import stored_text_row_plan, text_row_plan
 def row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPlan:
     """Decide the rows that a run reads and writes. Raises ConfigError and DataError that name fields and files."""
     _check_files(rows, output, survey)
-    if survey.formats <= {"text"} and output.format in (None, "text") and not survey.had_schema:
+    is_text = survey.formats <= {"text"} and output.format in (None, "text") and not survey.had_schema
+    if is_text and not unwraps(rows.ops):
         return text_row_plan(rows, output, survey)
     from mutator.plan.rows.schema_rows import schema_row_plan
 

@@ -29,7 +29,7 @@ from mutator.errors.parts import MASTER, quoted_value, setting
 from mutator.formats.content import NotReadable
 from mutator.formats.files.file_formats import FILE_FORMATS
 from mutator.formats.files.path_fields import read_rows
-from mutator.plan.inspect.delete_files import envelope_of
+from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.run_fields import SCHEMA_SEQUENCE, RunFields

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from mutator.config.settings import OutputSpec, RowSpec
 from mutator.errors import MutatorError
 from mutator.errors.exceptions import check_each, with_standard
-from mutator.plan.inspect.delete_files import envelope_of
+from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.rows.partitioning import Partitioning, with_fields_in_path

@@ -19,6 +19,7 @@ from mutator.formats.files.escaped import separates
 from mutator.formats.files.file_format import Dialect
 from mutator.formats.files.file_formats import FILE_FORMATS, codec_of
 from mutator.plan.inspect.delete_files import has_ids_alone, is_delete_source, notes_on_ids
+from mutator.plan.inspect.envelopes import unwraps
 from mutator.plan.inspect.headers import other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey
@@ -60,6 +61,7 @@ def schema_row_plan(rows: RowSpec, output: OutputSpec, survey: Survey) -> RowPla
     file_format = _output_format(rows, output, survey)
     # Else types must be Arrow's own.
     stays_encoded = file_format == "avro" and survey.formats <= {"avro"} and output.nanos != "reject"
+    stays_encoded = stays_encoded and not unwraps(rows.ops)
     checked = schemas.distinct if stays_encoded else schemas.normal
     master, feed = _versions(rows, output, survey, checked)
     _check_directories(master, feed)

@@ -17,12 +17,12 @@ from mutator.errors.display import counted
 from mutator.errors.parts import MASTER, place, setting
 from mutator.formats.blocks.row_layout import RowLayout, without_field
 from mutator.plan.inspect.delete_files import (
-    envelope_of,
     has_ids_alone,
     is_delete_source,
     may_have_ids_alone,
     notes_on_ids,
 )
+from mutator.plan.inspect.envelopes import envelope_of
 from mutator.plan.inspect.headers import HEADER, header_to_record, other_number_of_names
 from mutator.plan.inspect.source import Source
 from mutator.plan.inspect.survey import Survey

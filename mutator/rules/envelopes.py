@@ -1,0 +1,54 @@
+"""The envelopes of rows with a field that says what they do, by name.
+
+To add one, write a module with a class of ``rules.envelope``, and a line here. A setting chooses it by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mutator.rules.op_codes import PRESENT
+
+if TYPE_CHECKING:
+    from mutator.rules.envelope import Envelope
+
+
+class EnvelopeKind(NamedTuple):
+    """An envelope, before the values of settings are known."""
+
+    # Imports its module, and makes it of the field and the codes, as ``OpCodeField`` has them
+    made: Callable[..., Envelope]
+    setting: str  # that chooses it
+    decides: Mapping[str, str] = {}  # other settings and their values, which a user must not set
+    why: str = ""  # a part of a message: what is true of each row, so that nothing else decides it
+
+
+def _op_codes(**members: Any) -> Envelope:
+    from mutator.rules.envelope import OpCodeField
+
+    return OpCodeField(**members)
+
+
+def _delete_marks(**members: Any) -> Envelope:
+    from mutator.rules.envelope import DeleteMarkField
+
+    return DeleteMarkField(**members)
+
+
+_DELETES = "delete.when"
+ENVELOPES: Mapping[str, EnvelopeKind] = {
+    "code": EnvelopeKind(_op_codes, _DELETES),
+    "not null": EnvelopeKind(
+        _delete_marks, _DELETES, {"deleted.op.code": PRESENT.decode()}, "any value marks a delete"
+    ),
+}
+
+
+def chosen_by(setting: str) -> tuple[str, ...]:
+    """Return the names of the envelopes that a setting chooses.
+
+    >>> chosen_by("delete.when")
+    ('code', 'not null')
+    """
+    return tuple(name for name, one in ENVELOPES.items() if one.setting == setting)
