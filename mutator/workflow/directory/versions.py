@@ -10,16 +10,18 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mutator.dataset.commits import Arrived, Commit, FeedFile
 from mutator.dataset.directory import read_manifest
+from mutator.dataset.followers import OF_BASES, Followed, Newest, follow
 from mutator.dataset.version_log import NONE, UNCHANGED, Log
 from mutator.errors import MutatorError, error, suppressed
 from mutator.errors.failpoints import failpoint
 from mutator.pipeline.version_list import VersionEntry, column, merged_files
 from mutator.pipeline.version_point import VersionPoint, newest_of, point_of
-from mutator.storage import entries_of, read_if_exists
+from mutator.storage import entries_of
 from mutator.workflow.directory.bad_files import COUNT
 from mutator.workflow.directory.cures import lost_master, notes
 from mutator.workflow.directory.lock import journals
@@ -128,15 +130,18 @@ _TRIES = 5
 REMOVING = ".removing-"
 
 
-def publish(base: Base, log: Log) -> str:
+def publish(base: Base, log: Log, settings: Mapping[str, Any]) -> str:
     """Make the latest version's dataset the master; return how: "exchange", "two renames", "rename", "log", "done".
 
-    Raises StateError if the dataset is missing.
+    settings: of the command. Raises StateError if the dataset is missing. Each version of a base comes here: by its
+    run, or by the next command.
     """
-    if not base.storage.renames:
-        if base.storage.stat(_symlinks(base)) is not None:
-            write_symlinks(base, log)
-        return "log"  # readers follow the log
+    how = _publish(base, log) if base.storage.renames else "log"  # where nothing is moved, readers follow the log
+    follow(OF_BASES, Followed(base.path, base.given, settings, partial(_newest, base, log)))
+    return how
+
+
+def _publish(base: Base, log: Log) -> str:
     how = "done"
     for _ in range(_TRIES):
         version = log.latest()  # each time: a process that was paused must not publish an older version
@@ -159,33 +164,14 @@ def publish(base: Base, log: Log) -> str:
     raise lost_master(base, log, version)
 
 
-def write_symlinks(base: Base, log: Log) -> None:
-    """List the files of the master for readers that do not know the log: symlink tables of Hive and Trino.
-
-    Once the list exists, every run and recovery updates it.
-    """
-    path = _symlinks(base)
-    for _ in range(_TRIES):
-        version = log.latest()
-        if version.dataset is None:
-            return
-        known = read_manifest(base.storage, master_of(base, version))
-        if known is None:
-            raise lost_master(base, log, version)
-        before = read_if_exists(path) or b""
-        # Readers may know only one spelling of the scheme: that of the existing list, or else that of the base.
-        scheme = before.partition(b"://")[0].decode() or base.given.partition("://")[0]
-        directory = f"{scheme}://{master_of(base, version).partition('://')[2]}"
-        lines = "".join(f"{directory}/{part.path}\n" for part in known.files).encode("utf-8", "surrogateescape")
-        if lines == before:
-            return
-        base.storage.replace(path, lines)
-        failpoint("publish.symlinks")
-    # Another process publishes as well, and goes on until both see the same version.
-
-
-def _symlinks(base: Base) -> str:
-    return base.at("_symlink_format_manifest", "manifest")
+def _newest(base: Base, log: Log) -> Newest | None:
+    version = log.latest()
+    if version.dataset is None:
+        return None
+    known = read_manifest(base.storage, master_of(base, version))
+    if known is None:
+        raise lost_master(base, log, version)
+    return Newest(version, master_of(base, version), known.files)
 
 
 def _put(base: Base, passage: str, version: Commit) -> str:

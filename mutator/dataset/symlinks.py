@@ -1,0 +1,39 @@
+"""The list of the files of a master for readers that do not know the log: symlink tables of Hive and Trino.
+
+It is for storages without renames, where each version has a path of its own. Once it exists, each version updates it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from mutator.errors.failpoints import failpoint
+from mutator.storage import read_if_exists, storage_for
+
+if TYPE_CHECKING:
+    from mutator.dataset.followers import Followed
+
+_PATH = "_symlink_format_manifest/manifest"
+
+
+def follow_with_symlinks(place: Followed) -> bool:
+    """List the files of the newest version of a base, if it has a list or is to have one; return whether it changed."""
+    storage, path = storage_for(place.path), posixpath.join(place.path, _PATH)
+    if storage.renames:
+        return False
+    before = read_if_exists(path)
+    if before is None and not place.asks_for("symlink.manifest"):
+        return False
+    newest = place.newest()
+    if newest is None:
+        return False
+    # Readers may know only one spelling of the scheme: that of the existing list, or else that of the base.
+    scheme = (before or b"").partition(b"://")[0].decode() or place.given.partition("://")[0]
+    directory = f"{scheme}://{newest.directory.partition('://')[2]}"
+    lines = "".join(f"{directory}/{file.path}\n" for file in newest.files).encode("utf-8", "surrogateescape")
+    if lines == before:
+        return False
+    storage.replace(path, lines)
+    failpoint("publish.symlinks")
+    return True
