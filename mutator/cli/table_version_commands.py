@@ -10,10 +10,7 @@ mutator table bookmarks TABLE                  list the bookmarks
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from mutator.cli import options
 from mutator.cli.after_commit import committing
@@ -21,16 +18,12 @@ from mutator.cli.command import Answer, Command, CommandReport, option, option_t
 from mutator.cli.table_output_commands import TABLE, VERSION_TYPE, listing
 from mutator.config import parsers
 from mutator.errors import error
-from mutator.errors.display import text_of
-from mutator.pipeline.reports.sections import aligned
 from mutator.rules.version_names import read_name
-
-if TYPE_CHECKING:
-    from mutator.dataset.versions.bookmarks import Bookmark
 
 
 def _tag(arguments: argparse.Namespace) -> Iterator[CommandReport]:
     from mutator.table.table import Table
+    from mutator.table.tags import TagReport
 
     if arguments.remove and (arguments.version is not None or arguments.move):
         raise error("usage", what="--remove is given beside --version or --move; give one of them")
@@ -43,25 +36,15 @@ def _tag(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         else:
             table.tag(arguments.name, arguments.version, move=arguments.move)
             tagged = table.tags()[arguments.name]
-    if arguments.json:
-        members = {"table": table.path, "version": table.version, "name": arguments.name, "tagged": tagged}
-        yield CommandReport(json.dumps(members, indent=1))
-        return
-    what = f"removed tag {arguments.name}" if tagged is None else f"tag {arguments.name} is version {tagged:,}"
-    now = f"is now version {table.version:,}" if table.version > before else f"is still version {before:,}"
-    yield CommandReport(f"table {table.path} {now}: {what}")
+    report = TagReport(table.path, table.version, arguments.name, tagged, before)
+    yield CommandReport(options.shown(report, arguments))
 
 
 def _tags(arguments: argparse.Namespace) -> Iterator[Answer]:
     from mutator.table.table import Table
+    from mutator.table.tags import TagList
 
-    found = Table(arguments.table).tags()
-    if arguments.json:
-        members = [{"name": name, "version": version} for name, version in found.items()]
-        yield Answer(json.dumps(members, indent=1))
-        return
-    rows = [("tag", "version"), *((name, f"{version:,}") for name, version in found.items())]
-    yield Answer(text_of(aligned(rows, right={1})) if found else "no tags")
+    yield Answer(options.shown(TagList(Table(arguments.table).tags()), arguments))
 
 
 def _restore(arguments: argparse.Namespace) -> Iterator[CommandReport]:
@@ -73,6 +56,7 @@ def _restore(arguments: argparse.Namespace) -> Iterator[CommandReport]:
 
 
 def _bookmark(arguments: argparse.Namespace) -> Iterator[CommandReport]:
+    from mutator.table.reader_place import report_of_bookmark
     from mutator.table.table import Table
 
     if arguments.remove and (arguments.version is not None or arguments.expires is not None):
@@ -83,27 +67,14 @@ def _bookmark(arguments: argparse.Namespace) -> Iterator[CommandReport]:
         table.remove_bookmark(name)
     else:
         found = table.bookmark(name, arguments.version, expires=arguments.expires)
-    if arguments.json:
-        members = {"table": table.path, "name": name, **_EMPTY, **({} if found is None else _members(found))}
-        yield CommandReport(json.dumps(members, indent=1))
-        return
-    what = "is removed" if found is None else f"is at version {found.version:,}, and expires {found.expires}"
-    yield CommandReport(f"table {table.path}: bookmark {name} {what}")
+    yield CommandReport(options.shown(report_of_bookmark(table.path, name, found), arguments))
 
 
 def _bookmarks(arguments: argparse.Namespace) -> Iterator[Answer]:
+    from mutator.table.reader_place import BookmarkList
     from mutator.table.table import Table
 
-    found = Table(arguments.table).bookmarks()
-    if arguments.json:
-        yield Answer(json.dumps([_members(one) for one in found], indent=1))
-        return
-    now = datetime.now(UTC)
-    rows = [("bookmark", "version", "moved", "expires")]
-    for one in found:
-        expires = f"{one.expires}, so it has expired" if one.is_expired(now) else one.expires
-        rows.append((one.name, f"{one.version:,}", one.moved, expires))
-    yield Answer(text_of(aligned(rows, right={1})) if found else "no bookmarks")
+    yield Answer(options.shown(BookmarkList(Table(arguments.table).bookmarks()), arguments))
 
 
 def _lifetime(text: str) -> str:
@@ -111,14 +82,6 @@ def _lifetime(text: str) -> str:
     if not parsers.duration(text):
         raise ValueError("must be longer than 0")
     return text
-
-
-_EMPTY = {"version": None, "moved": None, "expires": None}
-
-
-def _members(one: Bookmark) -> dict[str, object]:
-    """Return a bookmark as the members of a JSON object."""
-    return {"name": one.name, "version": one.version, "moved": one.moved, "expires": one.expires}
 
 
 NAME = option(

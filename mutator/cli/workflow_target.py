@@ -122,8 +122,8 @@ class OpenTarget:
         return Merged(skipped, report, version=None if applied.version is None else applied.version.number)
 
     def _keep(self, config: Config) -> Kept:
+        from mutator.table.compact import report_of_compaction
         from mutator.table.idle import compact_if_idle
-        from mutator.table.upkeep_reports import report_of_compaction
         from mutator.workflow.to_table import Kept
 
         step = compact_if_idle(self._refreshed(), config, self._runner_of(config.effort.runner or "auto"))

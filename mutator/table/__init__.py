@@ -13,7 +13,7 @@ clean         remove what no version needs (clean_plan, clean_removal)
 outlived      readers whose versions are cleaned while they read: an error, or what is left
 tags          names of versions (restore: bring one back; reader_place: bookmarks)
 export        a version as a dataset
-upkeep        compact, clean and restore for callers (upkeep_reports: what they did)
+upkeep        compact, clean, tag and restore for callers
 description   the versions, and what a table has (version_times)
 verify        a table compared with its log (verify_log, verify_rows: of verify_file)
 spark_source  tables as inputs and outputs of Spark

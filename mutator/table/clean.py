@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -26,9 +26,12 @@ from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import refreshed, snapshot_of
 from mutator.dataset.versions.packs import packed, stays_from
 from mutator.dataset.versions.snapshot import Snapshot
-from mutator.dataset.versions.table_codec import written_list
+from mutator.dataset.versions.table_codec import STRAY, written_list
 from mutator.errors import MutatorError, error
+from mutator.errors.display import counted, without_secrets
 from mutator.errors.failpoints import failpoint
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import ReportSection, aligned, ended, noted, said
 from mutator.rules.file_names import new_run_id, run_of
 from mutator.storage import storage_for
 from mutator.table.clean_plan import CleanPlan, Retention, plan_of
@@ -43,6 +46,7 @@ from mutator.table.clean_removal import (
 )
 from mutator.table.commit import StartOver, commit_next, new_files
 from mutator.table.outlived import newest_or_none
+from mutator.table.version_times import time_of
 
 GRACE, DEAD = "1h", "1d"  # durations
 _TRIES = 20
@@ -235,3 +239,107 @@ def _written(table: str, plan: CleanPlan, run: str, new: list[str]) -> FileEntry
         stream.write(content)
     failpoint("clean.list.written")
     return FileEntry(path=path, role=INDEX, bytes=len(content), checksum=whole(content))
+
+
+@dataclass(frozen=True)
+class NamedFile:
+    """A file that no version needs any more."""
+
+    path: str  # relative to the table
+    bytes: int
+    reason: str  # replaced | version gone | checkpoint | no version
+    last_version: int | None  # the last one that needed it; None: it is of a run without a version
+
+
+@dataclass(frozen=True)
+class CleaningReport(PrintedReport):
+    """The result of a cleaning, or of a dry run."""
+
+    table: str
+    version: int
+    is_new: bool  # the cleaning made this version
+    dry_run: bool
+    earliest_before: int
+    earliest_version: int  # after it
+    tagged: tuple[int, ...]  # earlier versions that stay, because they have tags
+    versions_gone: int  # whose rows no version that is left has
+    files: int  # that it named
+    bytes: int  # of these
+    runs_given_up: tuple[str, ...]  # that wrote files without a version, and count as dead
+    removed_files: int
+    removed_bytes: int
+    archived_entries: int  # of the log
+    waiting_files: int  # that are named, and are not removed yet
+    removed_from: str | None  # from when on a cleaning removes the files that this one named, ISO 8601
+    named: tuple[NamedFile, ...] | None  # of a dry run
+    seconds: float
+
+    def sections(self) -> Iterable[ReportSection]:
+        """Return what was done, notes, the files that a dry run names, and what waits and was removed."""
+        files = f"{counted(self.files, 'file')} ({counted(self.bytes, 'byte')})"
+        done, what = "is still", "nothing to clean"
+        if self.is_new or self.dry_run:
+            done, what = ("is", f"a cleaning would name {files}") if self.dry_run else ("is now", f"named {files}")
+        earliest = f"the earliest version is {self.earliest_version:,}"
+        removed = f"{counted(self.removed_files, 'file')} ({counted(self.removed_bytes, 'byte')})"
+        return (
+            said(f"table {self.table} {done} version {self.version:,}: {what}; {earliest}"),
+            noted(self._notes()),
+            said(*_lines_of(self.named or ())),
+            said(*(() if self.dry_run else self._rest())),
+            ended(f"removed {removed}", self.seconds, dry_run=self.dry_run),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        if self.tagged:
+            yield f"kept earlier versions with tags: {', '.join(f'{one:,}' for one in self.tagged)}"
+        if self.runs_given_up:
+            what = counted(len(self.runs_given_up), "run")
+            yield f"{what} without a version {'would count' if self.dry_run else 'now count'} as dead"
+
+    def _rest(self) -> Iterator[str]:
+        if self.waiting_files:
+            until = "" if self.removed_from is None else f" from {self.removed_from}"
+            yield f"{counted(self.waiting_files, 'file')} will be removed by a cleaning{until}"
+        if self.archived_entries:
+            entries = "log entry" if self.archived_entries == 1 else "log entries"
+            yield f"moved {self.archived_entries:,} {entries} to the archive"
+
+
+def report_of_cleaning(done: CleaningDone, grace: float, *, dry_run: bool) -> CleaningReport:
+    """Return the report of a cleaning. grace: seconds from naming files to their removal."""
+    version, plan, snapshot = done.version, done.plan, done.snapshot
+    due: str | None = None
+    if version is not None and version.number not in done.removed.cleanings:
+        moment = time_of(version.committed).timestamp() + grace
+        due = datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+    return CleaningReport(
+        table=without_secrets(snapshot.table),
+        version=snapshot.version.number,
+        is_new=version is not None,
+        dry_run=dry_run,
+        earliest_before=plan.before.earliest,
+        earliest_version=plan.earliest if dry_run else snapshot.state.cleaning.earliest,
+        tagged=plan.tagged,
+        versions_gone=plan.versions if dry_run or version is not None else 0,
+        files=len(plan.files) if dry_run or version is not None else 0,
+        bytes=plan.bytes if dry_run or version is not None else 0,
+        runs_given_up=plan.runs if dry_run or version is not None else (),
+        removed_files=done.removed.files,
+        removed_bytes=done.removed.bytes,
+        archived_entries=done.removed.entries,
+        waiting_files=done.waiting,
+        removed_from=due,
+        named=tuple(NamedFile(*row.values()) for row in plan.files.to_pylist()) if dry_run else None,
+        seconds=round(done.seconds, 3),
+    )
+
+
+def _lines_of(files: Sequence[NamedFile]) -> list[str]:
+    """Return a line for each file."""
+    rows = [("file", "bytes", "reason", "last needed by")]
+    for one in files:
+        reason = "of a run without a version" if one.reason == STRAY else one.reason
+        last = "" if one.last_version is None else f"version {one.last_version:,}"
+        rows.append((one.path, f"{one.bytes:,}", reason, last))
+    return [f"  {line}" for line in aligned(rows, right={1})] if files else []

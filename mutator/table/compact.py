@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,7 +26,10 @@ from mutator.engine.versions.compact_task import Compacted, Unit, compact_units
 from mutator.engine.versions.delta_files import ApplyTarget, order_bytes, text_of_order
 from mutator.engine.versions.moved_rows import MovedRows, Moves
 from mutator.errors import error
+from mutator.errors.display import counted, without_secrets
 from mutator.errors.interrupts import check_signals
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.plan.reading import Reading
 from mutator.rules.key_hash import HASH_NAME
 from mutator.rules.order_columns import from_texts, to_texts
@@ -228,3 +231,72 @@ class _Compaction:
             return None
         values = from_texts(order_type, pa.array(known, pa.large_binary()))
         return text_of_order(to_texts(order_type, pa.array([pc.max(values)], values.type))[0].as_py())
+
+
+@dataclass(frozen=True)
+class CompactionReport(PrintedReport):
+    """The result of a compaction, or of a dry run."""
+
+    table: str
+    version: int
+    is_new: bool  # the compaction made this version
+    dry_run: bool
+    buckets: int  # that needed it
+    split: int  # of these: they outgrew bucket.bytes, and become several
+    given_up: int  # of these: another compaction wrote them, or others of their task, meanwhile
+    rows: int  # that were written into base files
+    tombstones: int  # that were written
+    expired: int  # tombstones that were forgotten
+    files_before: int  # live data and tombstone files
+    files_after: int
+    bytes: int  # of the files that the version added
+    seconds: float
+
+    def sections(self) -> Iterable[ReportSection]:
+        """Return what was done, notes on it, and the bytes."""
+        what = f"{counted(self.buckets - self.given_up, 'bucket')} with {counted(self.rows, 'row')}"
+        what += f" and {counted(self.tombstones, 'tombstone')}" if self.tombstones else ""
+        if self.dry_run:
+            title = f"table {self.table} is version {self.version}: a compaction would write {what}"
+        elif self.is_new:
+            files = f"{counted(self.files_before, 'file')} became {self.files_after:,}"
+            title = f"table {self.table} is now version {self.version}: compacted {what}; {files}"
+        else:
+            title = f"table {self.table} is still version {self.version}: nothing to compact"
+        done = f"added {counted(self.bytes, 'byte')}"
+        return (
+            said(title),
+            noted(() if self.dry_run else self._notes()),
+            ended(done, self.seconds, dry_run=self.dry_run),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        if self.split:
+            were = "was" if self.split == 1 else "were"
+            yield f"{counted(self.split, 'bucket')} outgrew bucket.bytes, and {were} split"
+        if self.given_up:
+            what = counted(self.given_up, "bucket")
+            yield f"left {what} as they are: another compaction has written some of them meanwhile"
+        if self.expired:
+            yield f"forgot {counted(self.expired, 'expired tombstone')}"
+
+
+def report_of_compaction(done: CompactionDone, *, dry_run: bool) -> CompactionReport:
+    """Return the report of a compaction."""
+    version = done.version
+    return CompactionReport(
+        table=without_secrets(done.snapshot.table),
+        version=done.snapshot.version.number,
+        is_new=version is not None,
+        dry_run=dry_run,
+        buckets=done.buckets,
+        split=done.split,
+        given_up=done.given_up,
+        rows=done.moves.rows,
+        tombstones=done.moves.tombstones,
+        expired=done.moves.expired,
+        files_before=done.files[0],
+        files_after=done.files[1],
+        bytes=0 if version is None else sum(one.bytes for one in version.stored()),
+        seconds=round(done.seconds, 3),
+    )

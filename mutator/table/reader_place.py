@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mutator.dataset.versions.bookmarks import LASTS, Bookmark, bookmark_of, change_bookmark
 from mutator.dataset.versions.opening import check_version, open_snapshot, refreshed
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import ReportSection, aligned, said
 from mutator.rules.version_names import Version
 from mutator.table.changes import changes_of
 from mutator.table.rows import Rows
@@ -122,3 +125,46 @@ def move(snapshot: Snapshot, mark: Bookmark, number: int) -> Bookmark:
         return replace(present, version=number, moved=_now())
 
     return _changed(snapshot, mark.name, change)
+
+
+@dataclass(frozen=True)
+class BookmarkReport(PrintedReport):
+    """The place of a bookmark, or its removal."""
+
+    table: str
+    name: str
+    version: int | None = None  # None: it was removed
+    moved: str | None = None
+    expires: str | None = None
+
+    def sections(self) -> Iterable[ReportSection]:
+        """Return what was done."""
+        what = "is removed" if self.version is None else f"is at version {self.version:,}, and expires {self.expires}"
+        return (said(f"table {self.table}: bookmark {self.name} {what}"),)
+
+
+def report_of_bookmark(table: str, name: str, mark: Bookmark | None) -> BookmarkReport:
+    """Return the report of a bookmark. mark: None: it was removed."""
+    if mark is None:
+        return BookmarkReport(table, name)
+    return BookmarkReport(table, name, mark.version, mark.moved, mark.expires)
+
+
+@dataclass(frozen=True)
+class BookmarkList(PrintedReport):
+    """The bookmarks of a table."""
+
+    bookmarks: Sequence[Bookmark]
+
+    def json(self) -> str:
+        """Return an array with an object for each bookmark."""
+        names = ("name", "version", "moved", "expires")
+        return json.dumps([{name: getattr(one, name) for name in names} for one in self.bookmarks], indent=1)
+
+    def sections(self) -> Iterable[ReportSection]:
+        """Return a line for each bookmark."""
+        now, rows = datetime.now(UTC), [("bookmark", "version", "moved", "expires")]
+        for one in self.bookmarks:
+            expires = f"{one.expires}, so it has expired" if one.is_expired(now) else one.expires
+            rows.append((one.name, f"{one.version:,}", one.moved, expires))
+        return (said(*(aligned(rows, right={1}) if self.bookmarks else ["no bookmarks"])),)

@@ -18,7 +18,7 @@ from mutator.pipeline.reports.sections import Fact, said
 from mutator.plan.run_plan import Plan
 from mutator.table.apply import Applied
 from mutator.table.changes import changes_of
-from mutator.table.upkeep_reports import CompactionReport
+from mutator.table.compact import CompactionReport
 
 MOST_CHANGED = 1_000  # changed rows of a version, above which none are read: to find them, whole row groups are read
 _CHANGED = ("feed inserted", "feed updated", "master removed", "master deleted by absence", "master truncated")

@@ -13,7 +13,7 @@ because a writer that counts as dead must not come back to life.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +28,9 @@ from mutator.dataset.versions.log import DIRECTORY, TableLog
 from mutator.dataset.versions.opening import check_version, open_snapshot
 from mutator.dataset.versions.packs import damaged, inline_of
 from mutator.dataset.versions.snapshot import Snapshot
+from mutator.errors.display import counted, without_secrets
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import ReportSection, ended, noted, said
 from mutator.rules.file_names import new_run_id
 from mutator.table.commit import INLINE, change, commit_next, new_files, remove_files
 from mutator.table.next_version import placed_file
@@ -170,3 +173,62 @@ class _Restore:
                 raise damaged(self._target.table, stored, "its log entry does not have it")
             self._read[stored.path] = stored.with_content(content)
         return self._read[stored.path]
+
+
+@dataclass(frozen=True)
+class RestoreReport(PrintedReport):
+    """The result of a restore, or of a dry run."""
+
+    table: str
+    version: int
+    is_new: bool  # the restore made this version
+    dry_run: bool
+    restored: int  # the earlier version
+    records: int  # after it
+    records_before: int
+    tombstones: int
+    tombstones_before: int
+    files_added: int  # data and tombstone files that became live again
+    files_removed: int
+    feed_forgotten: int  # feed files that no longer count as merged
+    seconds: float
+
+    def sections(self) -> Iterable[ReportSection]:
+        """Return what was done, the sizes before and after, and notes."""
+        if not (self.is_new or self.dry_run):
+            still = f"table {self.table} is still version {self.version:,}"
+            return (said(f"{still}: it has the rows of version {self.restored:,}"),)
+        verb = "a restore would bring back" if self.dry_run else "restored"
+        now = "is" if self.dry_run else "is now"
+        records = f"{counted(self.records, 'record')} (before: {self.records_before:,})"
+        tombstones = f"{counted(self.tombstones, 'tombstone')} (before: {self.tombstones_before:,})"
+        again = f"{counted(self.feed_forgotten, 'feed file')} of the versions since may be applied again"
+        return (
+            said(f"table {self.table} {now} version {self.version:,}: {verb} version {self.restored:,}"),
+            said(f"  {records}, {tombstones}"),
+            noted([again] if self.feed_forgotten else ()),
+            ended("no data were written", self.seconds, dry_run=self.dry_run),
+        )
+
+
+def report_of_restore(done: RestoreDone, *, dry_run: bool) -> RestoreReport:
+    """Return the report of a restore."""
+    before, after, version = done.before, done.snapshot, done.version
+    present = before if dry_run else after
+    kept = {(file.name, file.bytes, file.checksum) for file in after.state.feed}
+    forgotten = [file for file in before.state.feed if (file.name, file.bytes, file.checksum) not in kept]
+    return RestoreReport(
+        table=without_secrets(after.table),
+        version=present.version.number,
+        is_new=version is not None and not dry_run,
+        dry_run=dry_run,
+        restored=done.restored,
+        records=after.version.records,
+        records_before=before.version.records,
+        tombstones=after.version.tombstones,
+        tombstones_before=before.version.tombstones,
+        files_added=0 if version is None else len(version.files),
+        files_removed=0 if version is None else len(version.removed),
+        feed_forgotten=len(forgotten),
+        seconds=round(done.seconds, 3),
+    )

@@ -6,14 +6,18 @@ tagged; after it, the cleaning keeps the version.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from mutator.dataset.commits import TAG, Commit, next_time, time_text
 from mutator.dataset.versions.opening import check_version
 from mutator.dataset.versions.snapshot import Snapshot
 from mutator.errors import MutatorError, error
+from mutator.pipeline.reports.printed import PrintedReport
+from mutator.pipeline.reports.sections import ReportSection, aligned, said
 from mutator.rules.file_names import new_run_id
 from mutator.rules.version_names import Version
 from mutator.table.commit import change, commit_next
@@ -91,3 +95,41 @@ def _committed(snapshot: Snapshot, next_version: Callable[[Snapshot], Commit]) -
         return change(snapshot, lambda newest: commit_next(newest, time.monotonic_ns(), following))
     except _Done:
         return head
+
+
+@dataclass(frozen=True)
+class TagReport(PrintedReport):
+    """The tag that a version has, or has no more."""
+
+    table: str
+    version: int
+    name: str
+    tagged: int | None  # version; None: the tag was removed
+    before: int  # version
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the JSON."""
+        return {name: value for name, value in super().members().items() if name != "before"}
+
+    def sections(self) -> Iterable[ReportSection]:
+        """Return what was done."""
+        tag = f"tag {self.name}"
+        what = f"removed {tag}" if self.tagged is None else f"{tag} is version {self.tagged:,}"
+        is_now = "is now" if self.version > self.before else "is still"
+        return (said(f"table {self.table} {is_now} version {self.version:,}: {what}"),)
+
+
+@dataclass(frozen=True)
+class TagList(PrintedReport):
+    """The tags of a table."""
+
+    tags: Mapping[str, int]  # name -> version
+
+    def json(self) -> str:
+        """Return an array with an object for each tag."""
+        return json.dumps([{"name": name, "version": version} for name, version in self.tags.items()], indent=1)
+
+    def sections(self) -> Iterable[ReportSection]:
+        """Return a line for each tag."""
+        rows = [("tag", "version"), *((name, f"{version:,}") for name, version in self.tags.items())]
+        return (said(*(aligned(rows, right={1}) if self.tags else ["no tags"])),)

@@ -25,27 +25,19 @@ from mutator.table.arguments import (
     path_in,
     version_in,
 )
-from mutator.table.clean import DEAD, GRACE, Cleanup, clean_table
+from mutator.table.clean import DEAD, GRACE, CleaningReport, Cleanup, clean_table, report_of_cleaning
 from mutator.table.clean_plan import Retention
-from mutator.table.compact import compact_table
+from mutator.table.compact import CompactionReport, compact_table, report_of_compaction
 from mutator.table.compact_choice import MOST_FILES, MOST_HIDDEN, Need
 from mutator.table.conditions import Where
 from mutator.table.find import Finder
 from mutator.table.reader_place import bookmarked, changes_since, known_bookmark
 from mutator.table.recorded import CALL, config_of_apply, config_of_snapshot
-from mutator.table.restore import restore_table
+from mutator.table.restore import RestoreReport, report_of_restore, restore_table
 from mutator.table.rows import Rows
 from mutator.table.runners import run_here
 from mutator.table.scan import schema_of
 from mutator.table.tags import in_order, number_of, tagged, untagged
-from mutator.table.upkeep_reports import (
-    CleaningReport,
-    CompactionReport,
-    RestoreReport,
-    report_of_cleaning,
-    report_of_compaction,
-    report_of_restore,
-)
 from mutator.table.verify import TableVerification, verify_table
 from mutator.table.version_times import version_as_of
 
