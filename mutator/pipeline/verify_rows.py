@@ -95,8 +95,11 @@ _ROWS = 1 << 16  # of a table of keys that were read row by row
 KeyReader = Callable[[Plan, Iterable[Split]], Iterator[Any]]
 
 
-def reading_of_dataset(path: str, known: State, readable: set[str]) -> Reading:
-    """Return the reading of a whole dataset. readable: full paths of the files that can be read."""
+def reading_of_dataset(path: str, known: State, readable: set[str], side_columns: tuple[Any, ...] = ()) -> Reading:
+    """Return the reading of a whole dataset.
+
+    readable: full paths of the files that can be read. side_columns: of a register, that are read beside each row.
+    """
     data, beside = (
         [_without_unreadable_filter(path, readable, source) for source in side if source.path in readable]
         for side in dataset_sources(path, known)
@@ -112,6 +115,7 @@ def reading_of_dataset(path: str, known: State, readable: set[str]) -> Reading:
         tasks=packed_tasks(inputs, splits_of(inputs, _CHUNK, _CHUNK), _CHUNK),
         groups=groups,
         by_file_name=rows.spec["order"]["by"] == "file name",
+        side_columns=side_columns,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0},
         master_buckets=known.bucket_count,

@@ -28,6 +28,7 @@ from mutator.plan.mistakes.header_rows import check_lines_alone
 from mutator.plan.mistakes.orders import check_sequences, highest_order
 from mutator.plan.operation import check_operation, operation_notes, operation_of
 from mutator.plan.reading import ENDLESS, Chunks, Reading
+from mutator.plan.registers import register_of
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.rows.partitioning import fields_move
 from mutator.plan.rows.row_plan import RowPlan
@@ -36,7 +37,7 @@ from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import INFLATED, Input, Split, numbered, packed_tasks, splits_of
 from mutator.plan.strategy import Strategy, choose
 from mutator.rules.absences import absences_of
-from mutator.rules.last_wins import LAST_WINS, register_of
+from mutator.rules.last_wins import LAST_WINS
 from mutator.rules.order_values import order_value
 from mutator.rules.register import Register
 
@@ -181,7 +182,7 @@ def make_plan(config: Config, survey: Survey, run: str, now: int, engine: str = 
     check_lines_alone(asked, survey)  # now, because other errors say more of such a line
     if known is not None:
         check_spec(survey, known, rows.spec)
-    register = register_of(full=config.operation.full)
+    register = register_of(config, rows, full=config.operation.full)
     strategy = choose(config.operation, effort, survey, rows, engine, register)
     _check_tombstones(survey, rows)
     master = survey.master if survey.partitioned is None else ()  # with_units adds the files of touched partitions

@@ -151,11 +151,6 @@ SNAPSHOT = LastWins(TRUTH_TABLE, full=True)
 REPLACED = LastWins(REPLACED_TABLE, place="replaced partition: ")
 
 
-def register_of(*, full: bool) -> LastWins:
-    """Return the register of a run. full: its feed is a snapshot."""
-    return SNAPSHOT if full else LAST_WINS
-
-
 def _slices(hashes: Hashes) -> Iterator[slice]:
     """Cut sorted hashes between two that differ, so that few mutations are compared at a time."""
     start = 0

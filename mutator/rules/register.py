@@ -1,7 +1,7 @@
 """The contract of a register: what the mutations of a key become.
 
-A run has one register, and everything that decides about keys asks it: both engines, every join, partitions, the apply
-of a table and its second decisions, and explain.
+A run has one register, which ``plan.registers`` chooses, and everything that decides about keys asks it: both engines,
+every join, partitions, the apply of a table and its second decisions, and explain.
 
     fold   a bag of mutations -> a bag of them, in any grouping and any number of times
     meet   what the fold left of a key, what the place has of it, and the floor -> a decision

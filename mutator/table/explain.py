@@ -65,8 +65,8 @@ class TableRecord:
             found[directory if finder.by_partition else None] = held
         for place in finder.live_places(DATA, self.key):
             directory = place[0].extent.partition
-            order, row, content, form = self._row(live, place)
-            found[directory if finder.by_partition else None] = Held("record", order, row, content, form, directory)
+            held = Held("record", *self._row(live, place), partition=directory)
+            found[directory if finder.by_partition else None] = held
         return found or {None: NOTHING}
 
     def written(self) -> dict[int, list[KeyMutation]]:

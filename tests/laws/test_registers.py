@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 import mutator
+from mutator import config as configuration
 from mutator.dataset.file_entry import FileEntry
 from mutator.dataset.side_columns import read_sides, read_tombstones
 from mutator.dataset.versions.opening import open_snapshot
 from mutator.errors import ConfigError
-from mutator.rules import last_wins
+from mutator.pipeline.explain.master import explain_master
+from mutator.plan import registers
 from mutator.rules.order_columns import SEQUENCES
 from mutator.rules.register import NOTHING, RECORD, TOMBSTONE, Mutation
 from mutator.table.runners import run_on
@@ -60,7 +62,7 @@ def merged(
     work: Path, runs: list[list[Row]], engine: str, on: Callable[..., Any] = local_engine.mutate, **settings: str
 ) -> State:
     """Merge runs one after the other into a master of two records; return what it has afterwards."""
-    master, beside = work / "master", bool(last_wins.LAST_WINS.side_columns)
+    master, beside = work / "master", bool(registers.LAST_WINS.side_columns)
     master.mkdir(parents=True)
     for number, key in enumerate(KEYS[:2]):
         (master / f"{number}.txt").write_text(f"{key},1,m,m\n" if beside else f"{key},1,m,m,1,1\n")
@@ -87,7 +89,7 @@ def merged(
 
 def sides_of(output: Path, part: FileEntry) -> list[dict[str, Any]]:
     with Path(output, str(part.order)).open("rb") as stream:
-        return read_sides(stream, (*SEQUENCES, *last_wins.LAST_WINS.side_columns)).to_pylist()
+        return read_sides(stream, (*SEQUENCES, *registers.LAST_WINS.side_columns)).to_pylist()
 
 
 def tombstones_in(output: Path) -> Iterator[Any]:
@@ -133,7 +135,7 @@ IN_TABLES = pytest.mark.parametrize("model", ["history", "two fields"], indirect
 def model(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give all plans a toy register, and return what it must give."""
     register, expected = TOYS[request.param]
-    monkeypatch.setattr(last_wins, "LAST_WINS", register)
+    monkeypatch.setattr(registers, "LAST_WINS", register)
     return expected
 
 
@@ -162,7 +164,7 @@ def test_records_that_may_move_are_refused(model: Any, tmp_path: Path) -> None:
     why = r"several mutations .* set key.scope="
     with pytest.raises(ConfigError, match=why):
         merged(tmp_path / "master", [world(random.Random(5))], "blocks", **moves)
-    with pytest.raises(ConfigError, match="values beside each row" if last_wins.LAST_WINS.side_columns else why):
+    with pytest.raises(ConfigError, match="values beside each row" if registers.LAST_WINS.side_columns else why):
         applied(tmp_path / "table", [], **{**moves, "partitioned.by": "first"})
 
 
@@ -204,3 +206,16 @@ def test_spark_gives_what_the_model_gives(model: Any, engine: str, sc: Any, tmp_
 def test_a_table_on_spark_gives_what_the_model_gives(model: Any, sc: Any, tmp_path: Path) -> None:
     rows = world(random.Random(3))
     assert applied(tmp_path, [rows[:4], rows[4:]], open_runner=run_on("spark")) == model(rows)
+
+
+@pytest.mark.parametrize("model", ["beside"], indirect=True)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_explanation_asks_the_register(model: Any, engine: str, tmp_path: Path) -> None:
+    rows = world(random.Random(3))
+    runs = [rows[:4], rows[4:]]
+    merged(tmp_path, runs, engine)
+    for key in KEYS:
+        config = configuration.parse(SETTINGS)
+        feeds = [str(tmp_path / f"feed{number}") for number in range(2)]
+        found = explain_master(str(tmp_path / "out1"), key, config, feeds, str(tmp_path / "master"))
+        assert not any(step.differs for step in found.steps)

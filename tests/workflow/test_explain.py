@@ -112,6 +112,18 @@ def test_a_snapshot_deletes_by_absence(tmp_path):
     assert "deleted by absence (record, absent)" in found.text()
 
 
+def test_an_insert_below_the_horizon_is_noted(tmp_path):
+    place = Place(tmp_path / "base", BY_FIELD | {"tombstone.retention": "0s"})
+    for number, rows in enumerate((("b,9,D,x",), ("a,1,U,x",), ("b,3,U,x", "c,9,U,x"))):
+        place.arrive(f"f{number}.txt", *rows)
+        place.run(allow_empty_master="true")
+    config = configuration.parse(place.settings)
+
+    notes = [[part.notes for part in explain(str(place.path), key, config).steps[-1].decided.values()] for key in "bc"]
+
+    assert notes == [[("below horizon",)], [()]]
+
+
 def test_a_restore_is_a_step_of_its_own(tmp_path):
     place = Place(tmp_path / "base", BY_FIELD)
     for number in (1, 2):

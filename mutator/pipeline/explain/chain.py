@@ -17,7 +17,7 @@ from mutator.pipeline.explain.key_decisions import (
     decide_overwritten,
     refined,
 )
-from mutator.rules.last_wins import register_of
+from mutator.rules.register import Register
 
 _CREATION = "create"
 NO_ROWS = FeedRows((), ())
@@ -30,12 +30,13 @@ class RunFeed:
     number: int | None  # version; None: of a master without versions
     run: str
     committed: str
+    register: Register
     rows: FeedRows = NO_ROWS
     gone: Mapping[str, str] = field(default_factory=dict)  # name of a feed file that may have the key -> why not read
     now: int = 0  # commit time in ms
-    full: bool = False  # the feed was a snapshot
     overwrites: bool = False  # the feed replaced partitions, or everything
     expire_before: int | None = None
+    horizon: Any = None  # highest order value that had expired before the run
     held: ByPartition | None = None  # the state of the key in the dataset of the run; None: it is not there any more
     restored: int | None = None  # version that was restored, in place of a merge
     action: str = "run"  # or what else a version of a table does; ``restored`` says of which version a restore is
@@ -98,9 +99,9 @@ def steps_of(
         differs = computed is not None and run.held is not None and not _alike(computed, run.held)
         if run.held is not None:
             known = {name: (one, run.held.get(name, NOTHING)) for name, one in decided.items()}
-            decided = {name: refined(*found) for name, found in known.items()}
+            decided = {name: refined(*found, run.register) for name, found in known.items()}
             if run.overwrites:
-                decided = {name: absent(decided[name]) for name in decided}
+                decided = {name: absent(decided[name], run.register) for name in decided}
         before, state = state, computed if run.held is None else run.held
         is_given = run.restored is not None or run.action in (COMPACT, _CREATION)
         is_other = is_given and not decided and _differ(before, state)
@@ -124,18 +125,19 @@ def _decided(
     for name, mutations in groups.items():
         before = None if state is None else state.get(name, NOTHING)
         if run.overwrites and is_complete:
-            decided = decide_overwritten(before, mutations, absences)
+            decided = decide_overwritten(before, mutations, run.register, absences)
         else:
             decided = decide_key(
                 before,
                 mutations,
-                register=register_of(full=run.full),
+                run.register,
                 now=run.now,
                 expire_before=run.expire_before,
+                horizon=run.horizon,
                 is_complete=is_complete,
                 absences=absences,
             )
-        if is_partitioned and not mutations and before != decided.after and not run.full:
+        if is_partitioned and not mutations and before != decided.after and not run.register.full:
             decided = replace(decided, after=None)  # tombstones of a partition without mutations do not expire
         made[name] = decided
     return made

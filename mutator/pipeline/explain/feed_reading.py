@@ -11,6 +11,7 @@ from mutator.plan.inspect.avro_aliases import rows_with_names
 from mutator.plan.inspect.feed_files import feed_entries
 from mutator.plan.inspect.survey import Survey, survey_feed, survey_master
 from mutator.plan.reading import Chunks, Reading
+from mutator.plan.registers import register_of
 from mutator.plan.rows.format_choice import row_plan
 from mutator.plan.spec_check import check_spec
 from mutator.plan.splits import numbered
@@ -76,6 +77,7 @@ def feed_reading(config: Config, survey: Survey, feed: Sequence[str]) -> Reading
         rows=rows,
         inputs=numbered((), master, survey.feed, rows),
         by_file_name=config.rows.order.by_file_name,
+        side_columns=register_of(config, rows, full=False).side_columns,
         chunks=Chunks(_CHUNK, _CHUNK, _CHUNK),
         rejects={"master": 0, "feed": 0},
         master=survey.partitioned,

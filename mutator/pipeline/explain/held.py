@@ -6,6 +6,7 @@ Only the files of the key's bucket are read, and of a partitioned dataset only t
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +35,14 @@ from mutator.storage import storage_for
 ByPartition = Mapping[str | None, Held]  # by the directory of the scope in which the key is unique; None: the dataset
 
 
-def held_in(path: str, known: State, wanted: WantedKey) -> ByPartition:
-    """Return what a managed dataset holds of a key; nothing is left out. Raises the error of a damaged file."""
+def held_in(path: str, known: State, wanted: WantedKey, side_columns: tuple[Any, ...] = ()) -> ByPartition:
+    """Return what a managed dataset holds of a key; nothing is left out. Raises the error of a damaged file.
+
+    side_columns: of the register.
+    """
     data, beside = dataset_sources(path, known)
     chosen = [source for source in (*data, *beside) if _admits(known, source, wanted)]
-    plan = reading_of_dataset(path, known, _paths_with_filters(path, chosen))
+    plan = reading_of_dataset(path, known, _paths_with_filters(path, chosen), side_columns)
     filters, forms = FileFilters(), dict[int, RowPlan]()
     found: dict[str | None, Held] = {}
     try:
@@ -117,7 +121,7 @@ def _rows(plan: Reading, number: int, wanted: WantedKey) -> Iterator[KeyRow]:
 
 
 def _held(plan: Reading, row: KeyRow, directory: str | None) -> Held:
-    return Held("record", row.order, shown_row(plan, row), row.content, row.form, directory)
+    return Held("record", row.order, shown_row(plan, row), row.content, row.form, row.sides, directory)
 
 
 def _tombstone(plan: Reading, one: Input, wanted: WantedKey) -> Held | None:

@@ -6,7 +6,8 @@ the master's part is not known, the possible outcomes are listed.
 
 >>> place = precedence(5, 1, b"ups_1.txt", 0, b"k,5")
 >>> one = KeyMutation("ups_1.txt", 0, 1, "line 1, byte 0", place, False, b"k,5", b"k,5")
->>> found = decide_key(NOTHING, [one])
+>>> from mutator.rules.last_wins import LAST_WINS
+>>> found = decide_key(NOTHING, [one], LAST_WINS)
 >>> found.outcomes[0].outcome, found.line, found.after.order
 ('inserted', 'nothing, upsert', 5)
 """
@@ -21,7 +22,6 @@ from mutator.engine.records.record_merge import Tombstone, merge_bucket
 from mutator.engine.tally import Tally
 from mutator.rules import register as rules
 from mutator.rules.absences import met_order
-from mutator.rules.last_wins import LAST_WINS, REPLACED
 from mutator.rules.order_values import decisive_part, precedence
 from mutator.rules.register import Register
 from mutator.rules.truth_table import FEED_OUTCOMES, MASTER_OUTCOMES, NOTES
@@ -59,6 +59,7 @@ class Held:
     row: bytes = b""  # for people
     content: bytes = b""
     form: str = ""
+    sides: tuple[Any, ...] = ()  # of a record, the values of the register's side columns
     partition: str | None = None
     committed: int | None = None  # of a tombstone: commit time in ms of the run that wrote it
     duplicates: int = 0  # further rows of the key, in a master that this program did not write
@@ -93,8 +94,8 @@ class Decided:
 def decide_key(
     before: Held | None,
     mutations: Sequence[KeyMutation],
+    register: Register,
     *,
-    register: Register = LAST_WINS,
     now: int = 0,
     expire_before: int | None = None,
     horizon: Any = None,
@@ -103,8 +104,8 @@ def decide_key(
 ) -> Decided:
     """Decide about a key as the run did.
 
-    before: what the master held; None: not known. now, expire_before: commit times in
-    ms. is_complete: no other mutation of the run can have had the key. absences: as in ``merge_bucket``.
+    before: what the master held; None: not known. register: of the run. now, expire_before: commit times in ms.
+    horizon, absences: as in ``merge_bucket``. is_complete: no other mutation of the run can have had the key.
     """
     ordered = sorted(mutations, key=lambda one: one.place)
     if not is_complete:
@@ -140,8 +141,10 @@ def decide_key(
     return Decided(tuple(outcomes), line, master, before, after, notes)
 
 
-def decide_overwritten(before: Held | None, mutations: Sequence[KeyMutation], absences: Mapping[int, Any]) -> Decided:
-    """Decide about a key as an insert overwrite did, by the table of replaced partitions.
+def decide_overwritten(
+    before: Held | None, mutations: Sequence[KeyMutation], register: Register, absences: Mapping[int, Any]
+) -> Decided:
+    """Decide about a key as an insert overwrite did, by the register of replaced partitions.
 
     Whether a partition was replaced follows from all of its mutations. Of a key without one, and of a record in another
     partition than the winner's, only the dataset of the run shows the state. Arguments as for ``decide_key``.
@@ -152,28 +155,27 @@ def decide_overwritten(before: Held | None, mutations: Sequence[KeyMutation], ab
     winner = ordered[-1]
     lost = [_superseded(one, winner) for one in ordered[:-1]]
     if before is None or (before.kind != "nothing" and before.partition != winner.partition):
-        return Decided(
-            (*lost, Outcome(winner, None, _possible_outcomes(winner, LAST_WINS, REPLACED))), None, None, before, None
-        )
-    met = _met_by(REPLACED, before, ordered, absences)
-    decision, line = REPLACED.meet_key(*met).decision, REPLACED.line(*met)
+        possible = _possible_outcomes(winner, register, register.replacing)
+        return Decided((*lost, Outcome(winner, None, possible)), None, None, before, None)
+    met = _met_by(register.replacing, before, ordered, absences)
+    decision, line = register.replacing.meet_key(*met).decision, register.replacing.line(*met)
     outcomes = (*lost, Outcome(winner, decision.winner))
     return Decided(outcomes, line, decision.master, before, _after_overwrite(decision.result, before, winner))
 
 
-def absent(decided: Decided) -> Decided:
+def absent(decided: Decided, register: Register) -> Decided:
     """Return what was decided about a key; one without mutations whose record is gone was deleted by absence."""
     before, after = decided.before, decided.after
     if decided.outcomes or before is None or after is None or (before.kind, after.kind) != ("record", "tombstone"):
         return decided
-    return replace(decided, line=REPLACED.line(None, rules.Old(rules.RECORD)), master="deleted by absence")
+    return replace(decided, line=register.replacing.line(None, rules.Old(rules.RECORD)), master="deleted by absence")
 
 
 def _after_overwrite(result: str, before: Held, winner: KeyMutation) -> Held:
     """Return what the master has after a result of the table."""
     if result == "write":
         shown = winner.row if winner.form else winner.content
-        return Held("record", winner.order, shown, winner.content, winner.form, winner.partition)
+        return Held("record", winner.order, shown, winner.content, winner.form, partition=winner.partition)
     if result in ("touch", "touch tombstone"):
         return replace(before, order=winner.order, duplicates=0)
     if result in ("keep", "keep tombstone"):
@@ -182,7 +184,7 @@ def _after_overwrite(result: str, before: Held, winner: KeyMutation) -> Held:
     return Held("tombstone", order, partition=before.partition)
 
 
-def refined(decided: Decided, after: Held) -> Decided:
+def refined(decided: Decided, after: Held, register: Register) -> Decided:
     """Return what was decided, with what the master is known to have had afterwards: fewer outcomes are possible."""
     *others, last = decided.outcomes or (None,)
     if last is None or last.outcome is not None or "superseded" in last.possible:
@@ -190,7 +192,7 @@ def refined(decided: Decided, after: Held) -> Decided:
     results = _results(after, last.mutation)
     found = {
         decision.winner
-        for decision in LAST_WINS.decisions(kind_of(last.mutation))
+        for decision in register.decisions(kind_of(last.mutation))
         if decision.result in results and decision.winner in last.possible
     }
     possible = tuple(name for name in last.possible if name in found) or last.possible
@@ -221,7 +223,7 @@ def _elements(before: Held, ordered: Sequence[KeyMutation]) -> list[Element]:
         found.append(((0, _KEY, TOMBSTONE, ()), (before.order, before.committed or 0)))
     if before.kind == "record":
         place = precedence(before.order, 0, 0, 0, before.content)
-        found += [((0, _KEY, MASTER, place), (False, before.content))] * (1 + before.duplicates)
+        found += [((0, _KEY, MASTER, place), (False, before.content, *before.sides))] * (1 + before.duplicates)
     return found + [((0, _KEY, FEED, one.place), (one.is_delete, one.content)) for one in ordered]
 
 
@@ -232,11 +234,11 @@ def _after(before: Held, winner: KeyMutation | None, rows: Sequence[Any], buried
         return Held("tombstone", order, committed=committed)
     if not rows:
         return NOTHING
-    _, (content, order) = rows[0]
+    _, (content, order, *sides) = rows[0]
     if winner is None or (before.kind == "record" and content == before.content):
-        return replace(before, order=order, duplicates=0)
-    shown = winner.row if winner.form else winner.content  # text is written without its op code
-    return Held("record", order, shown, winner.content, winner.form, winner.partition)
+        return replace(before, order=order, sides=tuple(sides), duplicates=0)
+    shown = winner.row if winner.form else content  # text is written without its op code
+    return Held("record", order, shown, content, winner.form, tuple(sides), winner.partition)
 
 
 def order_met(before: Held, full: bool, absences: Mapping[int, Any]) -> Any:
@@ -251,7 +253,7 @@ def _met_by(
 ) -> tuple[rules.Folded | None, rules.Old]:
     """Return a key's mutations and what the master held, as a register meets them. mutations: by their precedence."""
     rows = [(one.place, (one.is_delete, one.content)) for one in mutations]
-    old = rules.Old(before.kind, order_met(before, register.full, absences), before.content)
+    old = rules.Old(before.kind, order_met(before, register.full, absences), before.content, before.sides)
     return register.fold_key(rows) if rows else None, old
 
 

@@ -30,6 +30,7 @@ class KeyRow:
     offset: int
     order: Any  # a value of ``rules.order_values``
     sequence: int
+    sides: tuple[Any, ...]  # the side columns of the register
     is_delete: bool
     row: bytes  # as the last part of a precedence has it
     content: bytes  # as it would be written, in the form of ``BlockType.contents``
@@ -66,7 +67,7 @@ def _by_blocks(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> I
     sides, lines = RowSides(plan, split, file), 0
     for batch, _ in batches(plan, split, file, trusted=False):
         yield from batch.rejects
-        own = sides.of(batch).field(0).to_numpy()
+        own = sides.of(batch)
         rows = _matching(batch.block, wanted)
         if len(rows):
             yield from _key_rows(plan, batch.block, rows, own, by_file=file.side == "feed")
@@ -88,8 +89,9 @@ def _matching(block: Block, wanted: WantedKey) -> Ints:
     return rows[equal]
 
 
-def _key_rows(plan: Reading, block: Block, rows: Ints, sequences: Ints, *, by_file: bool) -> Iterator[KeyRow]:
+def _key_rows(plan: Reading, block: Block, rows: Ints, sides: Any, *, by_file: bool) -> Iterator[KeyRow]:
     index, types = pa.array(rows), plan.block_type
+    sequences, *kept = (column.to_pylist() for column in sides.take(index).flatten())
     orders = None if plan.by_file_name else block.orders(rows)
     deletes = block.deletes() if by_file else np.zeros(len(block), np.bool_)
     directories = directories_of(plan, block) if by_file else pa.nulls(len(block))
@@ -97,11 +99,12 @@ def _key_rows(plan: Reading, block: Block, rows: Ints, sequences: Ints, *, by_fi
     raw, contents = types.contents(block.rows.take(index)), types.contents(written)
     form = str(plan.rows.spec["schema"]) if plan.rows.block_type == "avro" else str(written.type)
     for at, row in enumerate(rows.tolist()):
-        order = int(sequences[row]) if orders is None else to_value(plan.rows.order_type, orders[at].as_py())
+        order = sequences[at] if orders is None else to_value(plan.rows.order_type, orders[at].as_py())
         yield KeyRow(
             offset=int(block.offsets[row]),
             order=order,
-            sequence=int(sequences[row]),
+            sequence=sequences[at],
+            sides=tuple(column[at] for column in kept),
             is_delete=bool(deletes[row]),
             row=raw[at].as_py(),
             content=contents[at].as_py(),
@@ -118,10 +121,11 @@ def _row_by_row(plan: Reading, split: Split, file: Input, wanted: WantedKey) -> 
         lines += 1
         if record is None or isinstance(record, Ignored | Truncate):
             continue
-        sequence, *_ = next(sides)
+        sequence, *kept = next(sides)
         if isinstance(record, Reject):
             yield record
         elif record.key == wanted.values:
             order = sequence if plan.by_file_name else record.order
-            yield KeyRow(record.offset, order, sequence, record.is_delete, record.row, record.written, None)
+            place = record.offset, order, sequence, tuple(kept)
+            yield KeyRow(*place, record.is_delete, record.row, record.written, None)
     yield lines

@@ -28,6 +28,8 @@ from mutator.plan.inspect.headers import recorded_header
 from mutator.plan.inspect.managed import dataset_schema
 from mutator.plan.inspect.survey import Survey
 from mutator.plan.reading import Reading
+from mutator.plan.registers import register_of
+from mutator.plan.rows.row_plan import RowPlan
 from mutator.rules.absences import absences_of
 
 # What a place holds of a key, or None and why it cannot be read; (None, None): it is not there any more
@@ -41,7 +43,12 @@ class ExplainedKey:
     survey: Survey
     names: tuple[str, ...]  # of the key fields
     wanted: WantedKey
-    order_type: str
+    rows: RowPlan
+
+    @property
+    def order_type(self) -> str:
+        """The type of order values."""
+        return self.rows.order_type
 
     @property
     def known(self) -> State | None:
@@ -95,6 +102,10 @@ class ExplainedPlace(ABC):
 
         paths: of those that are to be read.
         """
+
+    def horizon(self, version: Commit) -> str | None:
+        """Return the highest order value that had expired when a version was made, as text; None if none is known."""
+        return version.horizon
 
     def concerns(self, version: Commit) -> bool:
         """Return whether a version may have to do with the key."""
@@ -153,7 +164,7 @@ def key_as_read(text: TextSpec, survey: Survey, plan: Reading, key: Key, shown: 
         wanted = WantedKey(tuple(pa.array([value], pa.large_binary()) for value in values))
     else:
         wanted = typed_key(key, names, types, shown, what)
-    return ExplainedKey(survey, tuple(names), wanted, plan.rows.order_type)
+    return ExplainedKey(survey, tuple(names), wanted, plan.rows)
 
 
 def _bytes(value: Any) -> bytes:
@@ -189,7 +200,8 @@ def held_or_why(config: Config, key: ExplainedKey, path: str, known: State | Non
     """Return what a dataset holds of a key. known: its manifest. feed: as for ``key_of_master``."""
     try:
         if known is not None:
-            return held_in(path, known, key.wanted), None
+            side_columns = register_of(config, key.rows, full=False).side_columns
+            return held_in(path, known, key.wanted, side_columns), None
         survey = key.survey if key.survey.master_path == path else survey_of_master(config, path)
         return held_in_unmanaged(feed_reading(config, survey, feed[:1]), key.wanted), None
     except MutatorError as fault:

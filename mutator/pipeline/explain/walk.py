@@ -22,7 +22,9 @@ from mutator.pipeline.explain.explained_feed import FeedRows, feed_rows
 from mutator.pipeline.explain.feed_reading import feed_reading
 from mutator.pipeline.explain.key_decisions import KeyMutation
 from mutator.pipeline.explain.place import ExplainedPlace
+from mutator.plan.registers import register_of
 from mutator.rules.file_names import first_few
+from mutator.rules.order_values import order_value
 
 _MEMORY = "a table in memory"
 _ABSENT = "master deleted by absence"
@@ -49,7 +51,9 @@ class _Walk:
         self._note(f"what the {'table' if place.kind == 'table' else 'master'} holds now", self._why_now)
         commits = place.commits()
         given, why_given = place.given(commits)
-        runs = [run for version in commits if (run := self._run(version)) is not None]
+        horizons = [None, *map(place.horizon, commits)]  # each run meets that of the one before
+        found = map(self._run, commits, horizons)
+        runs = [run for run in found if run is not None]
         steps = steps_of(
             given,
             runs,
@@ -89,8 +93,11 @@ class _Walk:
         if why is not None:
             self._unknown.append(f"{what}: {why}")
 
-    def _run(self, version: Commit) -> RunFeed | None:
-        """Return a version with its mutations of the key; None if it has nothing to do with the key."""
+    def _run(self, version: Commit, horizon: str | None) -> RunFeed | None:
+        """Return a version with its mutations of the key; None if it has nothing to do with the key.
+
+        horizon: of the version before.
+        """
         place = self._place
         if not place.concerns(version):
             self._excluded += len(version.feed)
@@ -103,6 +110,8 @@ class _Walk:
             number=version.number or None,  # that of a manifest is 0
             run=version.run if version.claim is None else version.claim.run,
             committed=version.committed,
+            register=register_of(place.config, self._key.rows, full=False),
+            horizon=order_value(self._key.order_type, horizon),
             held=held,
             restored=None if version.restored is None else version.restored.version,
             action=version.action,
@@ -145,7 +154,7 @@ class _Walk:
             rows=self._with_paths(rows),
             gone=gone if may_have_more else {},
             now=now,
-            full=is_full and not overwrites,
+            register=register_of(config, self._key.rows, full=is_full and not overwrites),
             overwrites=overwrites,
             expire_before=None if retention is None else now - int(retention * 1000),
             is_winner_known=bool(own),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 from mutator.config import Config
@@ -52,6 +52,7 @@ class _Base(ExplainedPlace):
         found = key_of_master(config, self._master, key, self._samples, base.given)
         super().__init__(base.given, "base", latest.number or None, config, found)
         self._read_held = cache(self._held_in)  # by the path of a dataset
+        self._manifest = cache(partial(read_manifest, base.storage))
         files = filter_files(base)
         self._filters_of = cache(lambda run: _filters(files, run))
 
@@ -82,9 +83,18 @@ class _Base(ExplainedPlace):
         path = self._datasets.get(version.dataset or "")
         return (None, None) if path is None else self._read_held(path)
 
+    def horizon(self, version: Commit) -> str | None:
+        """Return that of its manifest, if it is still there."""
+        path = self._datasets.get(version.dataset or "")
+        try:
+            known = None if path is None else self._manifest(path)
+        except MutatorError:
+            return None
+        return None if known is None else known.commit.horizon
+
     def _held_in(self, path: str) -> HeldOrWhy:
         try:
-            known = read_manifest(self._base.storage, path)
+            known = self._manifest(path)
         except MutatorError as fault:
             return None, fault.message
         return (None, None) if known is None else held_or_why(self.config, self.key, path, known, ())
